@@ -1,0 +1,1 @@
+"""Learning to rank that optimises the ranking metric itself."""

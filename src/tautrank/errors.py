@@ -1,0 +1,44 @@
+"""The errors and warnings a user of tautrank sees: each one a sentence that says what to change."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+class TautrankError(Exception):
+    """Base of every error this library raises on purpose.
+
+    The message is one sentence: where (file and line, or argument), what was found, what was expected.
+    The command line prints it and exits with code 2.
+    """
+
+
+class DataError(TautrankError, ValueError):
+    """The content of a file or an array cannot be used as ranking data."""
+
+
+class OptionError(TautrankError, ValueError):
+    """A name or a parameter is unknown or out of range."""
+
+
+class MissingDependencyError(TautrankError, ImportError):
+    """An optional dependency is not installed; the message holds the ``pip install`` to run."""
+
+
+class TautrankWarning(UserWarning):
+    """Something was repaired or assumed; the result is usable and the message says what was done."""
+
+
+def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
+    """Build the error for an unknown ``word`` where one of ``known`` was expected.
+
+    >>> print(unknown("metric", "ndgc", ["ndcg", "err"]))
+    unknown metric 'ndgc'; did you mean 'ndcg'? (known: err, ndcg)
+    >>> print(unknown("metric", "zzz", ["ndcg", "err"]))
+    unknown metric 'zzz' (known: err, ndcg)
+    """
+    names = sorted(known)
+    match = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
+    hint = f"; did you mean '{match[0]}'?" if match else ""
+    return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")

@@ -1,0 +1,1 @@
+"""What "good" means: ranking metrics, tie policies, empty queries, significance."""
