@@ -1,0 +1,208 @@
+"""What a label is worth (gain) and what a rank is worth (discount).
+
+Both are named by a word or given as a table, so that an option prints, parses back and hashes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import DataError, OptionError, unknown
+
+Gain: TypeAlias = str | tuple[float, ...]
+"""``"exp2"``, ``"linear"``, or a table whose entry ``y`` is the gain of the integer label ``y``."""
+
+Discount: TypeAlias = str | tuple[float, ...]
+"""``"log2"``, ``"reciprocal"``, or a table whose entry ``r - 1`` is the discount of rank ``r``."""
+
+GAINS = ("exp2", "linear")
+DISCOUNTS = ("log2", "reciprocal")
+
+# 2**1023 is the largest power a float64 holds; the margin leaves room to add up a list of gains.
+_LARGEST_EXP2_LABEL = 1000
+
+
+def check_gain(gain: Gain) -> Gain:
+    """Return ``gain`` as a hashable value, or say what is wrong with it.
+
+    A table is a gain when it is finite, non-negative and non-decreasing: a better label never earns less.
+
+    Args:
+        gain: ``"exp2"``, ``"linear"``, or a sequence of numbers indexed by label.
+
+    >>> check_gain([0, 1, 3])
+    (0.0, 1.0, 3.0)
+    >>> check_gain("exp")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown gain 'exp'; did you mean 'exp2'? (known: exp2, linear)
+    """
+    if isinstance(gain, str):
+        if gain not in GAINS:
+            raise unknown("gain", gain, GAINS)
+        return gain
+    table = _table("gain", gain)
+    for label in range(1, len(table)):
+        if table[label] < table[label - 1]:
+            raise OptionError(
+                f"gain: entry {label} of the table is {table[label]:g}, below entry {label - 1} "
+                f"({table[label - 1]:g}); expected gains that never fall as the label rises"
+            )
+    return table
+
+
+def check_discount(discount: Discount) -> Discount:
+    """Return ``discount`` as a hashable value, or say what is wrong with it.
+
+    A table is a discount when it is finite, non-negative and non-increasing: a worse rank never earns more.
+
+    Args:
+        discount: ``"log2"``, ``"reciprocal"``, or a sequence of numbers, the first one for rank 1.
+
+    >>> check_discount([1, 0.5])
+    (1.0, 0.5)
+    """
+    if isinstance(discount, str):
+        if discount not in DISCOUNTS:
+            raise unknown("discount", discount, DISCOUNTS)
+        return discount
+    table = _table("discount", discount)
+    for rank in range(1, len(table)):
+        if table[rank] > table[rank - 1]:
+            raise OptionError(
+                f"discount: entry {rank} of the table is {table[rank]:g}, above entry {rank - 1} "
+                f"({table[rank - 1]:g}); expected discounts that never rise with the rank"
+            )
+    return table
+
+
+def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> NDArray[np.float64]:
+    """What each label is worth.
+
+    ``exp2`` is ``2^y - 1``, ``linear`` is ``y``, and a table gives ``table[y]`` to the integer label ``y``.
+
+    The exponential gain is that of Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005;
+    the linear one that of Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation of IR Techniques*, TOIS
+    20(4), 2002.
+
+    Args:
+        labels: non-negative finite relevance labels, one a document.
+        gain: ``"exp2"``, ``"linear"``, or a table indexed by label.
+
+    >>> gain_values([0, 1, 2, 3])
+    array([0., 1., 3., 7.])
+    >>> gain_values([0, 0.5, 40], "linear")
+    array([ 0. ,  0.5, 40. ])
+    >>> gain_values([2, 0, 1], (0, 1, 5))
+    array([5., 0., 1.])
+    """
+    y = check_labels(labels)
+    gain = check_gain(gain)
+    if y.size == 0:
+        return np.zeros(0)
+    if gain == "linear":
+        return y.astype(np.float64)
+    # Labels are few distinct small integers almost always: a lookup is several times faster than exp2.
+    if isinstance(gain, str):
+        if y.max() > _LARGEST_EXP2_LABEL:
+            at = int(np.argmax(y > _LARGEST_EXP2_LABEL))
+            raise DataError(
+                f"labels[{at}]: the gain 2^y - 1 of label {float(y[at]):g} overflows; "
+                "expected gain='linear' or a gain table"
+            )
+        whole = y.astype(np.int64)
+        if np.array_equal(whole, y):
+            return (np.exp2(np.arange(int(whole.max()) + 1, dtype=np.float64)) - 1.0)[whole]
+        # expm1 keeps the digits of a label near 0, where 2^y - 1 would cancel.
+        return np.expm1(y.astype(np.float64) * math.log(2.0))
+    table = np.asarray(gain)
+    bad = (y >= table.size) | (y != np.floor(y))
+    if bad.any():
+        at = int(np.argmax(bad))
+        raise DataError(
+            f"labels[{at}]: found label {float(y[at]):g}, but the gain table has {table.size} entries; "
+            f"expected an integer from 0 to {table.size - 1}"
+        )
+    values: NDArray[np.float64] = table[y.astype(np.int64)]
+    return values
+
+
+def discount_values(n: int, discount: Discount = "log2") -> NDArray[np.float64]:
+    """What each of the ranks 1 to ``n`` is worth.
+
+    ``log2`` is ``1 / log2(1 + rank)``, ``reciprocal`` is ``1 / rank``, and a table gives its own values,
+    0 beyond its end.
+
+    The logarithmic discount is that of Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005.
+
+    Args:
+        n: how many ranks.
+        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+
+    >>> discount_values(3)
+    array([1.        , 0.63092975, 0.5       ])
+    >>> discount_values(3, "reciprocal")
+    array([1.        , 0.5       , 0.33333333])
+    >>> discount_values(3, (1.0, 0.5))
+    array([1. , 0.5, 0. ])
+    """
+    discount = check_discount(discount)
+    ranks = np.arange(1, n + 1, dtype=np.float64)
+    if discount == "log2":
+        return 1.0 / np.log2(1.0 + ranks)
+    if discount == "reciprocal":
+        return 1.0 / ranks
+    values = np.zeros(n)
+    stop = min(n, len(discount))
+    values[:stop] = discount[:stop]
+    return values
+
+
+def check_labels(labels: ArrayLike) -> NDArray[np.number]:
+    """Return ``labels`` as a flat numeric array, or name the first one that is not a label.
+
+    Args:
+        labels: one non-negative finite number a document.
+
+    >>> check_labels([0, 2, -1])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: labels[2]: found -1; expected a finite number, 0 or above
+    """
+    try:
+        y = np.asarray(labels)
+    except ValueError:
+        raise DataError(
+            "labels: found lists of different lengths; expected one label a document (1-D)"
+        ) from None
+    if y.ndim != 1:
+        raise DataError(f"labels: found an array of shape {y.shape}; expected one label a document (1-D)")
+    if y.dtype == np.bool_:
+        y = y.astype(np.int64)
+    if y.size == 0:
+        return np.zeros(0)
+    if y.dtype.kind not in "iuf":
+        raise DataError(f"labels: found values of type {y.dtype}; expected numbers")
+    # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is caught.
+    if not (y.min() >= 0 and y.max() < np.inf):
+        at = int(np.argmax(~((y >= 0) & (y < np.inf))))
+        raise DataError(f"labels[{at}]: found {float(y[at]):g}; expected a finite number, 0 or above")
+    return y
+
+
+def _table(name: str, values: tuple[float, ...]) -> tuple[float, ...]:
+    try:
+        table = tuple(float(value) for value in values)
+    except (TypeError, ValueError):
+        known = "'exp2', 'linear'" if name == "gain" else "'log2', 'reciprocal'"
+        raise OptionError(f"{name}: found {values!r}; expected {known} or a table of numbers") from None
+    if not table:
+        raise OptionError(f"{name}: found an empty table; expected at least one number")
+    for at, value in enumerate(table):
+        if not (math.isfinite(value) and value >= 0):
+            raise OptionError(
+                f"{name}: entry {at} of the table is {value:g}; expected a finite number, 0 or above"
+            )
+    return table
