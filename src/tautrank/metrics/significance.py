@@ -1,0 +1,464 @@
+"""Whether one system is really better than another: paired tests, intervals, and many comparisons at once.
+
+Every function takes plain per-query values, as ``metric.per_query`` returns them, so the same test serves
+every metric. A query that the metric skipped (NaN for both systems) is left out; a query with a value for
+only one system is an error, because pairing it with nothing would compare different sets of queries.
+
+SciPy is imported inside the functions: importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar, Literal, TypeAlias, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.errors import DataError, OptionError, unknown
+
+__all__ = [
+    "Alternative",
+    "BootstrapMethod",
+    "Interval",
+    "TestResult",
+    "bootstrap_interval",
+    "corrected_resampled_t_test",
+    "holm",
+    "paired_t_test",
+    "randomisation_test",
+]
+
+Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
+BootstrapMethod: TypeAlias = Literal["percentile", "basic", "bca"]
+Values: TypeAlias = npt.ArrayLike
+Floats: TypeAlias = npt.NDArray[np.float64]
+
+# Sums of the same numbers in another order differ by rounding; two such sums must count as equal, or a
+# p-value would depend on the last bit. Relative to the sum of absolute differences, far above 64-bit rounding
+# and far below any difference between metrics that means something.
+_ROUNDING = 1e-12
+
+# Working memory of the resampling loops, in bytes. It bounds the batch, never the result.
+_BATCH_BYTES = 1 << 24
+
+
+@dataclass(frozen=True, repr=False)
+class TestResult:
+    """What a significance test found; ``difference`` is the mean of a - b, positive when a is better.
+
+    Attributes:
+        statistic: the test's own statistic (t, or the mean difference for a randomisation test).
+        p_value: the probability, were the systems equal, of a statistic at least this extreme.
+        difference: mean of a - b over the pairs used.
+        n: how many pairs (queries, or splits) were used.
+        test: the name of the test.
+        alternative: ``"two-sided"``, ``"greater"`` (a is better than b) or ``"less"``.
+
+    >>> TestResult(2.5, 0.0125, 0.031, 784, "paired t-test", "two-sided")
+    <paired t-test: difference +0.031, statistic 2.5, p = 0.0125 (two-sided), n = 784>
+    """
+
+    # pytest would otherwise try to collect the class from every test module that imports it.
+    __test__: ClassVar[bool] = False
+
+    statistic: float
+    p_value: float
+    difference: float
+    n: int
+    test: str
+    alternative: Alternative
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.test}: difference {self.difference:+.4g}, statistic {self.statistic:.4g}, "
+            f"p = {self.p_value:.3g} ({self.alternative}), n = {self.n}>"
+        )
+
+
+@dataclass(frozen=True, repr=False)
+class Interval:
+    """A confidence interval ``low <= high`` around an ``estimate``; unpacks as ``low, high``.
+
+    Attributes:
+        low: lower end.
+        high: upper end.
+        estimate: the mean (or mean difference) of the data themselves.
+        confidence: the probability with which such intervals cover the truth.
+        n: how many queries were used.
+        method: how the interval was made.
+
+    >>> interval = Interval(0.41, 0.47, 0.44, 0.95, 784, "bca")
+    >>> interval
+    <0.44 [0.41, 0.47], 95% bca interval, n = 784>
+    >>> low, high = interval
+    """
+
+    low: float
+    high: float
+    estimate: float
+    confidence: float
+    n: int
+    method: BootstrapMethod
+
+    def __iter__(self) -> Iterator[float]:
+        return iter((self.low, self.high))
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}], "
+            f"{100 * self.confidence:g}% {self.method} interval, n = {self.n}>"
+        )
+
+
+def paired_t_test(a: Values, b: Values, alternative: Alternative = "two-sided") -> TestResult:
+    """Student's t-test on per-query differences: is the mean of a - b zero?
+
+    t = mean(d) / sqrt(var(d) / n) with d = a - b and n - 1 degrees of freedom. With hundreds of queries it
+    agrees with the randomisation test (Smucker, Allan and Carterette, "A comparison of statistical
+    significance tests for information retrieval evaluation", CIKM 2007) and costs nothing. Equal systems give
+    t = 0 and p = 1; a constant difference other than 0 gives an infinite t.
+
+    Args:
+        a: per-query values of the first system; NaN where the metric skipped the query.
+        b: per-query values of the second system, the same queries in the same order.
+        alternative: ``"two-sided"``, ``"greater"`` (a is better than b) or ``"less"``.
+
+    >>> paired_t_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.5])
+    <paired t-test: difference +0.3333, statistic 4, p = 0.0572 (two-sided), n = 3>
+    >>> paired_t_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.5], alternative="greater").p_value  # doctest: +ELLIPSIS
+    0.0285...
+    """
+    _check_alternative(alternative)
+    d = _paired_differences(a, b)
+    t, p = _t_and_p(d, 1 / d.size, alternative)
+    return TestResult(t, p, float(d.mean()), d.size, "paired t-test", alternative)
+
+
+def corrected_resampled_t_test(
+    differences: Values,
+    *,
+    test_fraction: float | None = None,
+    n_train: float | None = None,
+    n_test: float | None = None,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """t-test over repeated random splits whose training sets overlap.
+
+    t = mean(d) / sqrt((1/J + n_test/n_train) var(d)) with J - 1 degrees of freedom. Splits of one data set
+    share most of their documents, so their results are correlated and the plain t-test, which divides the
+    variance by J, rejects far too often; more splits make that worse, not better. The added n_test/n_train
+    stands for the correlation (Nadeau and Bengio, "Inference for the generalization error", Machine Learning
+    52, 2003, sec. 3).
+
+    Args:
+        differences: one value a split: the metric of the first system minus that of the second.
+        test_fraction: the part of the data each split holds out, such as 0.2; or give both of the next two.
+        n_train: size of a split's training set, in queries.
+        n_test: size of a split's test set, in queries.
+        alternative: ``"two-sided"``, ``"greater"`` (the first system is better) or ``"less"``.
+
+    With d = 1, 2, 3 and a fifth held out, t = 2 / sqrt(1/3 + 1/4):
+
+    >>> corrected_resampled_t_test([1, 2, 3], test_fraction=0.2)
+    <corrected resampled t-test: difference +2, statistic 2.619, p = 0.12 (two-sided), n = 3>
+    >>> corrected_resampled_t_test([1, 2, 3], n_train=800, n_test=200).statistic  # doctest: +ELLIPSIS
+    2.6186...
+    """
+    _check_alternative(alternative)
+    ratio = _test_to_train(test_fraction, n_train, n_test)
+    d = _finite_vector(differences, "differences", allow_nan=False)
+    if d.size < 2:
+        raise DataError(f"differences: found {d.size} split(s), expected at least 2")
+    t, p = _t_and_p(d, 1 / d.size + ratio, alternative)
+    return TestResult(t, p, float(d.mean()), d.size, "corrected resampled t-test", alternative)
+
+
+def randomisation_test(
+    a: Values,
+    b: Values,
+    resamples: int = 100_000,
+    seed: int = 0,
+    alternative: Alternative = "two-sided",
+) -> TestResult:
+    """Paired randomisation test: how often does swapping the two systems at random look as good as the truth?
+
+    If the systems were equal, each query's a and b could be exchanged, so the sign of each difference is a
+    coin flip: p = (1 + #{T* >= T}) / (1 + resamples), T the mean difference and T* the same after random
+    flips. The two-sided test compares absolute values. The +1 counts the observed assignment itself, without
+    which p could be 0 and the test would reject too often (Fisher, "The design of experiments", 1935; Phipson
+    and Smyth, "Permutation p-values should never be zero", 2010). Where the m queries that differ
+    have no more than ``resamples`` assignments, 2^m, all are enumerated and p is exact (flipping a zero
+    changes nothing, so the other queries need no enumeration).
+
+    The result depends on the data and the seed alone, not on how the work is divided or on the machine.
+
+    Args:
+        a: per-query values of the first system; NaN where the metric skipped the query.
+        b: per-query values of the second system, the same queries in the same order.
+        resamples: how many random assignments to draw.
+        seed: of the random assignments; the same seed gives the same p-value.
+        alternative: ``"two-sided"``, ``"greater"`` (a is better than b) or ``"less"``.
+
+    Of the 2^3 sign assignments only +++ and --- are as extreme as the three wins seen here:
+
+    >>> randomisation_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.5])
+    <randomisation test (exact): difference +0.3333, statistic 0.3333, p = 0.25 (two-sided), n = 3>
+    """
+    _check_alternative(alternative)
+    resamples = _whole("resamples", resamples, 1)
+    seed = _whole("seed", seed, 0)
+    d = _paired_differences(a, b)
+    difference = float(d.mean())
+    moving = d[d != 0]
+    exact = moving.size < 63 and 2**moving.size <= resamples
+    total = 2**moving.size if exact else resamples
+
+    # T and T* are compared as sums: n is common to both. The observed sum comes from the same table of
+    # partial sums as the resampled ones (all flips off), so it has the same rounding.
+    slack = _ROUNDING * float(np.abs(moving).sum())
+    observed = float(_flipped_sums(moving, np.zeros((1, _words(moving.size)), dtype="<u8"))[0])
+    generator = np.random.PCG64(seed)
+    hits = 0
+    batch = max(1, min(total, 8192, _BATCH_BYTES // (8 * _words(moving.size))))
+    for start in range(0, total, batch):
+        rows = min(batch, total - start)
+        if exact:
+            flips = np.arange(start, start + rows, dtype=np.uint64)[:, None]
+        else:
+            # Each assignment takes the next whole words of one stream, whatever the batch size.
+            flips = generator.random_raw(rows * _words(moving.size)).reshape(rows, -1)
+        sums = _flipped_sums(moving, flips.astype("<u8", copy=False))
+        if alternative == "two-sided":
+            hits += int(np.count_nonzero(np.abs(sums) >= abs(observed) - slack))
+        elif alternative == "greater":
+            hits += int(np.count_nonzero(sums >= observed - slack))
+        else:
+            hits += int(np.count_nonzero(sums <= observed + slack))
+    p = hits / total if exact else (hits + 1) / (total + 1)
+    name = f"randomisation test ({'exact' if exact else f'{resamples} resamples'})"
+    return TestResult(difference, p, difference, d.size, name, alternative)
+
+
+def bootstrap_interval(
+    a: Values,
+    b: Values | None = None,
+    confidence: float = 0.95,
+    resamples: int = 10_000,
+    seed: int = 0,
+    method: BootstrapMethod = "percentile",
+) -> Interval:
+    """Bootstrap confidence interval of a mean, or of a paired mean difference, over queries.
+
+    Queries are drawn with replacement ``resamples`` times; with q the quantiles of the resampled means and
+    alpha = 1 - confidence, ``"percentile"`` is [q(alpha/2), q(1 - alpha/2)], ``"basic"`` mirrors it around
+    the estimate, and ``"bca"`` shifts the two levels for bias and skewness (Efron, "Better bootstrap
+    confidence intervals", JASA 82, 1987). Values that are all equal give an interval of width 0.
+
+    Args:
+        a: per-query values; NaN where the metric skipped the query.
+        b: per-query values of a second system; the interval is then of the mean of a - b.
+        confidence: between 0 and 1.
+        resamples: how many resampled means to draw.
+        seed: of the resampling; the same seed gives the same interval.
+        method: ``"percentile"``, ``"basic"`` or ``"bca"``.
+
+    >>> bootstrap_interval([0.25, 0.5, 0.75, 1.0], [0.25, 0.5, 0.75, 1.0])
+    <0 [0, 0], 95% percentile interval, n = 4>
+    >>> low, high = bootstrap_interval([0.0, 1.0], confidence=0.9)  # means of two draws: 0, 1/2 or 1
+    >>> (low, high)
+    (0.0, 1.0)
+    """
+    if method not in get_args(BootstrapMethod):
+        raise unknown("bootstrap method", str(method), get_args(BootstrapMethod))
+    if not 0 < confidence < 1:
+        raise OptionError(f"confidence: found {confidence!r}, expected a number between 0 and 1")
+    resamples = _whole("resamples", resamples, 2)
+    seed = _whole("seed", seed, 0)
+    if b is None:
+        x = _finite_vector(a, "a", allow_nan=True)
+        x = x[~np.isnan(x)]
+        if x.size < 2:
+            raise DataError(f"a: found {x.size} queries with a value, expected at least 2")
+    else:
+        x = _paired_differences(a, b)
+    estimate = float(x.mean())
+    if np.ptp(x) == 0:
+        return Interval(float(x[0]), float(x[0]), float(x[0]), confidence, x.size, method)
+
+    from scipy.stats import bootstrap
+
+    drawn = bootstrap(
+        (x,),
+        np.mean,
+        n_resamples=resamples,
+        batch=max(1, _BATCH_BYTES // (8 * x.size)),
+        vectorized=True,
+        method="percentile",
+        rng=np.random.Generator(np.random.PCG64(seed)),
+    ).bootstrap_distribution
+    levels = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
+    if method == "bca":
+        levels = _bca_levels(x, drawn, levels)
+    low, high = np.quantile(drawn, levels)
+    if method == "basic":
+        low, high = 2 * estimate - high, 2 * estimate - low
+    return Interval(float(low), float(high), estimate, confidence, x.size, method)
+
+
+def holm(p_values: Values) -> Floats:
+    """Holm's step-down adjustment: p-values of many comparisons, each safe to compare with one alpha.
+
+    With p_(1) <= ... <= p_(m), adjusted p_(i) = max over j <= i of min(1, (m - j + 1) p_(j)). Rejecting where
+    the adjusted value is at most alpha makes one or more false rejections with probability at most alpha,
+    whatever the dependence between the tests, and rejects everything Bonferroni does and more (Holm, "A
+    simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
+
+    Args:
+        p_values: one a comparison, in any order; NaN (a comparison that was not made) stays NaN and does not
+            count towards m.
+
+    Returns:
+        The adjusted p-values in the order given.
+
+    >>> holm([0.04, 0.01, 0.03])
+    array([0.06, 0.03, 0.06])
+    """
+    p = _finite_vector(p_values, "p_values", allow_nan=True)
+    wrong = np.flatnonzero((p < 0) | (p > 1))
+    if wrong.size:
+        raise DataError(f"p_values[{wrong[0]}]: found {p[wrong[0]]:g}, expected a number from 0 to 1")
+    adjusted = np.full(p.size, np.nan)
+    made = np.flatnonzero(~np.isnan(p))
+    order = made[np.argsort(p[made], kind="stable")]
+    steps = np.arange(order.size, 0, -1)
+    adjusted[order] = np.maximum.accumulate(np.minimum(1.0, steps * p[order]))
+    return adjusted
+
+
+def _t_and_p(d: Floats, scale: float, alternative: Alternative) -> tuple[float, float]:
+    """Return t = mean / sqrt(scale * var) and its p-value with n - 1 degrees of freedom.
+
+    scipy.stats.ttest_rel is the case scale = 1/n, but warns or returns NaN where d hardly varies.
+    """
+    from scipy.special import stdtr
+
+    mean = float(d.mean())
+    # Rounding leaves a variance near 1e-34 for equal values: constant data are recognised, not computed.
+    spread = 0.0 if np.ptp(d) == 0 else math.sqrt(scale * float(d.var(ddof=1)))
+    if spread > 0:
+        t = mean / spread
+    elif d[0] == 0:
+        # No evidence in any direction, not even the half that a one-sided p-value gives to t = 0.
+        return 0.0, 1.0
+    else:
+        t = math.copysign(math.inf, mean)
+    if alternative == "two-sided":
+        return t, min(1.0, 2 * float(stdtr(d.size - 1, -abs(t))))
+    return t, float(stdtr(d.size - 1, -t if alternative == "greater" else t))
+
+
+def _words(n: int) -> int:
+    """Return how many 64-bit words hold one coin flip for each of n queries (at least one)."""
+    return max(1, -(-n // 64))
+
+
+def _flipped_sums(d: Floats, flips: npt.NDArray[np.uint64]) -> Floats:
+    """Return sum(+-d) for each row of ``flips``: bit i of the little-endian row set means -d[i].
+
+    Eight flips at a time: the 256 signed sums of eight differences are tabulated once, and a row's sum is one
+    table entry a byte. This reads 1 bit a flip where a matrix of signs would read 32 or 64.
+    """
+    octets = flips.view(np.uint8)
+    padded = np.zeros(8 * octets.shape[1])
+    padded[: d.size] = d
+    groups = padded.reshape(-1, 8)
+    signs = 1.0 - 2.0 * ((np.arange(256)[:, None] >> np.arange(8)) & 1)
+    sums = np.zeros(octets.shape[0])
+    # Blocks keep the table (2 KiB a group) in the processor's cache, and bounded for any number of queries.
+    for start in range(0, groups.shape[0], 64):
+        block = groups[start : start + 64]
+        # Written as eight additions rather than a matrix product, whose rounding differs between machines.
+        table = np.zeros((block.shape[0], 256))
+        for i in range(8):
+            table += block[:, i, None] * signs[:, i]
+        for j in range(block.shape[0]):
+            sums += table[j][octets[:, start + j]]
+    return sums
+
+
+def _bca_levels(x: Floats, drawn: Floats, levels: Floats) -> Floats:
+    """Return the quantile levels that Efron's BCa interval reads instead of the nominal ones.
+
+    SciPy finds the acceleration by leaving out each query in turn, n^2 work; for a mean that has a closed
+    form, sum(c^3) / (6 sum(c^2)^(3/2)) with c the centred values.
+    """
+    from scipy.special import ndtr, ndtri
+
+    c = x - x.mean()
+    acceleration = (c**3).sum() / (6 * (c**2).sum() ** 1.5)
+    below = (np.count_nonzero(drawn < x.mean()) + np.count_nonzero(drawn <= x.mean())) / (2 * drawn.size)
+    # With few resamples all may fall on one side, and the bias would be infinite.
+    bias = ndtri(np.clip(below, 0.5 / drawn.size, 1 - 0.5 / drawn.size))
+    z = bias + ndtri(levels)
+    return np.asarray(ndtr(bias + z / (1 - acceleration * z)), dtype=np.float64)
+
+
+def _check_alternative(alternative: str) -> None:
+    if alternative not in get_args(Alternative):
+        raise unknown("alternative", str(alternative), get_args(Alternative))
+
+
+def _whole(name: str, value: int, least: int) -> int:
+    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
+        raise OptionError(f"{name}: found {value!r}, expected a whole number of at least {least}")
+    return int(value)
+
+
+def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: float | None) -> float:
+    """Return n_test / n_train from whichever of the two descriptions of a split was given."""
+    if test_fraction is not None and n_train is None and n_test is None:
+        if not 0 < test_fraction < 1:
+            raise OptionError(f"test_fraction: found {test_fraction!r}, expected a number between 0 and 1")
+        return test_fraction / (1 - test_fraction)
+    if test_fraction is None and n_train is not None and n_test is not None:
+        if not (0 < n_train < math.inf and 0 < n_test < math.inf):
+            raise OptionError(f"n_train, n_test: found {n_train!r} and {n_test!r}, expected positive sizes")
+        return n_test / n_train
+    raise OptionError("the size of a split: expected either test_fraction, or both n_train and n_test")
+
+
+def _finite_vector(values: Values, name: str, *, allow_nan: bool) -> Floats:
+    try:
+        x = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name}: found values that are not numbers, expected one number a query") from None
+    if x.ndim != 1:
+        raise DataError(f"{name}: found an array of {x.ndim} dimensions, expected one number a query")
+    wrong = np.flatnonzero(np.isinf(x) if allow_nan else ~np.isfinite(x))
+    if wrong.size:
+        raise DataError(f"{name}[{wrong[0]}]: found {x[wrong[0]]:g}, expected a finite number")
+    return x
+
+
+def _paired_differences(a: Values, b: Values) -> Floats:
+    """Return a - b over the queries that both systems have a value for, at least two of them."""
+    x = _finite_vector(a, "a", allow_nan=True)
+    y = _finite_vector(b, "b", allow_nan=True)
+    if x.size != y.size:
+        raise DataError(f"a and b: found {x.size} and {y.size} values, expected one a query in both")
+    missing = np.isnan(x)
+    alone = np.flatnonzero(missing != np.isnan(y))
+    if alone.size:
+        i = int(alone[0])
+        where, other = ("a", "b") if missing[i] else ("b", "a")
+        raise DataError(
+            f"query {i}: found NaN in {where} but {(y if missing[i] else x)[i]:g} in {other}, "
+            "expected both systems to have a value or both to skip it"
+        )
+    d = (x - y)[~missing]
+    if d.size < 2:
+        raise DataError(f"a and b: found {d.size} queries with a value, expected at least 2")
+    return d
