@@ -1,0 +1,351 @@
+"""What every metric shares: options, the text form, the registry, per-query values and their mean."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import operator
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import OptionError, unknown
+from tautrank.metrics.ordering import F64, I64, check_ties
+from tautrank.metrics.validation import check_lists, check_scores, check_weights
+
+EMPTY = ("skip", "zero", "one")
+
+METRICS: dict[str, type[Metric]] = {}
+"""Every metric by the name it is typed as."""
+
+M = TypeVar("M", bound="type[Metric]")
+
+
+@dataclass(frozen=True, repr=False)
+class Metric(ABC):
+    """What "good" means: a number for each query, from its scores and labels.
+
+    A metric is an immutable set of options. It compares and hashes by value and prints as what you would
+    type. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one.
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: how equal scores are ranked: ``"worst"`` (lower label first), ``"best"`` (higher label first),
+            ``"input"`` (input order), or ``"expected"`` (the exact mean over every order of the tied
+            documents).
+        empty: what a query without a relevant document is worth: ``"skip"`` (NaN, left out of the mean),
+            ``"zero"`` or ``"one"``.
+
+    >>> metric("ndcg@10") == metric("NDCG", k=10)
+    True
+    >>> metric("ndcg@10").higher_is_better, metric("arp").higher_is_better
+    (True, False)
+    """
+
+    name: ClassVar[str]
+    higher_is_better: ClassVar[bool] = True
+
+    k: int | None = None
+    ties: str = "worst"
+    empty: str = "skip"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "k", check_k(self.k))
+        check_ties(self.ties)
+        if self.empty not in EMPTY:
+            raise unknown("empty", str(self.empty), EMPTY)
+
+    def bind(self, labels: ArrayLike, offsets: ArrayLike) -> BoundMetric:
+        """Fix the labels, so that many scorings of the same documents are judged cheaply.
+
+        Args:
+            labels: one non-negative finite number a document, documents of a query adjacent.
+            offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+
+        >>> judge = metric("ndcg").bind([0, 1], [0, 2])
+        >>> judge.mean([1.0, 2.0]), judge.mean([2.0, 1.0])
+        (1.0, 0.6309297535714575)
+        """
+        y, cuts = check_lists(labels, offsets)
+        scorer, filled = self._scorer(y, cuts)
+        return BoundMetric(self, cuts, scorer, filled)
+
+    def per_query(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
+        """One value a query; NaN where the query is skipped.
+
+        Args:
+            scores: one number a document; ``-inf`` marks a document that was not retrieved.
+            labels: one non-negative finite number a document.
+            offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+
+        >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 0], [0, 2, 4])
+        array([0.5, nan])
+        """
+        return self.bind(labels, offsets).per_query(scores)
+
+    def mean(
+        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None = None
+    ) -> float:
+        """The (weighted) mean over the queries that are not skipped; NaN when all are.
+
+        Args:
+            scores: one number a document; ``-inf`` marks a document that was not retrieved.
+            labels: one non-negative finite number a document.
+            offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+            weights: one non-negative finite number a query; None for equal weights.
+
+        >>> metric("mrr").mean([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], [0, 2, 4], weights=[3, 1])
+        0.625
+        """
+        return self.bind(labels, offsets).mean(scores, weights)
+
+    @abstractmethod
+    def _scorer(
+        self, labels: NDArray[np.number], offsets: I64
+    ) -> tuple[Callable[[NDArray[np.floating]], F64], NDArray[np.bool_]]:
+        """Work out what depends on the labels alone.
+
+        Returns:
+            A function from checked scores to one value a query, and which queries have a relevant document
+            (the value of the others is not looked at).
+        """
+
+    def __str__(self) -> str:
+        options = [
+            f"{field.name}={_write(getattr(self, field.name))}"
+            for field in dataclasses.fields(self)
+            if field.name != "k" and getattr(self, field.name) != field.default
+        ]
+        return (
+            self.name
+            + (f"({','.join(options)})" if options else "")
+            + ("" if self.k is None else f"@{self.k}")
+        )
+
+    def __repr__(self) -> str:
+        return f"metric({str(self)!r})"
+
+
+class BoundMetric:
+    """A metric with its labels fixed, made by ``Metric.bind``.
+
+    Args:
+        metric: the metric.
+        offsets: checked offsets of the lists.
+        scorer: from checked scores to one value a query.
+        filled: which queries have a relevant document.
+
+    >>> metric("precision@1").bind([0, 1], [0, 2]).per_query([1.0, 2.0])
+    array([1.])
+    """
+
+    def __init__(
+        self,
+        metric: Metric,
+        offsets: I64,
+        scorer: Callable[[NDArray[np.floating]], F64],
+        filled: NDArray[np.bool_],
+    ) -> None:
+        self.metric = metric
+        self.offsets = offsets
+        self._scorer = scorer
+        self._empty = np.flatnonzero(~filled)
+
+    def per_query(self, scores: ArrayLike) -> F64:
+        """One value a query; NaN where the query is skipped.
+
+        Args:
+            scores: one number a document; ``-inf`` marks a document that was not retrieved.
+        """
+        values = self._scorer(check_scores(scores, self.offsets))
+        values[self._empty] = {"skip": np.nan, "zero": 0.0, "one": 1.0}[self.metric.empty]
+        return values
+
+    def mean(self, scores: ArrayLike, weights: ArrayLike | None = None) -> float:
+        """The (weighted) mean over the queries that are not skipped; NaN when all are.
+
+        Args:
+            scores: one number a document; ``-inf`` marks a document that was not retrieved.
+            weights: one non-negative finite number a query; None for equal weights.
+        """
+        values = self.per_query(scores)
+        if weights is not None:
+            weights = check_weights(weights, values.size)
+        return weighted_mean(values, weights)
+
+    def __repr__(self) -> str:
+        return f"{self.metric!r} bound to {self.offsets.size - 1} queries"
+
+
+def weighted_mean(values: F64, weights: F64 | None = None) -> float:
+    """``sum w v / sum w`` over the queries that are not skipped; NaN when none has weight.
+
+    Args:
+        values: one a query, NaN where it is skipped.
+        weights: checked weights, one a query; None for equal weights.
+
+    >>> weighted_mean(np.array([1.0, np.nan, 0.0]), np.array([3.0, 100.0, 1.0]))
+    0.75
+    """
+    kept = ~np.isnan(values)
+    if not kept.any():
+        return math.nan
+    if weights is None:
+        return float(values[kept].mean())
+    w = weights[kept]
+    if w.max() == 0:
+        return math.nan
+    # Weights near the end of the float range would overflow in the sum.
+    w = w / w.max()
+    return float(np.dot(w, values[kept]) / w.sum())
+
+
+def register(cls: M) -> M:
+    """Make a metric known to ``metric()`` by its ``name``; a class decorator.
+
+    Args:
+        cls: a subclass of ``Metric`` with a ``name``.
+
+    >>> METRICS["ndcg"].__name__
+    'NDCG'
+    """
+    METRICS[cls.name] = cls
+    return cls
+
+
+def metric(name: str | Metric, **options: Any) -> Metric:
+    """The metric you typed: ``"ndcg"``, ``"ndcg@10"`` or ``"ndcg(ties=expected,gain=linear)@10"``.
+
+    Args:
+        name: a name from ``METRICS``, options in parentheses and a cut-off after ``@`` if you like; or a
+        metric,
+            which comes back as it is, or with ``options`` changed.
+        options: the same options as keywords; an option may not be given twice with different values.
+
+    >>> metric("NDCG (ties = expected) @10", gain=[0, 1, 3])
+    metric('ndcg(ties=expected,gain=0/1/3)@10')
+    >>> metric("ndgc@10")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)
+    """
+    if isinstance(name, Metric):
+        _check_options(type(name), options)
+        return dataclasses.replace(name, **options) if options else name
+    if not isinstance(name, str):
+        raise OptionError(f"metric: found {name!r}; expected a name such as 'ndcg@10'")
+    word, typed = _parse(name)
+    if word not in METRICS:
+        raise unknown("metric", word, METRICS)
+    cls = METRICS[word]
+    _check_options(cls, dict(typed))
+    _check_options(cls, options)
+    given = cls(**_merge([*typed, *options.items()], cls))
+    return given
+
+
+def check_k(k: object) -> int | None:
+    """Return the cut-off as an int, or None for the full list.
+
+    >>> check_k(0)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: k: found 0; expected a whole number, 1 or above, or None for the full list
+    """
+    if k is None:
+        return None
+    try:
+        whole = operator.index(k)  # type: ignore[arg-type]
+    except TypeError:
+        whole = 0
+    if whole < 1 or isinstance(k, bool):
+        shown = k if isinstance(k, (int, float)) else f"'{k}'"
+        raise OptionError(f"k: found {shown}; expected a whole number, 1 or above, or None for the full list")
+    return whole
+
+
+def check_positive(name: str, value: object) -> float:
+    """Return an option that must be a finite number above 0 as a float.
+
+    >>> check_positive("relevant", 0)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: relevant: found 0; expected a number above 0
+    """
+    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+    if not number or not 0 < float(value) < math.inf:  # type: ignore[arg-type]
+        shown = f"{value}" if number else f"'{value}'"
+        raise OptionError(f"{name}: found {shown}; expected a number above 0")
+    return float(value)  # type: ignore[arg-type]
+
+
+_FORM = re.compile(r"([a-z][a-z0-9_-]*)(?:\((.*)\))?(?:@(.*))?", re.DOTALL)
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
+def _parse(text: str) -> tuple[str, list[tuple[str, object]]]:
+    """Split a typed metric into its name and its options, in the order typed."""
+    form = _FORM.fullmatch("".join(text.split()).lower())
+    if form is None:
+        raise OptionError(
+            f"metric: found '{text}'; expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
+        )
+    word, inside, cutoff = form.groups()
+    options: list[tuple[str, object]] = []
+    for item in (inside or "").split(","):
+        key, equals, value = item.partition("=")
+        if not item:
+            continue
+        if not (key and equals and value):
+            raise OptionError(f"metric '{text}': found the option '{item}'; expected name=value")
+        options.append((key, _read(value)))
+    if cutoff is not None:
+        options.append(("k", check_k(_read(cutoff) if cutoff != "none" else cutoff)))
+    return word, options
+
+
+def _read(text: str) -> object:
+    """A typed option value: a number, a table of numbers cut by slashes, ``none`` or a word."""
+    if text == "none":
+        return None
+    if "/" in text:
+        parts = [_read(part) for part in text.removesuffix("/").split("/")]
+        return tuple(parts)
+    if _INTEGER.fullmatch(text):
+        return int(text)
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _write(value: object) -> str:
+    if isinstance(value, tuple):
+        # A table of one ends in a slash, which tells it from a number.
+        return "/".join(map(_write, value)) + ("/" if len(value) == 1 else "")
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return str(value).lower() if value is None else str(value)
+
+
+def _check_options(cls: type[Metric], options: dict[str, object]) -> None:
+    known = [field.name for field in dataclasses.fields(cls)]
+    for option in options:
+        if option not in known:
+            raise unknown(f"option of {cls.name}", option, known)
+
+
+def _merge(given: list[tuple[str, object]], cls: type[Metric]) -> dict[str, Any]:
+    merged: dict[str, Any] = {}
+    for option, value in given:
+        # Compare as the metric would hold them, so that a list equals the tuple of the same numbers.
+        if option in merged and getattr(cls(**{option: value}), option) != getattr(
+            cls(**{option: merged[option]}), option
+        ):
+            raise OptionError(
+                f"{option}: given twice, as {_write(merged[option])} and {_write(value)}; expected one value"
+            )
+        merged[option] = value
+    return merged

@@ -1,0 +1,211 @@
+"""Metrics of a reader who goes down the list and stops: ERR and MRR, and their exact means over tied orders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.errors import DataError, OptionError
+from tautrank.metrics.base import check_positive, register
+from tautrank.metrics.gains import gain_values
+from tautrank.metrics.ordering import BLOCK_DOCUMENTS, F64, I64, TieGroups
+from tautrank.metrics.ranked import BinaryMetric, RankedMetric
+
+# What is left of a list that a reader reaches with a smaller chance than this is below a float64's last
+# digit.
+_NEGLIGIBLE_CHANCE = 1e-20
+_LARGEST_MAX_LABEL = 1000
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class MRR(BinaryMetric):
+    """Reciprocal rank: one over the rank of the first relevant document; 0 when it stands below ``k``.
+
+    ``RR@k = 1 / min {r : rel_r}`` if that rank is at most ``k``, else 0.
+
+    Voorhees, *The TREC-8 Question Answering Track Report*, TREC 1999; expected ties: McSherry and Najork,
+    ECIR 2008. Empty: no relevant document.
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> MRR().per_query([3.0, 2.0, 1.0], [0, 1, 1], [0, 3])
+    array([0.5])
+    >>> MRR(ties="expected").per_query([0.0, 0.0], [1, 0], [0, 2])
+    array([0.75])
+    """
+
+    name: ClassVar[str] = "mrr"
+
+    def _judge(self, values: F64) -> F64:
+        found = values > 0
+        first = found.argmax(axis=1)
+        hit = found[np.arange(first.size), first]
+        return hit / (first + 1.0)
+
+    def _judge_expected(self, groups: TieGroups) -> F64:
+        rows, width = groups.values.shape
+        relevant = groups.sums(groups.values)
+        above = groups.positions()
+        # Only the first tie that holds a relevant document matters; np.unique keeps the first of each row.
+        hits = np.flatnonzero((relevant > 0) & (above < self._depth(width)))
+        of_row, first = np.unique(groups.rows()[hits], return_index=True)
+        hits = hits[first]
+        a, t, r = above[hits], groups.sizes[hits], relevant[hits]
+        # The first relevant document is among the first t - r + 1 of the tie.
+        terms = np.minimum(t - r.astype(np.int64) + 1, self._depth(width) - a)
+        worth = np.zeros(rows)
+        for chunk, n in _chunks(terms):
+            x = np.arange(1.0, n + 1)
+            size, good = t[chunk, None].astype(np.float64), r[chunk, None]
+            left = size - x + 1
+            # Chance that x is not relevant given that none above it was; 0 from x = t - r + 1 on.
+            miss = np.maximum(left - good, 0.0) / np.maximum(left, 1.0)
+            reach = np.cumprod(miss, axis=1)
+            reach = np.concatenate([np.ones((chunk.size, 1)), reach[:, :-1]], axis=1)
+            at = reach * good / np.maximum(left, 1.0) / (a[chunk, None] + x)
+            worth[of_row[chunk]] = np.where(x <= terms[chunk, None], at, 0.0).sum(axis=1)
+        return worth
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class ERR(RankedMetric):
+    """Expected reciprocal rank: a reader goes down the list and stops at a document with a chance that grows with its label.
+
+    ``ERR@k = sum_{r <= k} (1/r) R_r prod_{j < r} (1 - R_j)``, with ``R = (2^y - 1) / 2^max_label``.
+
+    Chapelle et al., *Expected Reciprocal Rank for Graded Relevance*, CIKM 2009. Empty: no positive label. A
+    label above ``max_label`` is an error.
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        max_label: the highest label of the scale.
+
+    >>> ERR(max_label=1).per_query([2.0, 1.0], [1, 1], [0, 2])
+    array([0.625])
+    >>> ERR(ties="expected", max_label=1).per_query([0.0, 0.0], [1, 0], [0, 2])
+    array([0.375])
+    """
+
+    name: ClassVar[str] = "err"
+
+    max_label: float = 4.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        highest = check_positive("max_label", self.max_label)
+        if highest > _LARGEST_MAX_LABEL:
+            raise OptionError(f"max_label: found {highest:g}; expected a number up to {_LARGEST_MAX_LABEL}")
+        object.__setattr__(self, "max_label", highest)
+
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        if labels.size and labels.max() > self.max_label:
+            at = int(np.argmax(labels > self.max_label))
+            raise DataError(
+                f"labels[{at}]: found {float(labels[at]):g}, above max_label = {self.max_label:g}; "
+                "expected err's max_label to be the highest label of the scale"
+            )
+        return gain_values(labels) / 2.0**self.max_label
+
+    def _judge(self, values: F64) -> F64:
+        at = values / np.arange(1, values.shape[1] + 1)
+        at[:, 1:] *= np.cumprod(1.0 - values[:, :-1], axis=1)
+        totals: F64 = at.sum(axis=1)
+        return totals
+
+    def _judge_expected(self, groups: TieGroups) -> F64:
+        rows, width = groups.values.shape
+        above = groups.positions()
+        reach = np.ones((rows, width))
+        np.cumprod(1.0 - groups.values[:, :-1], axis=1, out=reach[:, 1:])
+        # A tie of one is its value; larger ones with something to find are worked out below.
+        stop = groups.sums(groups.values)
+        worth = np.where(groups.sizes == 1, stop / (above + 1.0), 0.0)
+        open_ties = np.flatnonzero((groups.sizes > 1) & (stop > 0) & (above < self._depth(width)))
+        if open_ties.size:
+            worth[open_ties] = _expected_stop(groups, open_ties, above[open_ties], self._depth(width))
+        worth[above >= self._depth(width)] = 0.0
+        return groups.row_sums(worth * reach.ravel()[groups.starts])
+
+
+def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64:
+    """For each tie, the mean of ``sum_x R_x prod_{j < x} (1 - R_j) / (above + x)`` over the orders of its documents.
+
+    Let ``p_m`` be the mean chance to pass the first m documents and ``d_m`` that to pass m - 1 and stop at
+    the m-th. Adding a document (R, q = 1 - R) to a tie of n - 1, it is, in a random order, absent from the
+    first m with chance (n-m)/n, at each of those places with chance 1/n, so
+
+        p_m <- (n-m)/n p_m + m/n q p_{m-1}
+        d_m <- (n-m)/n d_m + (m-1)/n q d_{m-1} + 1/n R p_{m-1}
+
+    where nothing is subtracted, so no digits are lost. Documents with R = 0 need no step: with them alone p
+    = 1, d = 0.
+    """
+    size = groups.sizes[which]
+    # Documents with R > 0, tie after tie, the ties side by side in one flat array.
+    inside = np.repeat(groups.starts[which], size) + _ramp(size)
+    stops = groups.values.ravel()[inside]
+    tie_of = np.repeat(np.arange(which.size), size)
+    kept = stops > 0
+    stops, tie_of = stops[kept], tie_of[kept]
+    steps = np.bincount(tie_of, minlength=which.size)
+    begin = np.cumsum(steps) - steps
+
+    # By Maclaurin's inequality p_m <= (mean of q)^m, so the tail beyond some m cannot be seen.
+    mean_pass = 1.0 - np.bincount(tie_of, weights=stops, minlength=which.size) / size
+    with np.errstate(divide="ignore"):
+        seen = np.log(_NEGLIGIBLE_CHANCE) / np.log(mean_pass)
+    terms = np.minimum(np.minimum(size, depth - above), np.ceil(np.minimum(seen, size)).astype(np.int64) + 1)
+
+    worth = np.zeros(which.size)
+    for chunk, n in _chunks(terms):
+        # Most steps first: the ties that are still growing are always the first rows.
+        chunk = chunk[np.argsort(-steps[chunk], kind="stable")]
+        todo = steps[chunk]
+        plain = (size[chunk] - todo).astype(np.float64)[:, None]
+        m = np.arange(n + 1.0)
+        passed = (m <= plain).astype(np.float64)
+        stopped = np.zeros_like(passed)
+        for step in range(int(todo[0])):
+            growing = int(np.searchsorted(-todo, -step))
+            total = plain[:growing] + (step + 1)
+            found = stops[begin[chunk[:growing]] + step][:, None] / total
+            miss = 1.0 / total - found
+            absent = (total - m[1:]) / total
+            p, d = passed[:growing], stopped[:growing]
+            d[:, 1:] = absent * d[:, 1:] + (miss * m[:-1]) * d[:, :-1] + found * p[:, :-1]
+            p[:, 1:] = absent * p[:, 1:] + (miss * m[1:]) * p[:, :-1]
+        x = m[1:]
+        at = stopped[:, 1:] / (above[chunk, None] + x)
+        worth[chunk] = np.where(x <= terms[chunk, None], at, 0.0).sum(axis=1)
+    return worth
+
+
+def _ramp(sizes: I64) -> I64:
+    """0, 1, ... size-1 for each size, one after the other."""
+    ends = np.cumsum(sizes)
+    return np.arange(int(ends[-1])) - np.repeat(ends - sizes, sizes)
+
+
+def _chunks(terms: I64) -> Iterator[tuple[I64, int]]:
+    """Cut items that need ``terms`` columns each into matrices of similar width: (items, width)."""
+    by_terms = np.argsort(terms, kind="stable")
+    sorted_terms = terms[by_terms]
+    at = 0
+    while at < by_terms.size:
+        least = int(sorted_terms[at])
+        last = int(np.searchsorted(sorted_terms, max(least + 8, least * 5 // 4), side="right"))
+        last = min(last, at + max(1, BLOCK_DOCUMENTS // int(sorted_terms[last - 1])))
+        yield by_terms[at:last], int(sorted_terms[last - 1])
+        at = last

@@ -1,0 +1,266 @@
+"""Metrics that add up (what a document brings) times (what its rank is worth): DCG and its relatives.
+
+Their mean over the orders of tied documents is exact and cheap: inside a tie every document has the same
+chance of every rank, so a tie is worth the sum of its documents times the mean of its ranks.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.metrics.base import register
+from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
+from tautrank.metrics.ordering import F64, I64, TieGroups, blocks, segment_sums
+from tautrank.metrics.ranked import BinaryMetric, RankedMetric
+
+
+class _Positional(RankedMetric):
+    """``sum_r value_r * weight_r`` over the ranks."""
+
+    @abstractmethod
+    def _rank_weights(self, n: int) -> F64:
+        """What each of the ranks 1 to ``n`` is worth."""
+
+    def _judge(self, values: F64) -> F64:
+        products = values * self._rank_weights(values.shape[1])
+        totals: F64 = products.sum(axis=1)
+        return totals
+
+    def _judge_expected(self, groups: TieGroups) -> F64:
+        rows, width = groups.values.shape
+        weights = np.zeros(width)
+        depth = self._depth(width)
+        weights[:depth] = self._rank_weights(depth)
+        of_ranks = groups.sums(np.broadcast_to(weights, (rows, width)))
+        return groups.row_sums(groups.sums(groups.values) * of_ranks / groups.sizes)
+
+
+@dataclass(frozen=True, repr=False)
+class _Gained(_Positional):
+    """A positional metric of label gains and rank discounts."""
+
+    gain: Gain = "exp2"
+    discount: Discount = "log2"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "gain", check_gain(self.gain))
+        object.__setattr__(self, "discount", check_discount(self.discount))
+
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        return gain_values(labels, self.gain)
+
+    def _rank_weights(self, n: int) -> F64:
+        return discount_values(n, self.discount)
+
+    def _ideal_dcg(self, gains: F64, offsets: I64) -> F64:
+        """The DCG@k of each query's best ranking."""
+        ideal = np.zeros(offsets.size - 1)
+        for block in blocks(offsets):
+            depth = block.width if self.k is None else min(self.k, block.width)
+            best = np.negative(block.matrix(gains, 0.0))
+            best.sort(axis=1)
+            # The same sum as in _judge, so that a perfect ranking is worth 1 to the last bit.
+            products = np.negative(best[:, :depth]) * discount_values(depth, self.discount)
+            ideal[block.queries] = products.sum(axis=1)
+        return ideal
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class DCG(_Gained):
+    """Discounted cumulative gain: what a reader who gives up bit by bit collects.
+
+    ``DCG@k = sum_{r <= k} gain(y_r) * discount(r)``, by default ``(2^y - 1) / log2(1 + r)``.
+
+    Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation of IR Techniques*, TOIS 20(4), 2002; this gain
+    and this discount: Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005. Empty: no
+    document with a gain.
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a table by label.
+        discount: ``"log2"``, ``"reciprocal"`` or a table by rank.
+
+    >>> DCG(k=2).per_query([3.0, 2.0, 1.0], [2, 0, 3], [0, 3])
+    array([3.])
+    """
+
+    name: ClassVar[str] = "dcg"
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class NDCG(_Gained):
+    """Normalised discounted cumulative gain: DCG as a share of the best possible.
+
+    ``NDCG@k = DCG@k / max DCG@k``, the maximum over the rankings of the query's documents.
+
+    Järvelin and Kekäläinen, *Cumulated Gain-Based Evaluation of IR Techniques*, TOIS 20(4), 2002; expected
+    ties: McSherry and Najork, ECIR 2008. Empty: no document with a gain.
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a table by label.
+        discount: ``"log2"``, ``"reciprocal"`` or a table by rank.
+
+    >>> NDCG(k=10).per_query([3.0, 2.0, 1.0], [1, 0, 0], [0, 3])
+    array([1.])
+    >>> NDCG(ties="expected", discount="reciprocal").per_query([0.0, 0.0], [1, 0], [0, 2])
+    array([0.75])
+    """
+
+    name: ClassVar[str] = "ndcg"
+
+    def _norms(self, values: F64, offsets: I64) -> F64:
+        return self._ideal_dcg(values, offsets)
+
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+        # Ties of equal labels are averaged, which may round to a hair above the ideal.
+        return np.minimum(super()._normalise(numbers, norms, scores, offsets), 1.0)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class LambdaRankMetric(_Gained):
+    """The metric LambdaRank's loss bounds from above: a cost, 0 is best reached by the ideal ranking at most.
+
+    ``sum_i G_i sum_{j < i} |1/D_i - 1/D_j|`` over ranks, with ``G = gain(y) / max DCG@k`` and ``1/D`` the
+    discount; with ``k``, a pair counts when its upper rank ``j`` is at most ``k``.
+
+    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, eq. 17 and 18.
+    Empty: no document with a gain. Documents that were not retrieved are tied at the bottom.
+
+    Args:
+        k: keep the pairs with a document in the first ``k`` ranks; None for all pairs.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"exp2"``, ``"linear"`` or a table by label.
+        discount: ``"log2"``, ``"reciprocal"`` or a table by rank.
+
+    >>> LambdaRankMetric(discount="reciprocal").per_query([3.0, 2.0, 1.0], [0, 0, 1], [0, 3])
+    array([0.83333333])
+    """
+
+    name: ClassVar[str] = "lambdarank-metric"
+    higher_is_better: ClassVar[bool] = False
+    missing_earn_nothing: ClassVar[bool] = False
+
+    def _depth(self, width: int) -> int:
+        return width
+
+    def _rank_weights(self, n: int) -> F64:
+        discounts = discount_values(n, self.discount)
+        above = np.arange(n) if self.k is None else np.minimum(np.arange(n), self.k)
+        up_to = np.concatenate([[0.0], np.cumsum(discounts)])
+        return np.maximum(up_to[above] - above * discounts, 0.0)
+
+    def _norms(self, values: F64, offsets: I64) -> F64:
+        return self._ideal_dcg(values, offsets)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class ARP(_Positional):
+    """Average relevance position: how far down the relevant documents stand; a cost.
+
+    ``ARP = sum_r y_r * r``. With ``k``, a rank counts as ``min(r, k + 1)``: every document below the
+    cut-off is as bad as the first one below it, so that pushing a relevant document out never pays.
+
+    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4, without its
+    constant factor. Empty: no positive label. Documents that were not retrieved are tied at the bottom.
+
+    Args:
+        k: ranks beyond ``k`` count as ``k + 1``; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+
+    >>> ARP().per_query([3.0, 2.0, 1.0], [0, 1, 2], [0, 3])
+    array([8.])
+    >>> ARP(k=1).per_query([3.0, 2.0, 1.0], [0, 1, 2], [0, 3])
+    array([6.])
+    """
+
+    name: ClassVar[str] = "arp"
+    higher_is_better: ClassVar[bool] = False
+    missing_earn_nothing: ClassVar[bool] = False
+
+    def _depth(self, width: int) -> int:
+        return width
+
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        return labels.astype(np.float64)
+
+    def _rank_weights(self, n: int) -> F64:
+        ranks = np.arange(1, n + 1, dtype=np.float64)
+        return ranks if self.k is None else np.minimum(ranks, self.k + 1)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Precision(BinaryMetric, _Positional):
+    """Precision: the share of the first ``k`` ranks that hold a relevant document.
+
+    ``P@k = |relevant in the first k| / k``, also when the list is shorter than ``k``, as in trec_eval;
+    without ``k``, the share of the retrieved documents (trec_eval's ``set_P``).
+
+    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4. Empty: no
+    relevant document.
+
+    Args:
+        k: the ranks to count and to divide by; None for the retrieved documents.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> Precision(k=4).per_query([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "precision"
+
+    def _rank_weights(self, n: int) -> F64:
+        return np.ones(n)
+
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+        if self.k is not None:
+            return numbers / self.k
+        return numbers / np.maximum(segment_sums((scores > -np.inf).astype(np.float64), offsets), 1.0)
+
+
+@register
+@dataclass(frozen=True, repr=False)
+class Recall(BinaryMetric, _Positional):
+    """Recall: the share of the relevant documents that stand in the first ``k`` ranks.
+
+    ``R@k = |relevant in the first k| / |relevant|``.
+
+    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4. Empty: no
+    relevant document.
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> Recall(k=1).per_query([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
+    array([0.5])
+    """
+
+    name: ClassVar[str] = "recall"
+
+    def _rank_weights(self, n: int) -> F64:
+        return np.ones(n)
+
+    def _norms(self, values: F64, offsets: I64) -> F64:
+        return segment_sums(values, offsets)

@@ -1,0 +1,139 @@
+"""Metrics of a ranking: sort each list, then judge the values of its documents in rank order."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.metrics.base import Metric, check_positive
+from tautrank.metrics.ordering import (
+    F64,
+    I64,
+    LazyCodes,
+    TieGroups,
+    blocks,
+    last_place_for_missing,
+    ordered,
+    segment_sums,
+    sort_rows,
+)
+
+
+@dataclass(frozen=True, repr=False)
+class RankedMetric(Metric):
+    """A metric that depends on the scores through the ranking alone.
+
+    A subclass says what a document brings (``_document_values``), what a row of such values in rank order
+    is worth (``_judge``), the exact mean of that over the orders of tied documents (``_judge_expected``),
+    and what to divide by (``_norms``).
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+
+    >>> from tautrank.metrics import NDCG
+    >>> issubclass(NDCG, RankedMetric)
+    True
+    """
+
+    missing_earn_nothing: ClassVar[bool] = True
+    """Whether a document that was not retrieved is out of the ranking, or tied at its bottom."""
+
+    @abstractmethod
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        """What each document brings; a query is empty when all of its documents bring 0."""
+
+    @abstractmethod
+    def _judge(self, values: F64) -> F64:
+        """One number a row of document values in rank order, cut at ``_depth``."""
+
+    @abstractmethod
+    def _judge_expected(self, groups: TieGroups) -> F64:
+        """The mean of ``_judge`` over every order inside the tie groups, one number a row."""
+
+    def _norms(self, values: F64, offsets: I64) -> F64 | None:
+        """What to divide each query's number by, or None."""
+        return None
+
+    def _depth(self, width: int) -> int:
+        """How many ranks of a row matter."""
+        return width if self.k is None else min(self.k, width)
+
+    def _scorer(
+        self, labels: NDArray[np.number], offsets: I64
+    ) -> tuple[Callable[[NDArray[np.floating]], F64], NDArray[np.bool_]]:
+        values = self._document_values(labels)
+        filled = segment_sums(values, offsets) > 0
+        norms = self._norms(values, offsets)
+        if norms is not None:
+            # Empty queries are overwritten later; 1 keeps the division quiet.
+            norms = np.where(filled, norms, 1.0)
+        codes = LazyCodes(labels, self.ties)
+        cut = list(blocks(offsets))
+
+        def score(scores: NDArray[np.floating]) -> F64:
+            if not self.missing_earn_nothing:
+                scores = last_place_for_missing(scores)
+            missing = scores.size > 0 and scores.min() == -np.inf
+            result = np.zeros(offsets.size - 1)
+            for block in cut:
+                keys = block.keys(scores)
+                depth = self._depth(block.width)
+                hide = missing or block.padded
+                if self.ties == "expected":
+                    order, head, tied = sort_rows(keys, depth)
+                    order_head = order[:, :depth]
+                else:
+                    order_head, head = ordered(block, keys, depth, codes)
+                    tied = np.zeros(0, dtype=np.intp)
+                in_order = values.take(block.starts[:, None] + order_head, mode="clip")
+                if hide:
+                    in_order[head == np.inf] = 0.0
+                row_values = self._judge(in_order)
+                if tied.size:
+                    some = order[tied]
+                    sorted_keys = np.take_along_axis(keys[tied], some, axis=1)
+                    in_order = values.take(block.starts[tied, None] + some, mode="clip")
+                    if hide:
+                        in_order[sorted_keys == np.inf] = 0.0
+                    row_values[tied] = self._judge_expected(TieGroups.of(sorted_keys, in_order))
+                result[block.queries] = row_values
+            return self._normalise(result, norms, scores, offsets)
+
+        return score, filled
+
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+        return numbers if norms is None else numbers / norms
+
+
+@dataclass(frozen=True, repr=False)
+class BinaryMetric(RankedMetric):
+    """A metric that knows two kinds of documents: relevant and not.
+
+    Args:
+        k: count the first ``k`` ranks; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> from tautrank.metrics import MRR
+    >>> MRR(relevant=2).mean([3.0, 2.0, 1.0], [1, 2, 0], [0, 3])
+    0.5
+    """
+
+    relevant: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.relevant is not None:
+            object.__setattr__(self, "relevant", check_positive("relevant", self.relevant))
+
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        passed = labels > 0 if self.relevant is None else labels >= self.relevant
+        return passed.astype(np.float64)
