@@ -244,8 +244,7 @@ def metric(name: str | Metric, **options: Any) -> Metric:
     cls = METRICS[word]
     _check_options(cls, dict(typed))
     _check_options(cls, options)
-    given = cls(**_merge([*typed, *options.items()], cls))
-    return given
+    return cls(**_merge([*typed, *options.items()], cls))
 
 
 def check_k(k: object) -> int | None:
@@ -340,12 +339,14 @@ def _check_options(cls: type[Metric], options: dict[str, object]) -> None:
 def _merge(given: list[tuple[str, object]], cls: type[Metric]) -> dict[str, Any]:
     merged: dict[str, Any] = {}
     for option, value in given:
-        # Compare as the metric would hold them, so that a list equals the tuple of the same numbers.
-        if option in merged and getattr(cls(**{option: value}), option) != getattr(
-            cls(**{option: merged[option]}), option
-        ):
+        if option in merged and _held(cls, option, merged[option]) != _held(cls, option, value):
             raise OptionError(
                 f"{option}: given twice, as {_write(merged[option])} and {_write(value)}; expected one value"
             )
         merged[option] = value
     return merged
+
+
+def _held(cls: type[Metric], option: str, value: Any) -> object:
+    """The value as a metric holds it, so that a list equals the tuple of the same numbers."""
+    return getattr(cls(**{option: value}), option)

@@ -1,4 +1,4 @@
-"""Metrics of a reader who goes down the list and stops: ERR and MRR, and their exact means over tied orders."""
+"""Metrics of a reader who goes down the list and stops: ERR and MRR, and their exact means over ties."""
 
 from __future__ import annotations
 
@@ -49,7 +49,8 @@ class MRR(BinaryMetric):
         found = values > 0
         first = found.argmax(axis=1)
         hit = found[np.arange(first.size), first]
-        return hit / (first + 1.0)
+        ranks: F64 = hit / (first + 1.0)
+        return ranks
 
     def _judge_expected(self, groups: TieGroups) -> F64:
         rows, width = groups.values.shape
@@ -79,7 +80,7 @@ class MRR(BinaryMetric):
 @register
 @dataclass(frozen=True, repr=False)
 class ERR(RankedMetric):
-    """Expected reciprocal rank: a reader goes down the list and stops at a document with a chance that grows with its label.
+    """Expected reciprocal rank: how early a reader, stopped by good documents, stops.
 
     ``ERR@k = sum_{r <= k} (1/r) R_r prod_{j < r} (1 - R_j)``, with ``R = (2^y - 1) / 2^max_label``.
 
@@ -116,7 +117,8 @@ class ERR(RankedMetric):
                 f"labels[{at}]: found {float(labels[at]):g}, above max_label = {self.max_label:g}; "
                 "expected err's max_label to be the highest label of the scale"
             )
-        return gain_values(labels) / 2.0**self.max_label
+        chances: F64 = gain_values(labels) / 2.0**self.max_label
+        return chances
 
     def _judge(self, values: F64) -> F64:
         at = values / np.arange(1, values.shape[1] + 1)
@@ -140,7 +142,7 @@ class ERR(RankedMetric):
 
 
 def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64:
-    """For each tie, the mean of ``sum_x R_x prod_{j < x} (1 - R_j) / (above + x)`` over the orders of its documents.
+    """For each tie, the mean of ``sum_x R_x prod_{j < x} (1 - R_j) / (above + x)`` over its orders.
 
     Let ``p_m`` be the mean chance to pass the first m documents and ``d_m`` that to pass m - 1 and stop at
     the m-th. Adding a document (R, q = 1 - R) to a tie of n - 1, it is, in a random order, absent from the

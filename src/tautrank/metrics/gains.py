@@ -70,6 +70,10 @@ def check_discount(discount: Discount) -> Discount:
             raise unknown("discount", discount, DISCOUNTS)
         return discount
     table = _table("discount", discount)
+    if table[0] == 0:
+        raise OptionError(
+            "discount: entry 0 of the table is 0; expected the first rank to be worth something"
+        )
     for rank in range(1, len(table)):
         if table[rank] > table[rank - 1]:
             raise OptionError(

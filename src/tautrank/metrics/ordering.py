@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,8 +60,8 @@ class Block:
         """Whether some row is shorter than the matrix is wide."""
         return not self.contiguous and bool((self.lengths < self.width).any())
 
-    def matrix(self, values: NDArray[np.generic], fill: float) -> NDArray[np.generic]:
-        """Lay the flat ``values`` out as rows, ``fill`` where a row is short. May be a view: do not write to it."""
+    def matrix(self, values: NDArray[Any], fill: float) -> NDArray[Any]:
+        """Lay the flat ``values`` out as rows, ``fill`` where a row is short; may be a view, so read only."""
         rows = self.lengths.size
         if self.contiguous:
             first = int(self.starts[0])
@@ -74,7 +75,8 @@ class Block:
 
     def keys(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
         """Negated scores as rows, so that sorting upwards puts the best document first and padding last."""
-        return np.negative(self.matrix(scores, -np.inf))  # type: ignore[no-any-return]
+        keys: NDArray[np.floating] = np.negative(self.matrix(scores, -np.inf))
+        return keys
 
 
 def blocks(offsets: I64) -> Iterator[Block]:
@@ -152,7 +154,8 @@ class TieGroups:
         np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1], out=first[:, 1:])
         starts = np.flatnonzero(first)
         sizes = np.diff(starts, append=first.size)
-        row_starts = np.searchsorted(starts, np.arange(first.shape[0]) * first.shape[1])
+        rows, width = sorted_keys.shape
+        row_starts = np.searchsorted(starts, np.arange(0, rows * width, width))
         return cls(values, starts, sizes, row_starts)
 
     def sums(self, values: F64) -> F64:
@@ -165,11 +168,13 @@ class TieGroups:
 
     def positions(self) -> I64:
         """How many documents of its row come before each group."""
-        return self.starts % self.values.shape[1]
+        before: I64 = self.starts % self.values.shape[1]
+        return before
 
     def rows(self) -> I64:
         """Which row each group is in."""
-        return self.starts // self.values.shape[1]
+        rows: I64 = self.starts // self.values.shape[1]
+        return rows
 
 
 def sort_rows(keys: NDArray[np.floating], depth: int) -> tuple[I64, NDArray[np.floating], NDArray[np.intp]]:
@@ -254,7 +259,7 @@ def last_place_for_missing(scores: NDArray[np.floating]) -> NDArray[np.floating]
     array([1., 0., 1., 2.])
     """
     if scores.size and scores.min() == -np.inf:
-        return np.unique(scores, return_inverse=True)[1].astype(np.float64)
+        return np.asarray(np.unique(scores, return_inverse=True)[1], dtype=np.float64)
     return scores
 
 

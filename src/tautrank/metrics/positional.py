@@ -132,7 +132,7 @@ class NDCG(_Gained):
 @register
 @dataclass(frozen=True, repr=False)
 class LambdaRankMetric(_Gained):
-    """The metric LambdaRank's loss bounds from above: a cost, 0 is best reached by the ideal ranking at most.
+    """The cost that LambdaRank's loss bounds from above.
 
     ``sum_i G_i sum_{j < i} |1/D_i - 1/D_j|`` over ranks, with ``G = gain(y) / max DCG@k`` and ``1/D`` the
     discount; with ``k``, a pair counts when its upper rank ``j`` is at most ``k``.

@@ -17,7 +17,7 @@ from tautrank.metrics.ordering import F64, I64, segment_sums
 @register
 @dataclass(frozen=True, repr=False)
 class DCGRR(Metric):
-    """DCG-RR: documents keep their order, those with a score above 0 are shown, and each earns gain over rank.
+    """DCG-RR: documents keep their order, those with a score above 0 are shown, each earns gain over rank.
 
     ``DCG-RR = sum_i gain(y_i) [s_i > 0] / (1 + sum_{j < i} [s_j > 0])``, ``i`` and ``j`` in input order;
     with ``k``, over the first ``k`` shown. A score of exactly 0 is not shown, whatever ``ties`` is: nothing

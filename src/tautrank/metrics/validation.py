@@ -1,10 +1,12 @@
-"""The one place where scores, offsets and weights are checked: every sentence names the argument and the spot.
+"""The one place where scores, offsets and weights are checked: each sentence names the argument and the spot.
 
 The NaN policy of the library's metrics stands here too: a score may be ``-inf`` (the document was not
 retrieved) but never NaN or ``+inf``; a NaN in a result means one thing, that the query was skipped.
 """
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -134,7 +136,7 @@ def check_weights(weights: ArrayLike, n_queries: int) -> NDArray[np.float64]:
     return w
 
 
-def _flat(name: str, values: ArrayLike, expected: str) -> NDArray[np.generic]:
+def _flat(name: str, values: ArrayLike, expected: str) -> NDArray[Any]:
     try:
         array = np.asarray(values)
     except ValueError:
@@ -144,10 +146,9 @@ def _flat(name: str, values: ArrayLike, expected: str) -> NDArray[np.generic]:
     return array
 
 
-def _as_floats(s: NDArray[np.generic]) -> NDArray[np.float64]:
-    if s.dtype.kind != "b" and max(abs(int(s.min())), abs(int(s.max()))) > _LARGEST_EXACT_INTEGER:  # type:
-    ignore[attr-defined]
+def _as_floats(s: NDArray[Any]) -> NDArray[np.float64]:
+    if s.dtype.kind != "b" and max(abs(int(s.min())), abs(int(s.max()))) > _LARGEST_EXACT_INTEGER:
         # float64 would tie integers that differ, so their order stands in for them, 0 staying where it was.
         distinct, codes = np.unique(s, return_inverse=True)
-        return (codes - np.count_nonzero(distinct <= 0) + 1).astype(np.float64)
+        return np.asarray(codes - np.count_nonzero(distinct <= 0) + 1, dtype=np.float64)
     return s.astype(np.float64)
