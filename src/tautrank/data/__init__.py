@@ -1,1 +1,27 @@
-"""Ranking data: what a query's documents, labels and features are, and how to read and write them."""
+"""Ranking data: queries, documents, labels and features, and how to read and write them."""
+
+from tautrank.data.folders import Splits, list_folds, read_folder
+from tautrank.data.letor import read_letor
+from tautrank.data.letor_writer import write_letor
+from tautrank.data.ranking_data import RankingData
+from tautrank.data.score_files import read_scores
+from tautrank.data.summary import DataSummary
+from tautrank.data.tables import read_csv, read_parquet
+from tautrank.data.trec import Judged, judge_run, read_qrels, read_run
+
+__all__ = [
+    "DataSummary",
+    "Judged",
+    "RankingData",
+    "Splits",
+    "judge_run",
+    "list_folds",
+    "read_csv",
+    "read_folder",
+    "read_letor",
+    "read_parquet",
+    "read_qrels",
+    "read_run",
+    "read_scores",
+    "write_letor",
+]

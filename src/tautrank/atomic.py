@@ -1,0 +1,52 @@
+"""Writing files so that a reader sees the old content or the new, never half of it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from tautrank.errors import DataError
+
+
+@contextmanager
+def atomic_write(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator[BinaryIO]:
+    """Open a binary file for writing that appears under `path` only when the block ends without an error.
+
+    The bytes go to a temporary file in the same folder, are flushed to disk, and replace `path` in one step. If the
+    block raises, nothing is left behind and an existing `path` is untouched. ``durable=False`` skips the flush, for
+    files that can be made again.
+
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> with atomic_write(folder / "out.txt") as file:
+    ...     _ = file.write(b"whole")
+    >>> [p.name for p in folder.iterdir()]
+    ['out.txt']
+    """
+    target = Path(path)
+    try:
+        descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written ({error.strerror})") from None
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            yield cast(BinaryIO, file)
+            file.flush()
+            if durable:
+                os.fsync(file.fileno())
+        # mkstemp makes files private; give the result the permissions a plain open() would have given.
+        umask = os.umask(0)
+        os.umask(umask)
+        os.chmod(temporary, 0o666 & ~umask)
+        try:
+            os.replace(temporary, target)
+        except OSError as error:
+            raise DataError(f"{target}: cannot be written ({error.strerror})") from None
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(temporary)
+        raise

@@ -1,0 +1,310 @@
+"""The compiled inner loop of the LETOR reader. Imported only when a file is read, since it needs Numba.
+
+The kernel walks one block of whole lines. It never raises: it returns a status and the place it stopped at, and
+:mod:`tautrank.data.letor` turns that into a sentence. Every block ends with a newline, and no loop below steps
+over a newline except the line loop itself, so no index leaves the block.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numba as nb
+import numpy as np
+
+# What stopped the kernel; `STATUS` names are shared with the module that words the errors.
+OK = 0
+BAD_LABEL = 1
+NEGATIVE_LABEL = 2
+BAD_QID = 3
+MISSING_QID = 4
+UNEXPECTED_QID = 5
+BAD_INDEX = 6
+INDEX_TOO_SMALL = 7
+INDEX_TOO_LARGE = 8
+INDEX_NOT_ASCENDING = 9
+BAD_VALUE = 10
+VALUE_OVERFLOW = 11
+
+_NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
+_MAX_EXACT = 2**53
+# Decimal powers that a double holds exactly, and the wider range used with an error bound.
+_POWERS = np.array([10.0**e for e in range(301)])
+_MAX_DIGITS = 18  # the most decimal digits that always fit an int64
+
+_NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
+
+
+@nb.njit(inline="always", cache=True)
+def _is_space(c: Any) -> Any:
+    return c == _SPACE or c == _TAB or c == _RETURN
+
+
+@nb.njit(cache=True, nogil=True)
+def _long_number(buf: Any, pos: Any) -> Any:
+    """Re-read an unsigned decimal with more than 18 significant digits: the first 18, and the power of ten."""
+    mantissa: Any = np.int64(0)
+    digits = 0
+    exponent = 0
+    seen_point = False
+    while True:
+        c = np.int64(buf[pos])
+        if c == 46:
+            seen_point = True
+        elif c < 48 or c > 57:
+            break
+        elif digits < _MAX_DIGITS:
+            mantissa = mantissa * 10 + (c - 48)
+            digits += 1 if mantissa > 0 else 0
+            exponent -= 1 if seen_point else 0
+        else:
+            exponent += 0 if seen_point else 1
+        pos += 1
+    return mantissa, exponent
+
+
+@nb.njit(inline="always", cache=True)
+def _number(buf: Any, start: Any) -> Any:
+    """Read a decimal number at `start`: (status, double, end).
+
+    `_NUMBER_SLOW` means that the float32 nearest to the text could not be proven; the caller re-reads the token
+    in Python. The proof: with at most 2^53 and an exact power of ten, one division or multiplication rounds once,
+    as strtod does. Otherwise the double is off by at most 4 units in the last place, and rounding to float32 is
+    monotone, so if both ends of that interval round to the same float32, so does the true value.
+    """
+    pos = start
+    c = np.int64(buf[pos])
+    negative = c == 45
+    if negative or c == 43:
+        pos += 1
+    body = pos
+    mantissa = np.int64(0)
+    while True:
+        d = np.int64(buf[pos]) - 48
+        if d < 0 or d > 9:
+            break
+        mantissa = mantissa * 10 + d
+        pos += 1
+    digits = pos - body
+    exponent = np.int64(0)
+    if buf[pos] == 46:
+        pos += 1
+        fraction = pos
+        while True:
+            d = np.int64(buf[pos]) - 48
+            if d < 0 or d > 9:
+                break
+            mantissa = mantissa * 10 + d
+            pos += 1
+        exponent = fraction - pos
+        digits -= exponent
+    if digits == 0:
+        return _NUMBER_BAD, 0.0, pos
+    if digits > _MAX_DIGITS:
+        mantissa, exponent = _long_number(buf, body)
+    if buf[pos] == 101 or buf[pos] == 69:
+        pos += 1
+        c = np.int64(buf[pos])
+        minus = c == 45
+        if minus or c == 43:
+            pos += 1
+        first = pos
+        power = np.int64(0)
+        while True:
+            d = np.int64(buf[pos]) - 48
+            if d < 0 or d > 9:
+                break
+            power = min(power * 10 + d, np.int64(100000))
+            pos += 1
+        if pos == first:
+            return _NUMBER_BAD, 0.0, pos
+        exponent += -power if minus else power
+    status = _NUMBER_OK
+    value = float(mantissa)
+    if mantissa != 0 and exponent != 0:
+        if -22 <= exponent <= 22 and mantissa <= _MAX_EXACT:
+            value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
+        elif -300 <= exponent <= 300:
+            value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
+            slack = abs(value) * 4.0 * 2.0**-53
+            if np.float32(value - slack) != np.float32(value + slack):
+                status = _NUMBER_SLOW
+        else:
+            status = _NUMBER_SLOW
+    elif mantissa > _MAX_EXACT:
+        status = _NUMBER_SLOW
+    return status, (-value if negative else value), pos
+
+
+@nb.njit(inline="always", cache=True)
+def _nan_length(buf: Any, pos: Any) -> Any:
+    """Length of a case-insensitive `nan` at `pos`, or 0."""
+    if (buf[pos] | 32) == 110 and (buf[pos + 1] | 32) == 97 and (buf[pos + 2] | 32) == 110:
+        return 3
+    return 0
+
+
+@nb.njit(cache=True, nogil=True)
+def parse_block(
+    buf: Any,
+    size: Any,
+    first_index: Any,
+    last_index: Any,
+    allow_nan: Any,
+    labels: Any,
+    indptr: Any,
+    indices: Any,
+    values: Any,
+    runs: Any,
+    slow: Any,
+) -> Any:
+    """Parse the lines of `buf[:size]`, which ends with a newline, into caller-owned arrays.
+
+    `indptr`, `indices` (counted from 0) and `values` hold the features as compressed rows. `runs` gets a row
+    (first row, token start, token length) wherever the qid token changes. `slow` gets (slot, start, end) for each
+    number to re-read in Python; slot -1 - row is a label, any other slot a feature value.
+
+    Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest index + 1).
+    """
+    pos = 0
+    lines = 0
+    row = 0
+    stored = 0
+    n_runs = 0
+    n_slow = 0
+    width = np.int64(0)
+    qid_start = -1
+    qid_length = -1
+    indptr[0] = 0
+    while pos < size:
+        while _is_space(buf[pos]):
+            pos += 1
+        c = buf[pos]
+        if c == _HASH:
+            while buf[pos] != _NEWLINE:
+                pos += 1
+            c = buf[pos]
+        if c == _NEWLINE:
+            pos += 1
+            lines += 1
+            continue
+
+        start = pos
+        status, value, pos = _number(buf, pos)
+        c = buf[pos]
+        if status == _NUMBER_BAD or not (_is_space(c) or c == _NEWLINE or c == _HASH):
+            return BAD_LABEL, start, lines, row, stored, n_runs, n_slow, width
+        if value < 0:
+            return NEGATIVE_LABEL, start, lines, row, stored, n_runs, n_slow, width
+        if status == _NUMBER_SLOW:
+            slow[n_slow, 0] = -1 - row
+            slow[n_slow, 1] = start
+            slow[n_slow, 2] = pos
+            n_slow += 1
+        label = np.float32(value)
+        if np.isinf(label):
+            return BAD_LABEL, start, lines, row, stored, n_runs, n_slow, width
+        labels[row] = label
+
+        while _is_space(buf[pos]):
+            pos += 1
+        if buf[pos] == 113 and buf[pos + 1] == 105 and buf[pos + 2] == 100 and buf[pos + 3] == _COLON:
+            if row > 0 and qid_start < 0:
+                return UNEXPECTED_QID, pos, lines, row, stored, n_runs, n_slow, width
+            pos += 4
+            start = pos
+            while not (_is_space(buf[pos]) or buf[pos] == _NEWLINE or buf[pos] == _HASH):
+                pos += 1
+            length = pos - start
+            if length == 0:
+                return BAD_QID, start, lines, row, stored, n_runs, n_slow, width
+            same = length == qid_length
+            if same:
+                for i in range(length):
+                    if buf[start + i] != buf[qid_start + i]:
+                        same = False
+                        break
+            if not same:
+                runs[n_runs, 0] = row
+                runs[n_runs, 1] = start
+                runs[n_runs, 2] = length
+                n_runs += 1
+            qid_start = start
+            qid_length = length
+            while _is_space(buf[pos]):
+                pos += 1
+        elif qid_start >= 0:
+            return MISSING_QID, pos, lines, row, stored, n_runs, n_slow, width
+
+        previous = first_index - 1
+        while True:
+            c = buf[pos]
+            if c == _NEWLINE or c == _HASH:
+                break
+            start = pos
+            index = np.int64(0)
+            while True:
+                d = np.int64(buf[pos]) - 48
+                if d < 0 or d > 9:
+                    break
+                index = min(index * 10 + d, np.int64(10**12))
+                pos += 1
+            if pos == start or buf[pos] != _COLON:
+                return BAD_INDEX, start, lines, row, stored, n_runs, n_slow, width
+            if index <= previous:
+                code = INDEX_TOO_SMALL if index < first_index else INDEX_NOT_ASCENDING
+                return code, start, lines, row, stored, n_runs, n_slow, width
+            if index > last_index:
+                return INDEX_TOO_LARGE, start, lines, row, stored, n_runs, n_slow, width
+            previous = index
+            pos += 1
+            token = pos
+            status, value, pos = _number(buf, pos)
+            c = buf[pos]
+            if status == _NUMBER_BAD or not (_is_space(c) or c == _NEWLINE or c == _HASH):
+                end = token + (_nan_length(buf, token) if allow_nan else 0)
+                c = buf[end]
+                if end == token or not (_is_space(c) or c == _NEWLINE or c == _HASH):
+                    return BAD_VALUE, start, lines, row, stored, n_runs, n_slow, width
+                value = np.nan
+                pos = end
+            elif status == _NUMBER_SLOW:
+                slow[n_slow, 0] = stored
+                slow[n_slow, 1] = token
+                slow[n_slow, 2] = pos
+                n_slow += 1
+            single = np.float32(value)
+            if np.isinf(single):
+                return VALUE_OVERFLOW, start, lines, row, stored, n_runs, n_slow, width
+            indices[stored] = index - first_index
+            values[stored] = single
+            stored += 1
+            while _is_space(buf[pos]):
+                pos += 1
+        width = max(width, previous - first_index + 1)
+        while buf[pos] != _NEWLINE:
+            pos += 1
+        pos += 1
+        lines += 1
+        row += 1
+        indptr[row] = stored
+    return OK, pos, lines, row, stored, n_runs, n_slow, width
+
+
+@nb.njit(cache=True, nogil=True)
+def scatter_rows(indptr: Any, rows: Any, indices: Any, values: Any, out: Any, start: Any, width: Any) -> None:
+    """Write `rows` compressed rows into the zeroed flat row-major array `out`, from element `start` on."""
+    for row in range(rows):
+        base = start + row * width
+        for j in range(indptr[row], indptr[row + 1]):
+            out[base + indices[j]] = values[j]
+
+
+@nb.njit(cache=True, nogil=True)
+def widen_rows(flat: Any, rows: Any, old: Any, new: Any) -> None:
+    """Re-lay `rows` rows of `old` columns as rows of `new` columns inside one array, last row first."""
+    for row in range(rows - 1, -1, -1):
+        for column in range(old - 1, -1, -1):
+            flat[row * new + column] = flat[row * old + column]
+        for column in range(old, new):
+            flat[row * new + column] = 0.0

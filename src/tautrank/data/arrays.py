@@ -1,0 +1,176 @@
+"""Checking arrays and frames that come from outside, once, with a sentence for each thing that can be wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.errors import DataError
+
+
+def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, tuple[str, ...] | None]:
+    """Return `X` as float32 (dense in C order, or CSR), and its column names where there are any."""
+    if _is_frame(X):
+        frame_names = tuple(str(name) for name in X.columns)
+        matrix = _frame_values(X)
+    elif _is_sparse(X):
+        frame_names, matrix = None, _sparse_values(X)
+    else:
+        frame_names, matrix = None, _dense_values(X)
+    if names is not None:
+        chosen = tuple(str(name) for name in names)
+        if len(chosen) != matrix.shape[1]:
+            raise DataError(f"feature_names: found {len(chosen)} names; expected {matrix.shape[1]}, one a column of X")
+    else:
+        chosen = frame_names  # type: ignore[assignment]
+    return matrix, chosen
+
+
+def _is_frame(X: Any) -> bool:
+    # pandas and Polars are told by their shape, so that neither has to be installed or imported.
+    return hasattr(X, "columns") and hasattr(X, "to_numpy")
+
+
+def _is_sparse(X: Any) -> bool:
+    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+
+
+def _frame_values(frame: Any) -> npt.NDArray[np.float32]:
+    for name in frame.columns:
+        dtype = frame[name].dtype
+        numeric = dtype.is_numeric() or str(dtype) == "Boolean" if hasattr(dtype, "is_numeric") else None
+        if numeric is None:
+            numeric = getattr(dtype, "kind", "O") in "fiub"
+        if not numeric:
+            raise DataError(f"X: column '{name}' has the type {dtype}; expected numbers")
+    try:
+        values = np.column_stack([_column(frame[name]) for name in frame.columns]) if len(frame.columns) else None
+    except (TypeError, ValueError) as error:
+        raise DataError(f"X: cannot be read as numbers ({error}); expected numeric columns") from None
+    if values is None:
+        raise DataError("X: found a frame without columns; expected at least one feature")
+    return _dense_values(values)
+
+
+def _column(series: Any) -> npt.NDArray[np.float64]:
+    """A numeric column as doubles; null, None and pandas' NA become NaN."""
+    if hasattr(series, "cast"):  # Polars
+        return np.asarray(series.to_numpy(), np.float64)
+    return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+
+
+def _dense_values(X: Any) -> npt.NDArray[np.float32]:
+    values = _numbers("X", X)
+    if values.ndim != 2:
+        raise DataError(
+            f"X: found {values.ndim} dimension{'s' * (values.ndim != 1)}; expected 2, documents by features"
+        )
+    with np.errstate(over="ignore"):
+        single = np.ascontiguousarray(values, np.float32)
+    # Summing is one pass without temporaries: only a sum that is not finite asks for a closer look.
+    with np.errstate(over="ignore", invalid="ignore"):
+        suspicious = not np.isfinite(single.sum(dtype=np.float64))
+    if suspicious and np.isinf(single).any():
+        row, column = (int(i) for i in np.argwhere(np.isinf(single))[0])
+        found = values[row, column]
+        reason = (
+            "; expected a finite number or NaN for missing"
+            if np.isinf(found)
+            else ", too large for float32; expected at most 3.4e38"
+        )
+        raise DataError(f"X: row {row}, column {column} has the value {found}{reason}")
+    return single
+
+
+def _sparse_values(X: Any) -> Any:
+    matrix = X.tocsr()
+    if matrix.dtype.kind not in "fiub":
+        raise DataError(f"X: found a sparse matrix of type {matrix.dtype}; expected numbers")
+    from scipy.sparse import csr_matrix
+
+    single = csr_matrix(matrix.astype(np.float32), copy=False)
+    if matrix.has_canonical_format is False:
+        single = single.copy()
+        single.sum_duplicates()
+    if np.isinf(single.data).any():
+        place = int(np.flatnonzero(np.isinf(single.data))[0])
+        row = int(np.searchsorted(single.indptr, place, side="right")) - 1
+        raise DataError(f"X: row {row}, column {single.indices[place]} is infinite in float32; expected finite numbers")
+    return single
+
+
+def _numbers(name: str, values: Any) -> npt.NDArray[Any]:
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind == "O":
+            array = array.astype(np.float64)
+    except (TypeError, ValueError):
+        raise DataError(
+            f"{name}: cannot be read as an array of numbers; expected numbers in rows of equal length"
+        ) from None
+    if array.dtype.kind not in "fiub":
+        raise DataError(f"{name}: found values of type {array.dtype}; expected numbers")
+    return array
+
+
+def checked_labels(y: Any, rows: int) -> npt.NDArray[np.float32]:
+    """Return labels as float32 after checking that each is a finite number of at least 0."""
+    values = _numbers("y", y)
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise DataError(f"y: found {values.ndim} dimensions; expected 1, one label a document")
+    if values.size != rows:
+        raise DataError(f"y: found {values.size} labels, but X has {rows} rows; expected one label a row")
+    with np.errstate(over="ignore"):
+        labels = np.ascontiguousarray(values, np.float32)
+    wrong = ~(np.isfinite(labels) & (labels >= 0))
+    if wrong.any():
+        place = int(np.flatnonzero(wrong)[0])
+        raise DataError(f"y: row {place} has the label {values[place]}; expected a finite number of at least 0")
+    return labels
+
+
+def checked_ids(qid: Any, rows: int) -> npt.NDArray[Any]:
+    """Return query ids as an array of integers or text, one a row."""
+    ids = np.asarray(qid.to_numpy() if hasattr(qid, "to_numpy") else qid)
+    if ids.ndim != 1:
+        raise DataError(f"qid: found {ids.ndim} dimensions; expected 1, one id a document")
+    if ids.size != rows:
+        raise DataError(f"qid: found {ids.size} ids, but X has {rows} rows; expected one id a row")
+    if ids.dtype.kind == "f":
+        if not np.all(np.isfinite(ids)):
+            place = int(np.flatnonzero(~np.isfinite(ids))[0])
+            raise DataError(f"qid: row {place} has the id {ids[place]}; expected an integer or text")
+        if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
+            return ids.astype(np.int64)
+    if ids.dtype.kind in "OT":
+        missing = [i for i, value in enumerate(ids) if value is None or value != value]
+        if missing:
+            raise DataError(f"qid: row {missing[0]} has no id; expected an integer or text")
+        if all(isinstance(value, (int, np.integer)) for value in ids):
+            return ids.astype(np.int64)
+        return ids.astype(str)
+    if ids.dtype.kind not in "iufUSb":
+        raise DataError(f"qid: found values of type {ids.dtype}; expected integers or text")
+    return ids.astype(str) if ids.dtype.kind == "S" else ids
+
+
+def checked_sizes(group: Any, rows: int) -> npt.NDArray[np.int64]:
+    """Return group sizes as int64 after checking that they are positive and sum to the number of rows."""
+    sizes = np.asarray(group.to_numpy() if hasattr(group, "to_numpy") else group)
+    if (
+        sizes.ndim != 1
+        or sizes.dtype.kind not in "iuf"
+        or (sizes.dtype.kind == "f" and np.any(sizes != np.rint(sizes)))
+    ):
+        raise DataError("group: expected a list of whole numbers, the number of documents of each query")
+    if sizes.size and sizes.min() < 1:
+        place = int(np.flatnonzero(sizes < 1)[0])
+        raise DataError(f"group: query {place} has the size {sizes[place]}; expected at least 1")
+    if int(sizes.sum()) != rows:
+        raise DataError(f"group: the sizes sum to {int(sizes.sum())}, but X has {rows} rows; expected the same number")
+    return sizes.astype(np.int64)

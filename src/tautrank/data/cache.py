@@ -1,0 +1,150 @@
+"""Parsed text kept beside large files, so that the second read takes as long as reading the arrays.
+
+A cache file is safe to delete at any time, is replaced in one step, and is used only while it was made by this format
+version, with the same options, from a file of the same size, modification time and content (SHA-256 over its segments).
+It holds plain arrays behind a JSON header: loading it executes nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.atomic import atomic_write
+from tautrank.errors import DataError
+
+if TYPE_CHECKING:
+    from tautrank.data.letor import LetorOptions
+
+SUFFIX = ".tautcache"
+CACHE_FROM_BYTES = 64 * 2**20
+_MAGIC = b"tautrank parsed data\n"
+_VERSION = 1
+_SEGMENT = 16 * 2**20
+_HEADER_LENGTH_BYTES = 8
+
+
+@dataclass(frozen=True)
+class CacheKey:
+    """Which cache file belongs to a text file, and the state of that file it must have been made from."""
+
+    source: Path
+    size: int
+    mtime_ns: int
+    options: str
+    jobs: int
+
+    @property
+    def path(self) -> Path:
+        """The cache file, beside its source."""
+        return self.source.with_name(self.source.name + SUFFIX)
+
+    def stamp(self) -> dict[str, Any]:
+        """What can be compared without reading the source."""
+        return {"version": _VERSION, "size": self.size, "mtime_ns": self.mtime_ns, "options": self.options}
+
+
+@dataclass
+class ParsedArrays:
+    """One parsed file: labels, qid runs, and the features as a flat dense array or as compressed rows."""
+
+    labels: npt.NDArray[np.float32]
+    runs: list[tuple[int, bytes]] | None
+    width: int
+    dense: npt.NDArray[np.float32] | None = None
+    indptr: npt.NDArray[np.int64] | None = None
+    indices: npt.NDArray[np.int32] | None = None
+    values: npt.NDArray[np.float32] | None = None
+
+
+def key_for(source: Path, options: LetorOptions, wanted: bool | None, jobs: int) -> CacheKey | None:
+    """Return the key of `source`'s cache, or None where caching is not wanted or not possible.
+
+    `wanted` None means: for files of at least `CACHE_FROM_BYTES`, unless ``TAUTRANK_CACHE=0`` is set.
+    """
+    if wanted is False or (wanted is None and os.environ.get("TAUTRANK_CACHE", "") == "0"):
+        return None
+    try:
+        state = source.stat()
+    except OSError:
+        return None
+    if not source.is_file() or (wanted is None and state.st_size < CACHE_FROM_BYTES):
+        return None
+    described = json.dumps(asdict(options), sort_keys=True)
+    return CacheKey(source, state.st_size, state.st_mtime_ns, described, jobs)
+
+
+def content_hash(key: CacheKey) -> str:
+    """SHA-256 over the SHA-256 of each 16 MiB segment, so that the segments can be hashed side by side."""
+
+    def digest(start: int) -> bytes:
+        with open(key.source, "rb") as file:
+            file.seek(start)
+            return hashlib.sha256(file.read(_SEGMENT)).digest()
+
+    with ThreadPoolExecutor(key.jobs) as pool:
+        return hashlib.sha256(b"".join(pool.map(digest, range(0, key.size, _SEGMENT)))).hexdigest()
+
+
+def load(key: CacheKey) -> ParsedArrays | None:
+    """Return the cached arrays, or None if there are none for exactly this state of the source."""
+    try:
+        with open(key.path, "rb") as file:
+            return _load(key, file)
+    except (OSError, ValueError, KeyError, TypeError):
+        return None  # unreadable or damaged: as good as absent, and replaced after the next parse
+
+
+def _load(key: CacheKey, file: BinaryIO) -> ParsedArrays | None:
+    if file.read(len(_MAGIC)) != _MAGIC:
+        return None
+    header = json.loads(file.read(int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")))
+    if {name: header[name] for name in key.stamp()} != key.stamp():
+        return None
+    expected = file.tell() + sum(np.dtype(dtype).itemsize * count for _, dtype, count in header["arrays"])
+    if os.fstat(file.fileno()).st_size != expected or header["content"] != content_hash(key):
+        return None
+    arrays = {name: np.fromfile(file, dtype, count) for name, dtype, count in header["arrays"]}
+    tokens = [token.encode("latin-1") for token in header["tokens"]]
+    runs = list(zip(arrays.pop("run_rows").tolist(), tokens, strict=True)) if tokens else None
+    arrays.pop("run_rows", None)
+    return ParsedArrays(runs=runs, width=int(header["width"]), **arrays)
+
+
+def save(key: CacheKey, parsed: ParsedArrays) -> None:
+    """Write the cache; where that is not possible (read-only folder, full disk, changed source), do without it."""
+    runs = parsed.runs or []
+    arrays: dict[str, npt.NDArray[Any] | None] = {
+        "labels": parsed.labels,
+        "run_rows": np.array([row for row, _ in runs], np.int64),
+        "dense": parsed.dense,
+        "indptr": parsed.indptr,
+        "indices": parsed.indices,
+        "values": parsed.values,
+    }
+    present = {name: array for name, array in arrays.items() if array is not None}
+    try:
+        header = key.stamp() | {
+            "content": content_hash(key),
+            "width": parsed.width,
+            "tokens": [token.decode("latin-1") for _, token in runs],
+            "arrays": [(name, array.dtype.str, array.size) for name, array in present.items()],
+        }
+        state = key.source.stat()
+        if (state.st_size, state.st_mtime_ns) != (key.size, key.mtime_ns):
+            return  # rewritten while it was read: the arrays may belong to neither version
+        encoded = json.dumps(header).encode()
+        with atomic_write(key.path, durable=False) as file:
+            file.write(_MAGIC + len(encoded).to_bytes(_HEADER_LENGTH_BYTES, "little") + encoded)
+            for array in present.values():
+                np.ascontiguousarray(array).tofile(file)
+    except (OSError, DataError):
+        return

@@ -1,0 +1,209 @@
+"""Feature rows collected block by block into one dense or compressed-row matrix, without a second copy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.data.cache import ParsedArrays
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
+
+# `sparse="auto"` keeps a dense array unless it is both large and at least this many times the compressed size.
+_DENSE_ALWAYS_FINE = 64 * 2**20
+_DENSE_AT_MOST = 8
+_GROWTH = 1.125
+
+Sparse = bool | str
+
+
+def prefers_sparse(rows: int, width: int, stored: int) -> bool:
+    """Whether compressed rows are the better store: dense takes over 64 MiB and over 8 times as much."""
+    dense = 4 * rows * width
+    return dense > _DENSE_ALWAYS_FINE and dense > _DENSE_AT_MOST * (8 * stored + 8 * rows)
+
+
+class _Growing:
+    """A flat array that grows in place (`realloc`) by an eighth at a time, so that the peak stays near the end size."""
+
+    def __init__(self, dtype: Any) -> None:
+        self.array: npt.NDArray[Any] = np.zeros(0, dtype)
+        self.used = 0
+
+    def reserve(self, more: int) -> None:
+        """Make room for `more` elements after `used`; what is added is zero."""
+        needed = self.used + more
+        if needed > self.array.size:
+            self.array.resize(max(needed, int(self.array.size * _GROWTH)), refcheck=False)
+
+    def append(self, values: npt.NDArray[Any]) -> None:
+        self.reserve(values.size)
+        self.array[self.used : self.used + values.size] = values
+        self.used += values.size
+
+    def finished(self) -> npt.NDArray[Any]:
+        self.array.resize(self.used, refcheck=False)
+        return self.array
+
+
+class FeatureStore:
+    """Collects rows given as compressed rows; dense until `sparse` or the data itself says otherwise.
+
+    ``sparse=True`` collects compressed rows from the start, ``False`` never does, ``"auto"`` decides by
+    :func:`prefers_sparse` on the whole data, so the result does not depend on how the text was cut into blocks.
+    """
+
+    def __init__(self, sparse: Sparse = "auto", width: int | None = None) -> None:
+        self._choice = sparse
+        self._fixed_width = width is not None
+        self.width = width or 0
+        self._laid_width = self.width  # columns the dense buffer is laid out for; may run ahead of `width`
+        self.rows = 0
+        self._stored = 0
+        self._compressed = sparse is True
+        self._dense = _Growing(np.float32)
+        self._values = _Growing(np.float32)
+        self._indices = _Growing(np.int32)
+        self._indptr = _Growing(np.int64)
+        self._indptr.append(np.zeros(1, np.int64))
+
+    def append(
+        self,
+        indptr: npt.NDArray[np.int64],
+        indices: npt.NDArray[np.int32],
+        values: npt.NDArray[np.float32],
+        width: int,
+    ) -> None:
+        """Add ``len(indptr) - 1`` compressed rows."""
+        rows = indptr.size - 1
+        self.width = max(self.width, width)
+        nonzero = int(np.count_nonzero(values)) if self._choice == "auto" else values.size
+        if (
+            not self._compressed
+            and self._choice == "auto"
+            and prefers_sparse(self.rows + rows, self.width, self._stored + nonzero)
+        ):
+            self._compress()
+        if self._compressed:
+            self._append_compressed(indptr, indices, values)
+        else:
+            self._append_dense(indptr, indices, values)
+        self.rows += rows
+        self._stored += nonzero
+
+    def append_parsed(self, parsed: ParsedArrays) -> None:
+        """Add the rows of a parsed file; a dense one that comes first is adopted as it is."""
+        if parsed.indptr is not None and parsed.indices is not None and parsed.values is not None:
+            self.append(parsed.indptr, parsed.indices, parsed.values, parsed.width)
+            return
+        assert parsed.dense is not None
+        rows = parsed.labels.size
+        stored = int(np.count_nonzero(parsed.dense)) if self._choice == "auto" else parsed.dense.size
+        adoptable = self.rows == 0 and self.width <= parsed.width and not self._compressed
+        if adoptable and not (self._choice == "auto" and prefers_sparse(rows, parsed.width, stored)):
+            self._dense.array = parsed.dense
+            self._dense.used = parsed.dense.size
+            self.width = self._laid_width = parsed.width
+            self.rows = rows
+            self._stored = stored
+            return
+        for indptr, indices, values in _compressed_parts(parsed.dense.reshape(rows, parsed.width)):
+            self.append(indptr, indices, values, parsed.width)
+
+    def parsed_since(
+        self,
+        first_row: int,
+        width: int,
+        labels: npt.NDArray[np.float32],
+        runs: list[tuple[int, bytes]] | None,
+    ) -> ParsedArrays:
+        """Return the rows from `first_row` on, for the cache; views where the layout allows."""
+        parsed = ParsedArrays(labels, runs, width)
+        if self._compressed:
+            indptr = self._indptr.array[first_row : self.rows + 1]
+            part = slice(int(indptr[0]), int(indptr[-1]))
+            parsed.indptr = indptr - indptr[0]
+            parsed.indices = self._indices.array[part]
+            parsed.values = self._values.array[part]
+        else:
+            rows = self._dense.array[: self._dense.used].reshape(self.rows, self._laid_width)[first_row:]
+            parsed.dense = rows[:, :width].reshape(-1)
+        return parsed
+
+    def _append_dense(self, indptr: Any, indices: Any, values: Any) -> None:
+        from tautrank.data._letor_kernel import scatter_rows
+
+        rows = indptr.size - 1
+        if self.width > self._laid_width:
+            self._widen()
+        self._dense.reserve(rows * self._laid_width)
+        scatter_rows(indptr, rows, indices, values, self._dense.array, self._dense.used, self._laid_width)
+        self._dense.used += rows * self._laid_width
+
+    def _widen(self) -> None:
+        from tautrank.data._letor_kernel import widen_rows
+
+        # Some columns to spare, so that a file whose width creeps up is re-laid a few times, not once a block.
+        new = self.width if self.rows == 0 else max(self.width, int(self._laid_width * _GROWTH))
+        old = self._laid_width
+        self._dense.reserve(self.rows * (new - old))
+        widen_rows(self._dense.array, self.rows, old, new)
+        self._dense.used = self.rows * new
+        self._dense.array[self._dense.used :] = 0
+        self._laid_width = new
+
+    def _append_compressed(self, indptr: Any, indices: Any, values: Any) -> None:
+        if self._choice == "auto":  # a stored zero says nothing that an absent one does not
+            keep = values != 0
+            if not keep.all():
+                kept = np.zeros(values.size + 1, np.int64)
+                np.cumsum(keep, out=kept[1:])
+                indptr, indices, values = kept[indptr], indices[keep], values[keep]
+        start = self._values.used
+        self._values.append(values)
+        self._indices.append(indices)
+        self._indptr.append(indptr[1:] + start)
+
+    def _compress(self) -> None:
+        """Turn what is dense so far into compressed rows."""
+        dense = self._dense_matrix()
+        self._dense = _Growing(np.float32)
+        self._compressed = True
+        for indptr, indices, values in _compressed_parts(dense):
+            self._append_compressed(indptr, indices, values)
+
+    def _dense_matrix(self) -> npt.NDArray[np.float32]:
+        flat = self._dense.finished()
+        if self._laid_width == 0:
+            return np.zeros((self.rows, self.width), np.float32)
+        matrix = flat.reshape(-1, self._laid_width)
+        if self._laid_width != self.width:
+            matrix = np.ascontiguousarray(matrix[:, : self.width])
+        return matrix
+
+    def finished(self) -> npt.NDArray[np.float32] | csr_matrix:
+        """Return the matrix: float32, C order, or SciPy CSR; the store must not be used afterwards."""
+        if not self._compressed:
+            return self._dense_matrix()
+        from scipy.sparse import csr_matrix
+
+        parts = (self._values.finished(), self._indices.finished(), self._indptr.finished())
+        matrix = csr_matrix(parts, shape=(self.rows, self.width))
+        if self._choice == "auto" and not prefers_sparse(self.rows, self.width, self._stored):
+            return np.asarray(matrix.todense(order="C"))
+        return matrix
+
+
+def _compressed_parts(dense: npt.NDArray[np.float32]) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield (indptr, indices, values) of consecutive row ranges small enough for their temporaries not to matter."""
+    step = max(1, 2**22 // max(1, dense.shape[1]))
+    for start in range(0, dense.shape[0], step):
+        part = dense[start : start + step]
+        row, column = np.nonzero(part)
+        indptr = np.zeros(part.shape[0] + 1, np.int64)
+        np.cumsum(np.bincount(row, minlength=part.shape[0]), out=indptr[1:])
+        yield indptr, column.astype(np.int32), part[row, column]

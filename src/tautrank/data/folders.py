@@ -1,0 +1,162 @@
+"""Data sets as they are unpacked: MSLR, LETOR 4.0, OHSUMED, Yahoo! and Istella folders."""
+
+from __future__ import annotations
+
+import os
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tautrank.data.letor import read_letor
+from tautrank.data.ranking_data import RankingData
+from tautrank.errors import DataError
+
+_COMPRESSION = ("", ".gz", ".bz2", ".xz")
+_VALIDATION_NAMES = ("vali", "valid", "validation")
+_PARTS = 5
+
+
+class Splits(NamedTuple):
+    """The three parts of a published split; `valid` is None where the data set has none (Istella's full set)."""
+
+    train: RankingData
+    valid: RankingData | None
+    test: RankingData
+
+
+def read_folder(path: str | os.PathLike[str], fold: int = 1, **options: Any) -> Splits:
+    """Read one published split of a data set from the folder it was unpacked to.
+
+    Known layouts, compressed or not, in the folder itself or one folder below it:
+
+    ========================== =====================================================================
+    MSLR-WEB10K/30K, LETOR     ``Fold1/{train,vali,test}.txt``; `fold` picks the folder
+    LETOR 4.0 parts            ``S1.txt`` .. ``S5.txt``: fold i trains on S(i), S(i+1), S(i+2), validates on S(i+3)
+                               and tests on S(i+4), counting round after 5, as published
+    Yahoo! LTRC                ``set1.{train,valid,test}.txt``; `fold` picks the set
+    Istella                    ``train.txt``, ``test.txt`` and, where there is one, ``vali.txt``
+    ========================== =====================================================================
+
+    The three parts get the same number of columns.
+
+    Args:
+        path: the folder.
+        fold: which fold (or set).
+        options: passed on to :func:`read_letor`.
+
+    >>> import tempfile, pathlib
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> (root / "Fold1").mkdir()
+    >>> for name in ("train", "vali", "test"):
+    ...     _ = (root / "Fold1" / f"{name}.txt").write_text("1 qid:1 1:0.5\\n")
+    >>> read_folder(root).train
+    RankingData(1 queries, 1 documents, 1 features)
+    """
+    root = Path(path)
+    if not root.is_dir():
+        raise DataError(
+            f"{root}: found no such folder; expected one that holds Fold1/, set1.train.txt, S1.txt or train.txt"
+        )
+    files = _find(root, fold)
+    train, valid, test = (read_letor(part, **options) if part else None for part in files)
+    assert train is not None
+    assert test is not None
+    width = max(part.n_features for part in (train, valid, test) if part is not None)
+    return Splits(
+        train.with_n_features(width),
+        valid.with_n_features(width) if valid else None,
+        test.with_n_features(width),
+    )
+
+
+def list_folds(path: str | os.PathLike[str]) -> list[int]:
+    """Return the numbers of the folds (or sets) a folder holds, as `read_folder` takes them.
+
+    >>> import tempfile, pathlib
+    >>> root = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = [(root / f"Fold{i}").mkdir() for i in (1, 2)]
+    >>> list_folds(root)
+    [1, 2]
+    """
+    for folder in _candidates(Path(path)):
+        found = _numbers(folder, r"[Ff]old(\d+)") or _numbers(folder, r"set(\d+)\.train\.txt(?:\.\w+)?")
+        if found:
+            return found
+        if all(_file(folder, f"S{i}") for i in range(1, _PARTS + 1)):
+            return list(range(1, _PARTS + 1))
+        if _file(folder, "train"):
+            return [1]
+    return []
+
+
+Files = tuple[list[Path], list[Path], list[Path]]
+
+
+def _find(root: Path, fold: int) -> Files:
+    for folder in _candidates(root):
+        files = _fold_folder(folder, fold) or _yahoo(folder, fold) or _parts(folder, fold) or _single(folder, fold)
+        if files:
+            return files
+    folds = list_folds(root)
+    if folds:
+        known = ", ".join(str(number) for number in folds)
+        raise DataError(f"{root}: found no complete fold {fold}; expected one of: {known}")
+    raise DataError(
+        f"{root}: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt or train.txt in it"
+    )
+
+
+def _candidates(root: Path) -> list[Path]:
+    """The folder itself, then the folders in it: archives often unpack to one more level."""
+    try:
+        return [
+            root,
+            *sorted(p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name)),
+        ]
+    except OSError as error:
+        raise DataError(f"{root}: cannot be listed ({error.strerror})") from None
+
+
+def _numbers(folder: Path, pattern: str) -> list[int]:
+    matches = (re.fullmatch(pattern, p.name) for p in folder.iterdir())
+    return sorted({int(match.group(1)) for match in matches if match})
+
+
+def _file(folder: Path, stem: str) -> Path | None:
+    for suffix in _COMPRESSION:
+        file = folder / f"{stem}.txt{suffix}"
+        if file.is_file():
+            return file
+    return None
+
+
+def _triple(folder: Path, prefix: str = "") -> Files | None:
+    train, test = _file(folder, f"{prefix}train"), _file(folder, f"{prefix}test")
+    if train is None or test is None:
+        return None
+    valid = next((file for name in _VALIDATION_NAMES if (file := _file(folder, prefix + name))), None)
+    return [train], [valid] if valid else [], [test]
+
+
+def _fold_folder(folder: Path, fold: int) -> Files | None:
+    for name in (f"Fold{fold}", f"fold{fold}"):
+        if (folder / name).is_dir():
+            return _triple(folder / name)
+    return None
+
+
+def _yahoo(folder: Path, fold: int) -> Files | None:
+    return _triple(folder, f"set{fold}.")
+
+
+def _single(folder: Path, fold: int) -> Files | None:
+    return _triple(folder) if fold == 1 else None
+
+
+def _parts(folder: Path, fold: int) -> Files | None:
+    found = [_file(folder, f"S{i}") for i in range(1, _PARTS + 1)]
+    files = [file for file in found if file is not None]
+    if len(files) < _PARTS or not 1 <= fold <= _PARTS:
+        return None
+    turned = [files[(fold - 1 + i) % _PARTS] for i in range(_PARTS)]
+    return turned[:3], [turned[3]], [turned[4]]

@@ -1,0 +1,316 @@
+"""A ranking problem: documents with features and labels, the documents of a query adjacent."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.data.grouping import codes_by_appearance, gather_scattered, offsets_from_sizes
+from tautrank.errors import DataError, OptionError, TautrankWarning
+
+if TYPE_CHECKING:
+    from tautrank.data.summary import DataSummary
+
+Floats = npt.NDArray[np.float32]
+Ints = npt.NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class RankingData:
+    """Queries, their documents, and the documents' labels and features, as flat arrays.
+
+    Query ``q`` owns the documents ``offsets[q]`` to ``offsets[q + 1] - 1``; its id is ``qids[q]``.
+
+    Args:
+        X: float32 ``[n, d]``, or a SciPy CSR matrix of float32.
+        labels: float32 ``[n]``, finite and at least 0.
+        offsets: int64 ``[q + 1]``.
+        qids: one id a query, integers or text.
+        feature_names: one name a column, where the source had names.
+        source_rows: where documents were gathered, the row each had in its source; None if they stand as they were.
+
+    >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 1], qid=["a", "a", "b"])
+    >>> data
+    RankingData(2 queries, 3 documents, 1 features)
+    >>> data.offsets
+    array([0, 2, 3])
+    """
+
+    X: Any
+    labels: Floats
+    offsets: Ints
+    qids: npt.NDArray[Any]
+    feature_names: tuple[str, ...] | None = None
+    source_rows: Ints | None = field(default=None)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> RankingData:
+        """Make ranking data of arrays: NumPy, nested lists, pandas or Polars frames, SciPy sparse matrices.
+
+        Rows of a query may be scattered: they are gathered, queries in order of first appearance and documents in input
+        order, and a warning says so once. NaN in `X` is a missing value; infinities are an error.
+
+        Args:
+            X: ``[n, d]`` features.
+            y: ``[n]`` labels, finite and at least 0.
+            qid: one query id a row; or
+            group: the number of rows of each query, in order, as LightGBM and XGBoost take it.
+            feature_names: names of the columns; a frame brings its own.
+
+        >>> RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2]).qids
+        array([0])
+        """
+        from tautrank.data.arrays import checked_features, checked_ids, checked_labels, checked_sizes
+
+        features, names = checked_features(X, feature_names)
+        labels = checked_labels(y, features.shape[0])
+        if (qid is None) == (group is None):
+            found = "neither" if qid is None else "both"
+            raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
+        if qid is None:
+            return cls._grouped(features, labels, *offsets_from_sizes(checked_sizes(group, labels.size)), names=names)
+        codes = codes_by_appearance(checked_ids(qid, labels.size))
+        return cls._from_query_codes(features, labels, *codes, where="qid", names=names)
+
+    @classmethod
+    def _grouped(
+        cls,
+        X: Any,
+        labels: Floats,
+        offsets: Ints,
+        qids: npt.NDArray[Any],
+        names: tuple[str, ...] | None = None,
+    ) -> RankingData:
+        return cls(X, labels, offsets, qids, names)
+
+    @classmethod
+    def _from_query_codes(
+        cls,
+        X: Any,
+        labels: Floats,
+        codes: Ints,
+        boundaries: Ints,
+        qids: npt.NDArray[Any],
+        *,
+        where: str,
+        names: tuple[str, ...] | None = None,
+    ) -> RankingData:
+        """Finish data whose rows are runs of queries `codes`; runs of one query are brought together."""
+        offsets, order, scattered = gather_scattered(codes, boundaries, qids.size)
+        if order is None:
+            return cls(X, labels, offsets, qids, names)
+        first = qids[codes[np.flatnonzero(np.bincount(codes)[codes] > 1)[0]]]
+        rows = "rows of 1 query" if scattered == 1 else f"rows of {scattered} queries"
+        warnings.warn(
+            f"{where}: {rows} are scattered (the first is qid {first}); gathered, in the order they appear",
+            TautrankWarning,
+            stacklevel=3,
+        )
+        return cls(X[order], labels[order], offsets, qids, names, order)
+
+    @property
+    def n_queries(self) -> int:
+        """Number of queries."""
+        return int(self.offsets.size - 1)
+
+    @property
+    def n_documents(self) -> int:
+        """Number of documents of all queries."""
+        return int(self.labels.size)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of `X`."""
+        return int(self.X.shape[1])
+
+    @property
+    def sizes(self) -> Ints:
+        """Number of documents of each query; what boosting libraries call `group`."""
+        return np.diff(self.offsets)
+
+    @property
+    def qid_of_document(self) -> npt.NDArray[Any]:
+        """The query id of every document, as scikit-learn's `groups` wants it."""
+        return np.repeat(self.qids, self.sizes)
+
+    def __repr__(self) -> str:
+        return f"RankingData({self.n_queries} queries, {self.n_documents} documents, {self.n_features} features)"
+
+    def subset(self, queries: Any) -> RankingData:
+        """Return the data of some queries, in the order given.
+
+        Args:
+            queries: positions of queries (negative ones count from the end), or a boolean mask of one value a query.
+
+        >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 1], group=[1, 2])
+        >>> data.subset([1]).X.tolist()
+        [[2.0], [3.0]]
+        """
+        chosen = self._query_positions(queries)
+        sizes = self.sizes[chosen]
+        offsets, _ = offsets_from_sizes(sizes)
+        if chosen.size and np.array_equal(chosen, np.arange(chosen[0], chosen[0] + chosen.size)):
+            rows: Any = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
+        else:
+            rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return RankingData(self.X[rows], self.labels[rows], offsets, self.qids[chosen], self.feature_names)
+
+    def _query_positions(self, queries: Any) -> Ints:
+        chosen = np.asarray(queries)
+        if chosen.ndim != 1:
+            raise DataError(f"queries: found an array of {chosen.ndim} dimensions; expected 1")
+        if chosen.dtype == bool:
+            if chosen.size != self.n_queries:
+                raise DataError(
+                    f"queries: found a mask of {chosen.size} values; expected {self.n_queries}, one a query"
+                )
+            return np.flatnonzero(chosen).astype(np.int64)
+        if chosen.size == 0:
+            return np.zeros(0, np.int64)
+        if not np.issubdtype(chosen.dtype, np.integer):
+            raise DataError(f"queries: found values of type {chosen.dtype}; expected positions or a boolean mask")
+        wrong = chosen[(chosen < -self.n_queries) | (chosen >= self.n_queries)]
+        if wrong.size:
+            raise DataError(
+                f"queries: found position {wrong[0]}; expected less than the {self.n_queries} queries there are"
+            )
+        return (chosen % self.n_queries).astype(np.int64)
+
+    def split(self, fractions: Sequence[float], seed: int = 0) -> list[RankingData]:
+        """Divide the queries at random into parts of the given sizes; queries keep their order inside a part.
+
+        Args:
+            fractions: positive numbers that sum to 1.
+            seed: the same seed divides the same way on every machine.
+
+        >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
+        >>> [part.n_queries for part in data.split([0.6, 0.2, 0.2], seed=0)]
+        [6, 2, 2]
+        """
+        shares = np.asarray(fractions, np.float64)
+        if shares.ndim != 1 or shares.size == 0 or not np.all(shares > 0) or abs(shares.sum() - 1) > 1e-6:
+            raise OptionError(f"fractions: found {list(fractions)}; expected positive numbers that sum to 1")
+        bounds = np.rint(np.cumsum(shares) * self.n_queries).astype(np.int64)
+        sizes = np.diff(bounds, prepend=0)
+        if np.any(sizes == 0):
+            raise OptionError(
+                f"fractions: {list(fractions)} leaves a part of {self.n_queries} queries empty; "
+                "expected at least one query a part"
+            )
+        order = self._shuffled(seed)
+        return [self.subset(np.sort(part)) for part in np.split(order, bounds[:-1])]
+
+    def folds(self, n: int = 5, seed: int = 0) -> Iterator[tuple[RankingData, RankingData]]:
+        """Yield `n` pairs (train, test) whose test parts divide the queries; cross validation by query.
+
+        >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
+        >>> [(train.n_queries, test.n_queries) for train, test in data.folds(3)]
+        [(6, 4), (7, 3), (7, 3)]
+        """
+        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 2 <= n <= self.n_queries:
+            raise OptionError(f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are")
+        parts = [np.sort(part) for part in np.array_split(self._shuffled(seed), n)]
+        for held_out in parts:
+            rest = np.ones(self.n_queries, bool)
+            rest[held_out] = False
+            yield self.subset(rest), self.subset(held_out)
+
+    def _shuffled(self, seed: int) -> Ints:
+        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise OptionError(f"seed: found {seed!r}; expected a whole number of at least 0")
+        return np.random.default_rng(int(seed)).permutation(self.n_queries).astype(np.int64)
+
+    @classmethod
+    def concat(cls, parts: Sequence[RankingData], *, repeated: str = "error") -> RankingData:
+        """Put data sets one after the other.
+
+        Args:
+            parts: data with the same number of features (and the same names, where they have names).
+            repeated: what a query id in two parts means: ``"error"``, or ``"separate"`` to keep them as two queries.
+
+        >>> data = RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=[7, 8])
+        >>> RankingData.concat([data.subset([1]), data.subset([0])]).qids
+        array([8, 7])
+        """
+        if not parts:
+            raise DataError("parts: found an empty list; expected at least one data set")
+        if repeated not in ("error", "separate"):
+            raise OptionError(f"repeated: found {repeated!r}; expected 'error' or 'separate'")
+        first = parts[0]
+        for i, part in enumerate(parts[1:], 1):
+            if part.n_features != first.n_features:
+                raise DataError(
+                    f"parts: part {i} has {part.n_features} features; expected {first.n_features}, as part 0 has"
+                )
+            if part.feature_names and first.feature_names and part.feature_names != first.feature_names:
+                raise DataError(f"parts: part {i} has other feature names than part 0; expected the same")
+        kinds = {part.qids.dtype.kind for part in parts}
+        qids = np.concatenate([part.qids.astype(str) if len(kinds) > 1 else part.qids for part in parts])
+        if repeated == "error":
+            ids, counts = np.unique(qids, return_counts=True)
+            if ids.size < qids.size:
+                raise DataError(
+                    f"parts: qid {ids[counts > 1][0]} is in more than one place; "
+                    "expected distinct ids (repeated='separate' keeps both)"
+                )
+        if any(not isinstance(part.X, np.ndarray) for part in parts):
+            from scipy.sparse import csr_matrix, vstack
+
+            X: Any = vstack([csr_matrix(part.X) for part in parts], format="csr")
+        else:
+            X = np.concatenate([part.X for part in parts])
+        offsets, _ = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
+        labels = np.concatenate([part.labels for part in parts])
+        return cls(X, labels, offsets, qids, first.feature_names)
+
+    def with_n_features(self, n_features: int) -> RankingData:
+        """Return the same documents with columns of zeros added up to `n_features`.
+
+        Text files leave out features that are 0, so a test file may show fewer columns than its training file.
+
+        >>> RankingData.from_arrays([[1.0]], [0], group=[1]).with_n_features(3).X.tolist()
+        [[1.0, 0.0, 0.0]]
+        """
+        if n_features < self.n_features:
+            raise DataError(
+                f"n_features: found {n_features}; expected at least the {self.n_features} features there are"
+            )
+        if n_features == self.n_features:
+            return self
+        if isinstance(self.X, np.ndarray):
+            X: Any = np.zeros((self.n_documents, n_features), np.float32)
+            X[:, : self.n_features] = self.X
+        else:
+            X = self.X.copy()
+            X.resize(self.n_documents, n_features)
+        return RankingData(X, self.labels, self.offsets, self.qids, None, self.source_rows)
+
+    def in_document_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Bring one value per source row (a score file's lines) into the order of the documents here.
+
+        The two differ only where scattered rows were gathered.
+        """
+        return values if self.source_rows is None else values[self.source_rows]
+
+    def describe(self) -> DataSummary:
+        """Count queries, documents, features, labels, list lengths, empty and constant queries, duplicate rows.
+
+        >>> print(RankingData.from_arrays([[1.0], [2.0], [2.0]], [0, 2, 1], group=[1, 2]).describe().empty_queries)
+        1
+        """
+        from tautrank.data.summary import summarise
+
+        return summarise(self)
