@@ -1,0 +1,240 @@
+"""Every metric, tie policy, cut-off and empty policy against its definition, written slowly in plain Python.
+
+The definitions below take one ranking. A tie policy is then checked against *all* rankings that agree with the
+scores: expected is their mean, worst and best are their extremes.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+
+from tautrank.metrics import METRICS, metric, rank_order
+
+K = [None, 1, 2, 3, 5, 8]
+NOT_RETRIEVED = -math.inf
+
+
+def log2_discount(rank: int) -> float:
+    return 1 / math.log2(1 + rank)
+
+
+def exp2_gain(label: float) -> float:
+    return 2**label - 1
+
+
+# Each definition sees the labels in rank order (retrieved documents only, except for the two costs), the labels of
+# the whole list, and k (infinite for the full list).
+def dcg(ranked, labels, k, gain=exp2_gain, discount=log2_discount):
+    return math.fsum(gain(y) * discount(r) for r, y in enumerate(ranked, 1) if r <= k)
+
+
+def ndcg(ranked, labels, k, gain=exp2_gain, discount=log2_discount):
+    ideal = dcg(sorted(labels, reverse=True), labels, k, gain, discount)
+    return dcg(ranked, labels, k, gain, discount) / ideal
+
+
+def err(ranked, labels, k, max_label=4):
+    total, reached = 0.0, 1.0
+    for r, y in enumerate(ranked, 1):
+        stop = (2**y - 1) / 2**max_label
+        if r <= k:
+            total += reached * stop / r
+        reached *= 1 - stop
+    return total
+
+
+def mrr(ranked, labels, k, relevant=1e-300):
+    return next((1 / r for r, y in enumerate(ranked, 1) if y >= relevant and r <= k), 0.0)
+
+
+def average_precision(ranked, labels, k, relevant=1e-300):
+    total, found = 0.0, 0
+    for r, y in enumerate(ranked, 1):
+        if y >= relevant:
+            found += 1
+            total += found / r if r <= k else 0
+    return total / sum(y >= relevant for y in labels)
+
+
+def precision(ranked, labels, k, relevant=1e-300):
+    hits = sum(y >= relevant for r, y in enumerate(ranked, 1) if r <= k)
+    return hits / (k if k < math.inf else max(len(ranked), 1))
+
+
+def recall(ranked, labels, k, relevant=1e-300):
+    hits = sum(y >= relevant for r, y in enumerate(ranked, 1) if r <= k)
+    return hits / sum(y >= relevant for y in labels)
+
+
+def arp(ranked, labels, k):
+    return math.fsum(y * min(r, k + 1) for r, y in enumerate(ranked, 1))
+
+
+def lambdarank_metric(ranked, labels, k, gain=exp2_gain, discount=log2_discount):
+    ideal = dcg(sorted(labels, reverse=True), labels, k, gain, discount)
+    return math.fsum(
+        gain(ranked[i - 1]) / ideal * abs(discount(i) - discount(j))
+        for i in range(1, len(ranked) + 1)
+        for j in range(1, i)
+        if j <= k or i <= k
+    )
+
+
+def dcg_rr(scores, labels, k, gain=float):
+    total, rank = 0.0, 0
+    for score, y in zip(scores, labels, strict=True):
+        if score > 0:
+            rank += 1
+            total += gain(y) / rank if rank <= k else 0
+    return total
+
+
+Definition = Callable[..., float]
+# text of the metric, its definition, options of the definition, and what makes a document relevant
+CASES: list[tuple[str, Definition, dict[str, object], Callable[[float], bool]]] = [
+    ("dcg", dcg, {}, lambda y: y > 0),
+    ("dcg(gain=linear,discount=reciprocal)", dcg, {"gain": float, "discount": lambda r: 1 / r}, lambda y: y > 0),
+    ("ndcg", ndcg, {}, lambda y: y > 0),
+    ("ndcg(gain=linear)", ndcg, {"gain": float}, lambda y: y > 0),
+    ("ndcg(gain=0/0/2/2.5/9)", ndcg, {"gain": lambda y: (0, 0, 2, 2.5, 9)[y]}, lambda y: y > 1),
+    (
+        "ndcg(gain=1/2/3/4/5,discount=1/0.5/0.5)",
+        ndcg,
+        {"gain": lambda y: y + 1, "discount": lambda r: [1, 0.5, 0.5][r - 1] if r <= 3 else 0},
+        lambda y: True,
+    ),
+    ("err", err, {}, lambda y: y > 0),
+    ("err(max_label=6.5)", err, {"max_label": 6.5}, lambda y: y > 0),
+    ("mrr", mrr, {}, lambda y: y > 0),
+    ("mrr(relevant=2)", mrr, {"relevant": 2}, lambda y: y >= 2),
+    ("map", average_precision, {}, lambda y: y > 0),
+    ("map(relevant=2.5)", average_precision, {"relevant": 2.5}, lambda y: y >= 2.5),
+    ("precision", precision, {}, lambda y: y > 0),
+    ("precision(relevant=3)", precision, {"relevant": 3}, lambda y: y >= 3),
+    ("recall", recall, {}, lambda y: y > 0),
+    ("arp", arp, {}, lambda y: y > 0),
+    ("lambdarank-metric", lambdarank_metric, {}, lambda y: y > 0),
+    (
+        "lambdarank-metric(gain=linear,discount=reciprocal)",
+        lambdarank_metric,
+        {"gain": float, "discount": lambda r: 1 / r},
+        lambda y: y > 0,
+    ),
+    ("dcg-rr", dcg_rr, {}, lambda y: y > 0),
+    ("dcg-rr(gain=exp2)", dcg_rr, {"gain": exp2_gain}, lambda y: y > 0),
+]
+
+
+def some_lists() -> list[tuple[list[float], list[int]]]:
+    """Lists of 0 to 6 documents: every tie pattern of up to 3, and random ones with many ties."""
+    draw = random.Random(7)
+    lists: list[tuple[list[float], list[int]]] = [([], []), ([0.0], [2]), ([1.0], [0]), ([NOT_RETRIEVED], [1])]
+    lists += [
+        (list(scores), list(labels))
+        for scores in ((1.0, 1.0), (1.0, 2.0), (NOT_RETRIEVED, 1.0))
+        for labels in itertools.product((0, 2), repeat=2)
+    ]
+    lists.append(([0.0] * 6, [0, 1, 2, 3, 4, 0]))
+    lists.append(([5.0] * 5 + [6.0], [0, 0, 1, 1, 3, 0]))
+    lists.append(([NOT_RETRIEVED] * 3, [0, 1, 2]))
+    for _ in range(55):
+        n = draw.randint(1, 6)
+        levels = draw.choice([(0.0, 1.0), (0.0, 1.0, -2.0), (0.5, -1.0, NOT_RETRIEVED), (0.0, 0.1, 0.2, 0.3, 0.4)])
+        lists.append(([draw.choice(levels) for _ in range(n)], [draw.choice((0, 0, 1, 2, 3, 4)) for _ in range(n)]))
+    return lists
+
+
+LISTS = some_lists()
+SCORES = [s for scores, _ in LISTS for s in scores]
+LABELS = [y for _, labels in LISTS for y in labels]
+OFFSETS = [0, *itertools.accumulate(len(labels) for _, labels in LISTS)]
+
+
+def rankings(scores: list[float], labels: list[int], cost: bool) -> Iterator[list[int]]:
+    """Every ranking of the labels that agrees with the scores; all of them equally likely."""
+    levels = sorted(set(scores), reverse=True)
+    if not cost:
+        levels = [level for level in levels if level > NOT_RETRIEVED]
+    ties = [[y for s, y in zip(scores, labels, strict=True) if s == level] for level in levels]
+    for choice in itertools.product(*(itertools.permutations(tie) for tie in ties)):
+        yield [y for tie in choice for y in tie]
+
+
+def assert_close(found, expected):
+    np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-15)
+
+
+@pytest.mark.parametrize("k", K)
+@pytest.mark.parametrize(("text", "definition", "options", "is_relevant"), CASES, ids=[c[0] for c in CASES])
+def test_against_all_orders_of_tied_documents(text, definition, options, is_relevant, k):
+    m = metric(text, k=k)
+    cut = math.inf if k is None else k
+    cost = not m.higher_is_better
+    mean, low, high, by_input = [], [], [], []
+    for scores, labels in LISTS:
+        if not any(map(is_relevant, labels)):
+            for values in (mean, low, high, by_input):
+                values.append(math.nan)
+            continue
+        if definition is dcg_rr:
+            value = dcg_rr(scores, labels, cut, **options)
+            for values in (mean, low, high, by_input):
+                values.append(value)
+            continue
+        everything = [definition(ranked, labels, cut, **options) for ranked in rankings(scores, labels, cost)]
+        mean.append(math.fsum(everything) / len(everything))
+        low.append(min(everything))
+        high.append(max(everything))
+        kept = [(s, y) for s, y in zip(scores, labels, strict=True) if cost or s > NOT_RETRIEVED]
+        stable = [y for _, y in sorted(kept, key=lambda pair: -pair[0])]
+        by_input.append(definition(stable, labels, cut, **options))
+    worst, best = (high, low) if cost else (low, high)
+    for ties, expected in (("worst", worst), ("expected", mean), ("best", best), ("input", by_input)):
+        assert_close(metric(m, ties=ties).per_query(SCORES, LABELS, OFFSETS), expected)
+
+
+@pytest.mark.parametrize("text", [case[0] for case in CASES])
+@pytest.mark.parametrize("ties", ["worst", "expected", "best", "input"])
+def test_empty_policies(text, ties):
+    is_relevant = {case[0]: case[3] for case in CASES}[text]
+    filled = np.array([any(map(is_relevant, labels)) for _, labels in LISTS])
+    skip, zero, one = (
+        metric(text, k=3, ties=ties, empty=empty).per_query(SCORES, LABELS, OFFSETS)
+        for empty in ("skip", "zero", "one")
+    )
+    assert np.array_equal(np.isnan(skip), ~filled)
+    assert (zero[~filled] == 0).all()
+    assert (one[~filled] == 1).all()
+    assert np.array_equal(skip[filled], zero[filled])
+    assert np.array_equal(skip[filled], one[filled])
+
+
+def test_every_metric_has_a_definition_here():
+    assert {metric(case[0]).name for case in CASES} == set(METRICS)
+
+
+@pytest.mark.parametrize("ties", ["worst", "best", "input"])
+def test_rank_order(ties):
+    sign = {"worst": 1, "best": -1, "input": 0}[ties]
+    expected = [
+        i
+        for start, (scores, _) in zip(OFFSETS, LISTS, strict=False)
+        for i in sorted(range(start, start + len(scores)), key=lambda i: (-SCORES[i], sign * LABELS[i], i))
+    ]
+    assert rank_order(SCORES, LABELS, OFFSETS, ties).tolist() == expected
+
+
+@pytest.mark.parametrize("text", [case[0] for case in CASES])
+@pytest.mark.parametrize("ties", ["worst", "expected", "best", "input"])
+def test_bound_metric_gives_the_same_bits(text, ties):
+    m = metric(text, k=2, ties=ties)
+    judge = m.bind(LABELS, OFFSETS)
+    for scores in (SCORES, [-s if s > NOT_RETRIEVED else s for s in SCORES]):
+        np.testing.assert_array_equal(judge.per_query(scores), m.per_query(scores, LABELS, OFFSETS))
+        assert judge.mean(scores) == m.mean(scores, LABELS, OFFSETS)
