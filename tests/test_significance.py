@@ -94,10 +94,7 @@ def test_constant_difference_is_an_infinite_t():
 
 
 def brute_force(d: np.ndarray, alternative: str) -> float:
-    sums = [
-        sum(s * x for s, x in zip(signs, d, strict=True))
-        for signs in itertools.product((1, -1), repeat=d.size)
-    ]
+    sums = [sum(s * x for s, x in zip(signs, d, strict=True)) for signs in itertools.product((1, -1), repeat=d.size)]
     observed = d.sum()
     extreme = {
         "two-sided": [abs(t) >= abs(observed) for t in sums],
@@ -125,7 +122,13 @@ def test_exact_randomisation_by_hand():
 
 def test_sums_that_differ_by_rounding_are_ties():
     # 0.1 + 0.2 != 0.3 in binary; (0.1, 0.2, -0.3) sums to 0 in any order, so every assignment is as extreme.
-    assert S.randomisation_test([0.1, 0.2, 0.0], [0.0, 0.0, 0.3]).p_value == 1.0
+    a, b = [0.1, 0.2, 0.0], [0.0, 0.0, 0.3]
+    assert S.randomisation_test(a, b).p_value == 1.0
+    # The eight sums are +-.6, +-.4, +-.2 and 0 twice: five are at least 0, whichever way the last bit rounds.
+    assert S.randomisation_test(a, b, alternative="greater").p_value == 5 / 8
+    assert S.randomisation_test(b, a, alternative="greater").p_value == 5 / 8
+    assert S.randomisation_test(a, b, alternative="less").p_value == 5 / 8
+    assert S.randomisation_test(b, a, alternative="less").p_value == 5 / 8
 
 
 @pytest.mark.parametrize("alternative", ALTERNATIVES)
@@ -217,9 +220,7 @@ def test_randomisation_of_many_queries_takes_little_memory():
     )
     if sys.platform != "linux":
         pytest.skip("ru_maxrss is in other units elsewhere")
-    grown = int(
-        subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
-    )
+    grown = int(subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout)
     # A matrix of all signs would take 600 MB at one byte each; all bootstrap indices 480 MB.
     assert grown < 100_000  # KiB
 
@@ -302,9 +303,7 @@ def test_bootstrap_agrees_with_scipy(method, paired):
     expected = scipy.stats.bootstrap(
         (x,), np.mean, n_resamples=2000, method=method, confidence_level=0.9, rng=np.random.default_rng(7)
     ).confidence_interval
-    result = S.bootstrap_interval(
-        *((a, b) if paired else (x,)), confidence=0.9, resamples=2000, seed=7, method=method
-    )
+    result = S.bootstrap_interval(*((a, b) if paired else (x,)), confidence=0.9, resamples=2000, seed=7, method=method)
     assert tuple(result) == pytest.approx(tuple(expected), rel=1e-9)
     assert result.estimate == pytest.approx(x.mean())
     assert (result.n, result.confidence, result.method) == (60, 0.9, method)
@@ -333,9 +332,7 @@ def test_bootstrap_intervals_cover_the_truth(method):
     rng = np.random.default_rng(3)
     covered = 0
     for seed in range(300):
-        low, high = S.bootstrap_interval(
-            rng.beta(2, 3, 80), resamples=400, seed=seed, method=method, confidence=0.9
-        )
+        low, high = S.bootstrap_interval(rng.beta(2, 3, 80), resamples=400, seed=seed, method=method, confidence=0.9)
         covered += low <= 0.4 <= high
     # Bootstrap intervals undercover slightly at n = 80; outside four standard errors of .9 something is
     # wrong.
@@ -449,40 +446,40 @@ def test_holm_by_hand():
 REFUSED = [
     (
         lambda: S.paired_t_test([0.5, np.nan, 0.25], [0.5, 0.125, 0.25]),
-        "query 1: found NaN in a but 0.125 in b, expected both systems to have a value or both to skip it",
+        "query 1: found NaN in a but 0.125 in b; expected both systems to have a value or both to skip it",
     ),
     (
         lambda: S.randomisation_test([0.5, 0.25, 0.75], [0.5, 0.125, np.nan]),
-        "query 2: found NaN in b but 0.75 in a, expected both systems to have a value or both to skip it",
+        "query 2: found NaN in b but 0.75 in a; expected both systems to have a value or both to skip it",
     ),
     (
         lambda: S.paired_t_test([0.5, np.nan], [0.25, np.nan]),
-        "a and b: found 1 queries with a value, expected at least 2",
+        "a and b: found 1 queries with a value; expected at least 2",
     ),
-    (lambda: S.paired_t_test([], []), "a and b: found 0 queries with a value, expected at least 2"),
+    (lambda: S.paired_t_test([], []), "a and b: found 0 queries with a value; expected at least 2"),
     (
         lambda: S.bootstrap_interval([1, 2], [1, 2, 3]),
-        "a and b: found 2 and 3 values, expected one a query in both",
+        "a and b: found 2 and 3 values; expected one a query in both",
     ),
-    (lambda: S.bootstrap_interval([np.nan]), "a: found 0 queries with a value, expected at least 2"),
-    (lambda: S.paired_t_test([1, np.inf], [1, 2]), "a[1]: found inf, expected a finite number"),
+    (lambda: S.bootstrap_interval([np.nan]), "a: found 0 queries with a value; expected at least 2"),
+    (lambda: S.paired_t_test([1, np.inf], [1, 2]), "a[1]: found inf; expected a finite number"),
     (
         lambda: S.paired_t_test([1, 2], [[1, 2]]),
-        "b: found an array of 2 dimensions, expected one number a query",
+        "b: found an array of 2 dimensions; expected one number a query",
     ),
     (
         lambda: S.paired_t_test(["x", "y"], [1, 2]),
-        "a: found values that are not numbers, expected one number a query",
+        "a: found values that are not numbers; expected one number a query",
     ),
     (
         lambda: S.corrected_resampled_t_test([1], test_fraction=0.2),
-        "differences: found 1 split(s), expected at least 2",
+        "differences: found 1 split(s); expected at least 2",
     ),
     (
         lambda: S.corrected_resampled_t_test([1, np.nan], test_fraction=0.2),
-        "differences[1]: found nan, expected a finite number",
+        "differences[1]: found nan; expected a finite number",
     ),
-    (lambda: S.holm([0.5, 1.5]), "p_values[1]: found 1.5, expected a number from 0 to 1"),
+    (lambda: S.holm([0.5, 1.5]), "p_values[1]: found 1.5; expected a number from 0 to 1"),
 ]
 
 MISUSED = [
@@ -496,23 +493,23 @@ MISUSED = [
     ),
     (
         lambda: S.bootstrap_interval([1, 2], confidence=95),
-        "confidence: found 95, expected a number between 0 and 1",
+        "confidence: found 95; expected a number between 0 and 1",
     ),
     (
         lambda: S.randomisation_test([1, 2], [2, 1], resamples=0),
-        "resamples: found 0, expected a whole number of at least 1",
+        "resamples: found 0; expected a whole number of at least 1",
     ),
     (
         lambda: S.bootstrap_interval([1, 2], resamples=1),
-        "resamples: found 1, expected a whole number of at least 2",
+        "resamples: found 1; expected a whole number of at least 2",
     ),
     (
         lambda: S.randomisation_test([1, 2], [2, 1], resamples=1.5),
-        "resamples: found 1.5, expected a whole number of at least 1",
+        "resamples: found 1.5; expected a whole number of at least 1",
     ),
     (
         lambda: S.randomisation_test([1, 2], [2, 1], seed=-1),
-        "seed: found -1, expected a whole number of at least 0",
+        "seed: found -1; expected a whole number of at least 0",
     ),
     (
         lambda: S.corrected_resampled_t_test([1, 2]),
@@ -524,11 +521,11 @@ MISUSED = [
     ),
     (
         lambda: S.corrected_resampled_t_test([1, 2], test_fraction=1.0),
-        "test_fraction: found 1.0, expected a number between 0 and 1",
+        "test_fraction: found 1.0; expected a number between 0 and 1",
     ),
     (
         lambda: S.corrected_resampled_t_test([1, 2], n_train=0, n_test=5),
-        "n_train, n_test: found 0 and 5, expected positive sizes",
+        "n_train, n_test: found 0 and 5; expected positive sizes",
     ),
 ]
 

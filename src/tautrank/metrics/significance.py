@@ -171,7 +171,7 @@ def corrected_resampled_t_test(
     ratio = _test_to_train(test_fraction, n_train, n_test)
     d = _finite_vector(differences, "differences", allow_nan=False)
     if d.size < 2:
-        raise DataError(f"differences: found {d.size} split(s), expected at least 2")
+        raise DataError(f"differences: found {d.size} split(s); expected at least 2")
     t, p = _t_and_p(d, 1 / d.size + ratio, alternative)
     return TestResult(t, p, float(d.mean()), d.size, "corrected resampled t-test", alternative)
 
@@ -274,14 +274,14 @@ def bootstrap_interval(
     if method not in get_args(BootstrapMethod):
         raise unknown("bootstrap method", str(method), get_args(BootstrapMethod))
     if not 0 < confidence < 1:
-        raise OptionError(f"confidence: found {confidence!r}, expected a number between 0 and 1")
+        raise OptionError(f"confidence: found {confidence!r}; expected a number between 0 and 1")
     resamples = _whole("resamples", resamples, 2)
     seed = _whole("seed", seed, 0)
     if b is None:
         x = _finite_vector(a, "a", allow_nan=True)
         x = x[~np.isnan(x)]
         if x.size < 2:
-            raise DataError(f"a: found {x.size} queries with a value, expected at least 2")
+            raise DataError(f"a: found {x.size} queries with a value; expected at least 2")
     else:
         x = _paired_differences(a, b)
     estimate = float(x.mean())
@@ -329,7 +329,7 @@ def holm(p_values: Values) -> Floats:
     p = _finite_vector(p_values, "p_values", allow_nan=True)
     wrong = np.flatnonzero((p < 0) | (p > 1))
     if wrong.size:
-        raise DataError(f"p_values[{wrong[0]}]: found {p[wrong[0]]:g}, expected a number from 0 to 1")
+        raise DataError(f"p_values[{wrong[0]}]: found {p[wrong[0]]:g}; expected a number from 0 to 1")
     adjusted = np.full(p.size, np.nan)
     made = np.flatnonzero(~np.isnan(p))
     order = made[np.argsort(p[made], kind="stable")]
@@ -413,7 +413,7 @@ def _check_alternative(alternative: str) -> None:
 
 def _whole(name: str, value: int, least: int) -> int:
     if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name}: found {value!r}, expected a whole number of at least {least}")
+        raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
     return int(value)
 
 
@@ -421,11 +421,11 @@ def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: f
     """Return n_test / n_train from whichever of the two descriptions of a split was given."""
     if test_fraction is not None and n_train is None and n_test is None:
         if not 0 < test_fraction < 1:
-            raise OptionError(f"test_fraction: found {test_fraction!r}, expected a number between 0 and 1")
+            raise OptionError(f"test_fraction: found {test_fraction!r}; expected a number between 0 and 1")
         return test_fraction / (1 - test_fraction)
     if test_fraction is None and n_train is not None and n_test is not None:
         if not (0 < n_train < math.inf and 0 < n_test < math.inf):
-            raise OptionError(f"n_train, n_test: found {n_train!r} and {n_test!r}, expected positive sizes")
+            raise OptionError(f"n_train, n_test: found {n_train!r} and {n_test!r}; expected positive sizes")
         return n_test / n_train
     raise OptionError("the size of a split: expected either test_fraction, or both n_train and n_test")
 
@@ -434,12 +434,12 @@ def _finite_vector(values: Values, name: str, *, allow_nan: bool) -> Floats:
     try:
         x = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{name}: found values that are not numbers, expected one number a query") from None
+        raise DataError(f"{name}: found values that are not numbers; expected one number a query") from None
     if x.ndim != 1:
-        raise DataError(f"{name}: found an array of {x.ndim} dimensions, expected one number a query")
+        raise DataError(f"{name}: found an array of {x.ndim} dimensions; expected one number a query")
     wrong = np.flatnonzero(np.isinf(x) if allow_nan else ~np.isfinite(x))
     if wrong.size:
-        raise DataError(f"{name}[{wrong[0]}]: found {x[wrong[0]]:g}, expected a finite number")
+        raise DataError(f"{name}[{wrong[0]}]: found {x[wrong[0]]:g}; expected a finite number")
     return x
 
 
@@ -448,17 +448,17 @@ def _paired_differences(a: Values, b: Values) -> Floats:
     x = _finite_vector(a, "a", allow_nan=True)
     y = _finite_vector(b, "b", allow_nan=True)
     if x.size != y.size:
-        raise DataError(f"a and b: found {x.size} and {y.size} values, expected one a query in both")
+        raise DataError(f"a and b: found {x.size} and {y.size} values; expected one a query in both")
     missing = np.isnan(x)
     alone = np.flatnonzero(missing != np.isnan(y))
     if alone.size:
         i = int(alone[0])
         where, other = ("a", "b") if missing[i] else ("b", "a")
         raise DataError(
-            f"query {i}: found NaN in {where} but {(y if missing[i] else x)[i]:g} in {other}, "
+            f"query {i}: found NaN in {where} but {(y if missing[i] else x)[i]:g} in {other}; "
             "expected both systems to have a value or both to skip it"
         )
     d = (x - y)[~missing]
     if d.size < 2:
-        raise DataError(f"a and b: found {d.size} queries with a value, expected at least 2")
+        raise DataError(f"a and b: found {d.size} queries with a value; expected at least 2")
     return d
