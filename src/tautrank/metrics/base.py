@@ -88,9 +88,7 @@ class Metric(ABC):
         """
         return self.bind(labels, offsets).per_query(scores)
 
-    def mean(
-        self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None = None
-    ) -> float:
+    def mean(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None = None) -> float:
         """The (weighted) mean over the queries that are not skipped; NaN when all are.
 
         Args:
@@ -121,11 +119,7 @@ class Metric(ABC):
             for field in dataclasses.fields(self)
             if field.name != "k" and getattr(self, field.name) != field.default
         ]
-        return (
-            self.name
-            + (f"({','.join(options)})" if options else "")
-            + ("" if self.k is None else f"@{self.k}")
-        )
+        return self.name + (f"({','.join(options)})" if options else "") + ("" if self.k is None else f"@{self.k}")
 
     def __repr__(self) -> str:
         return f"metric({str(self)!r})"
@@ -200,9 +194,9 @@ def weighted_mean(values: F64, weights: F64 | None = None) -> float:
     w = weights[kept]
     if w.max() == 0:
         return math.nan
-    # Weights near the end of the float range would overflow in the sum.
-    w = w / w.max()
-    return float(np.dot(w, values[kept]) / w.sum())
+    # Weights near the end of the float range would overflow in the sum; a power of two rounds nothing.
+    w = np.ldexp(w, -int(np.frexp(w.max())[1]))
+    return float((w * values[kept]).sum() / w.sum())
 
 
 def register(cls: M) -> M:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import check_positive, register
 from tautrank.metrics.gains import gain_values
-from tautrank.metrics.ordering import BLOCK_DOCUMENTS, F64, I64, TieGroups
+from tautrank.metrics.ordering import BLOCK_DOCUMENTS, F64, I64, TieGroups, row_widths
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 
 # What is left of a list that a reader reaches with a smaller chance than this is below a float64's last
@@ -165,9 +165,9 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
     begin = np.cumsum(steps) - steps
 
     # By Maclaurin's inequality p_m <= (mean of q)^m, so the tail beyond some m cannot be seen.
-    mean_pass = 1.0 - np.bincount(tie_of, weights=stops, minlength=which.size) / size
-    with np.errstate(divide="ignore"):
-        seen = np.log(_NEGLIGIBLE_CHANCE) / np.log(mean_pass)
+    mean_stop = np.bincount(tie_of, weights=stops, minlength=which.size) / size
+    with np.errstate(over="ignore"):
+        seen = np.log(_NEGLIGIBLE_CHANCE) / np.log1p(-mean_stop)
     terms = np.minimum(np.minimum(size, depth - above), np.ceil(np.minimum(seen, size)).astype(np.int64) + 1)
 
     worth = np.zeros(which.size)
@@ -201,13 +201,17 @@ def _ramp(sizes: I64) -> I64:
 
 
 def _chunks(terms: I64) -> Iterator[tuple[I64, int]]:
-    """Cut items that need ``terms`` columns each into matrices of similar width: (items, width)."""
-    by_terms = np.argsort(terms, kind="stable")
-    sorted_terms = terms[by_terms]
+    """Cut items that need ``terms`` columns each into matrices of similar width: (items, width).
+
+    An item's width depends on itself alone, so that its sum has the same bits whatever its neighbours are.
+    """
+    widths = row_widths(terms)
+    by_width = np.argsort(widths, kind="stable")
+    sorted_widths = widths[by_width]
     at = 0
-    while at < by_terms.size:
-        least = int(sorted_terms[at])
-        last = int(np.searchsorted(sorted_terms, max(least + 8, least * 5 // 4), side="right"))
-        last = min(last, at + max(1, BLOCK_DOCUMENTS // int(sorted_terms[last - 1])))
-        yield by_terms[at:last], int(sorted_terms[last - 1])
+    while at < by_width.size:
+        width = int(sorted_widths[at])
+        last = int(np.searchsorted(sorted_widths, width, side="right"))
+        last = min(last, at + max(1, BLOCK_DOCUMENTS // width))
+        yield by_width[at:last], width
         at = last

@@ -71,9 +71,7 @@ def check_discount(discount: Discount) -> Discount:
         return discount
     table = _table("discount", discount)
     if table[0] == 0:
-        raise OptionError(
-            "discount: entry 0 of the table is 0; expected the first rank to be worth something"
-        )
+        raise OptionError("discount: entry 0 of the table is 0; expected the first rank to be worth something")
     for rank in range(1, len(table)):
         if table[rank] > table[rank - 1]:
             raise OptionError(
@@ -118,10 +116,12 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> NDArray[np.float64]:
                 "expected gain='linear' or a gain table"
             )
         whole = y.astype(np.int64)
-        if np.array_equal(whole, y):
-            return (np.exp2(np.arange(int(whole.max()) + 1, dtype=np.float64)) - 1.0)[whole]
-        # expm1 keeps the digits of a label near 0, where 2^y - 1 would cancel.
-        return np.expm1(y.astype(np.float64) * math.log(2.0))
+        values: NDArray[np.float64] = (np.exp2(np.arange(int(whole.max()) + 1, dtype=np.float64)) - 1.0)[whole]
+        between = np.flatnonzero(whole != y)
+        if between.size:
+            # expm1 keeps the digits of a label near 0, where 2^y - 1 would cancel.
+            values[between] = np.expm1(y[between].astype(np.float64) * math.log(2.0))
+        return values
     table = np.asarray(gain)
     bad = (y >= table.size) | (y != np.floor(y))
     if bad.any():
@@ -130,8 +130,7 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> NDArray[np.float64]:
             f"labels[{at}]: found label {float(y[at]):g}, but the gain table has {table.size} entries; "
             f"expected an integer from 0 to {table.size - 1}"
         )
-    values: NDArray[np.float64] = table[y.astype(np.int64)]
-    return values
+    return np.asarray(table[y.astype(np.int64)])
 
 
 def discount_values(n: int, discount: Discount = "log2") -> NDArray[np.float64]:
@@ -178,9 +177,7 @@ def check_labels(labels: ArrayLike) -> NDArray[np.number]:
     try:
         y = np.asarray(labels)
     except ValueError:
-        raise DataError(
-            "labels: found lists of different lengths; expected one label a document (1-D)"
-        ) from None
+        raise DataError("labels: found lists of different lengths; expected one label a document (1-D)") from None
     if y.ndim != 1:
         raise DataError(f"labels: found an array of shape {y.shape}; expected one label a document (1-D)")
     if y.dtype == np.bool_:
@@ -206,7 +203,5 @@ def _table(name: str, values: tuple[float, ...]) -> tuple[float, ...]:
         raise OptionError(f"{name}: found an empty table; expected at least one number")
     for at, value in enumerate(table):
         if not (math.isfinite(value) and value >= 0):
-            raise OptionError(
-                f"{name}: entry {at} of the table is {value:g}; expected a finite number, 0 or above"
-            )
+            raise OptionError(f"{name}: entry {at} of the table is {value:g}; expected a finite number, 0 or above")
     return table

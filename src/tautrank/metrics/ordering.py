@@ -92,7 +92,7 @@ def blocks(offsets: I64) -> Iterator[Block]:
     [(1, [0, 2]), (40, [1, 3])]
     """
     lengths = np.diff(offsets)
-    widths = _widths(lengths)
+    widths = row_widths(lengths)
     if lengths.size and bool((lengths == lengths[0]).all()):
         by_width = np.arange(lengths.size)
     else:
@@ -119,8 +119,15 @@ def blocks(offsets: I64) -> Iterator[Block]:
         at = last
 
 
-def _widths(lengths: I64) -> I64:
-    """Round each length up to one of eight widths an octave: at most an eighth of a matrix is padding."""
+def row_widths(lengths: I64) -> I64:
+    """Round each length up to one of eight widths an octave: at most an eighth of a matrix is padding.
+
+    Args:
+        lengths: non-negative integers.
+
+    >>> row_widths(np.array([0, 1, 15, 17, 120, 121]))
+    array([  0,   1,  15,  18, 120, 128])
+    """
     # frexp gives the exponent e of 2^(e-1) <= length < 2^e exactly, where log2 could round.
     exponent = np.frexp(lengths.astype(np.float64))[1].astype(np.int64)
     step = np.left_shift(1, np.maximum(exponent - 4, 0))
@@ -332,9 +339,7 @@ class LazyCodes:
         return self._made
 
 
-def ordered(
-    block: Block, keys: NDArray[np.floating], depth: int, codes: LazyCodes
-) -> tuple[I64, NDArray[np.floating]]:
+def ordered(block: Block, keys: NDArray[np.floating], depth: int, codes: LazyCodes) -> tuple[I64, NDArray[np.floating]]:
     """Sort rows by key with ties broken by code: the first ``depth`` columns of the order and of the keys.
 
     Args:

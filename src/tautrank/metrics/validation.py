@@ -55,18 +55,12 @@ def check_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
     cuts = cuts.astype(np.int64, copy=False)
     if cuts[0] != 0:
         sizes = bool((cuts >= 0).all()) and int(cuts.sum()) == n
-        hint = (
-            " (these look like the sizes of the lists: offsets are their running sum, from 0)"
-            if sizes
-            else ""
-        )
+        hint = " (these look like the sizes of the lists: offsets are their running sum, from 0)" if sizes else ""
         raise DataError(f"offsets: found {cuts[0]} first; expected 0{hint}")
     falls = cuts[1:] < cuts[:-1]
     if falls.any():
         at = int(np.argmax(falls))
-        raise DataError(
-            f"offsets[{at + 1}]: found {cuts[at + 1]} after {cuts[at]}; expected values that never fall"
-        )
+        raise DataError(f"offsets[{at + 1}]: found {cuts[at + 1]} after {cuts[at]}; expected values that never fall")
     if cuts[-1] != n:
         raise DataError(f"offsets: found {cuts[-1]} last; expected {n}, the number of documents")
     return cuts
@@ -122,9 +116,7 @@ def check_weights(weights: ArrayLike, n_queries: int) -> NDArray[np.float64]:
     """
     w = _flat("weights", weights, "one weight a query")
     if w.size != n_queries:
-        raise DataError(
-            f"weights: {w.size} values, but there are {n_queries} queries; expected one weight a query"
-        )
+        raise DataError(f"weights: {w.size} values, but there are {n_queries} queries; expected one weight a query")
     if w.size == 0:
         return np.zeros(0)
     if w.dtype.kind not in "iufb":

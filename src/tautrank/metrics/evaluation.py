@@ -1,0 +1,103 @@
+"""Several metrics over one set of scores, with what was skipped said beside each mean."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.atomic import atomic_write
+from tautrank.errors import DataError, OptionError
+from tautrank.metrics.base import Metric, metric
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """Per-query values of several metrics.
+
+    Attributes:
+        metrics: the metrics, in the order asked for.
+        values: float64 ``[metrics, queries]``; NaN where a metric skipped a query.
+        qids: one id a query.
+    """
+
+    metrics: tuple[Metric, ...]
+    values: npt.NDArray[np.float64]
+    qids: npt.NDArray[Any]
+
+    def mean(self, index: int) -> float:
+        """Mean of metric number `index` over the queries it did not skip; NaN if it skipped all."""
+        used = self.values[index][~np.isnan(self.values[index])]
+        return float(used.mean()) if used.size else math.nan
+
+    def standard_error(self, index: int) -> float:
+        """Standard error of that mean over queries; NaN for fewer than two."""
+        used = self.values[index][~np.isnan(self.values[index])]
+        return float(used.std(ddof=1) / math.sqrt(used.size)) if used.size > 1 else math.nan
+
+    def skipped(self, index: int) -> int:
+        """Number of queries metric number `index` skipped."""
+        return int(np.isnan(self.values[index]).sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes None."""
+
+        def plain(value: float) -> float | None:
+            return None if math.isnan(value) else value
+
+        return {
+            "queries": int(self.qids.size),
+            "metrics": {
+                str(m): {
+                    "mean": plain(self.mean(i)),
+                    "standard_error": plain(self.standard_error(i)),
+                    "queries": int(self.qids.size) - self.skipped(i),
+                    "skipped": self.skipped(i),
+                    "ties": m.ties,
+                    "empty": m.empty,
+                    "higher_is_better": m.higher_is_better,
+                }
+                for i, m in enumerate(self.metrics)
+            },
+        }
+
+    def write_per_query(self, path: str | os.PathLike[str]) -> None:
+        """Write a CSV with a row a query and a column a metric; a skipped query's cell is empty."""
+        text = io.StringIO()
+        writer = csv.writer(text, lineterminator="\n")
+        writer.writerow(["qid", *(str(m) for m in self.metrics)])
+        for qid, column in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):
+            writer.writerow([qid, *("" if math.isnan(value) else repr(value) for value in column)])
+        with atomic_write(path) as file:
+            file.write(text.getvalue().encode())
+
+
+def evaluate(
+    metrics: Sequence[str | Metric], scores: Any, labels: Any, offsets: Any, *, qids: Any = None, **options: Any
+) -> Evaluation:
+    """Judge one set of scores by several metrics.
+
+    Args:
+        metrics: names or metric objects.
+        scores, labels, offsets: the flat arrays every metric takes.
+        qids: one id a query; default 0, 1, 2, ...
+        options: options given to every metric named by text, such as ``ties="expected"``.
+
+    >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0], [0, 3]).mean(1)
+    0.5
+    """
+    if not metrics:
+        raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
+    chosen = tuple(m if isinstance(m, Metric) else metric(m, **options) for m in metrics)
+    values = np.stack([m.per_query(scores, labels, offsets) for m in chosen])
+    ids = np.arange(values.shape[1]) if qids is None else np.asarray(qids)
+    if ids.shape != (values.shape[1],):
+        raise DataError(f"qids: found {ids.size} ids; expected {values.shape[1]}, one a query")
+    return Evaluation(chosen, values, ids)
