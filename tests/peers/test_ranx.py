@@ -90,8 +90,7 @@ def ranx() -> Iterator[Ranx]:
         process.stdin.close()
 
 
-# --- where conventions coincide
-# --------------------------------------------------------------------------------
+# --- where conventions coincide ---
 
 
 def test_without_ties(ranx):
@@ -111,8 +110,7 @@ def test_documents_that_were_not_retrieved(ranx):
         agree(lists.ours(ours, empty="zero", **options), values)
 
 
-# --- where they do not
-# -----------------------------------------------------------------------------------------
+# --- where they do not ---
 
 
 def test_row_order_decides_ties(ranx):

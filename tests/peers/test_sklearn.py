@@ -28,8 +28,7 @@ def rows(*lists):
     return [np.array([values], dtype=float) for values in lists]
 
 
-# --- where conventions coincide
-# --------------------------------------------------------------------------------
+# --- where conventions coincide ---
 
 
 @pytest.mark.parametrize("k", CUTOFFS)
@@ -66,8 +65,7 @@ def test_label_ranking_average_precision_without_ties():
     agree(UNTIED.ours("map", empty="one"), expected)
 
 
-# --- where they do not
-# -----------------------------------------------------------------------------------------
+# --- where they do not ---
 
 
 def test_gain_is_the_label():

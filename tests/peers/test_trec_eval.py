@@ -52,8 +52,7 @@ def options_of(ours: str) -> dict[str, object]:
     return {"empty": "zero", **({"gain": "linear"} if ours.startswith("ndcg") else {})}
 
 
-# --- where conventions coincide
-# --------------------------------------------------------------------------------
+# --- where conventions coincide ---
 
 
 @pytest.mark.parametrize(("theirs", "ours"), MEASURES.items())
@@ -90,8 +89,7 @@ def test_ties_are_by_descending_document_name(theirs, ours):
     agree(renamed.ours(ours, ties="input", **options_of(ours)), expected)
 
 
-# --- where they do not
-# -----------------------------------------------------------------------------------------
+# --- where they do not ---
 
 
 def test_tie_order_is_that_of_names_as_text():
