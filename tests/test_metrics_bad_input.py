@@ -10,6 +10,9 @@ import pytest
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics import METRICS, discount_values, gain_values, metric, rank_order
 
+# NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
+pytestmark = pytest.mark.filterwarnings("error")
+
 S, Y, CUTS = [1.0, 2.0, 3.0], [0, 1, 2], [0, 1, 3]
 SCORE = "expected a finite number, or -inf for a document not retrieved"
 LABEL = "expected a finite number, 0 or above"

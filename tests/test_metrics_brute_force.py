@@ -16,6 +16,9 @@ import pytest
 
 from tautrank.metrics import METRICS, metric, rank_order
 
+# NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
+pytestmark = pytest.mark.filterwarnings("error")
+
 K = [None, 1, 2, 3, 5, 8]
 NOT_RETRIEVED = -math.inf
 

@@ -11,6 +11,9 @@ import pytest
 import tautrank.metrics.ordering as ordering
 from tautrank.metrics import METRICS, metric, rank_order
 
+# NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
+pytestmark = pytest.mark.filterwarnings("error")
+
 N = 50_000
 TIES = ["worst", "expected", "best", "input"]
 

@@ -11,6 +11,9 @@ import pytest
 from tautrank.errors import OptionError
 from tautrank.metrics import ARP, DCG, DCGRR, ERR, MAP, METRICS, MRR, NDCG, LambdaRankMetric, Precision, Recall, metric
 
+# NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
+pytestmark = pytest.mark.filterwarnings("error")
+
 
 @pytest.mark.parametrize(
     ("made", "text"),
