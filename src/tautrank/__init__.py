@@ -1,1 +1,66 @@
-"""Learning to rank that optimises the ranking metric itself."""
+"""Learning to rank that optimises the ranking metric itself.
+
+The names below are the public interface; everything else may change. Importing this module compiles nothing and imports
+no optional dependency.
+"""
+
+from tautrank import metrics, simulate
+from tautrank.data import (
+    DataSummary,
+    RankingData,
+    Splits,
+    judge_run,
+    list_folds,
+    read_csv,
+    read_folder,
+    read_letor,
+    read_parquet,
+    read_qrels,
+    read_run,
+    read_scores,
+    write_letor,
+)
+from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
+from tautrank.metrics import Metric, metric
+from tautrank.metrics.evaluation import Evaluation, evaluate
+from tautrank.metrics.significance import (
+    bootstrap_interval,
+    corrected_resampled_t_test,
+    holm,
+    paired_t_test,
+    randomisation_test,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "DataError",
+    "DataSummary",
+    "Evaluation",
+    "Metric",
+    "MissingDependencyError",
+    "OptionError",
+    "RankingData",
+    "Splits",
+    "TautrankError",
+    "TautrankWarning",
+    "bootstrap_interval",
+    "corrected_resampled_t_test",
+    "evaluate",
+    "holm",
+    "judge_run",
+    "list_folds",
+    "metric",
+    "metrics",
+    "paired_t_test",
+    "randomisation_test",
+    "read_csv",
+    "read_folder",
+    "read_letor",
+    "read_parquet",
+    "read_qrels",
+    "read_run",
+    "read_scores",
+    "simulate",
+    "write_letor",
+]

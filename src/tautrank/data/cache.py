@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import zlib
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -30,6 +31,14 @@ _MAGIC = b"tautrank parsed data\n"
 _VERSION = 1
 _SEGMENT = 16 * 2**20
 _HEADER_LENGTH_BYTES = 8
+_DTYPES = {
+    "labels": "<f4",
+    "run_rows": "<i8",
+    "dense": "<f4",
+    "indptr": "<i8",
+    "indices": "<i4",
+    "values": "<f4",
+}
 
 
 @dataclass(frozen=True)
@@ -94,6 +103,14 @@ def content_hash(key: CacheKey) -> str:
         return hashlib.sha256(b"".join(pool.map(digest, range(0, key.size, _SEGMENT)))).hexdigest()
 
 
+def _checksum(arrays: list[npt.NDArray[Any]]) -> int:
+    """CRC-32 of the arrays' bytes: a damaged index must not become a wrong number, or worse."""
+    total = 0
+    for array in arrays:
+        total = zlib.crc32(np.ascontiguousarray(array).view(np.uint8).data, total)
+    return total
+
+
 def load(key: CacheKey) -> ParsedArrays | None:
     """Return the cached arrays, or None if there are none for exactly this state of the source."""
     try:
@@ -106,13 +123,22 @@ def load(key: CacheKey) -> ParsedArrays | None:
 def _load(key: CacheKey, file: BinaryIO) -> ParsedArrays | None:
     if file.read(len(_MAGIC)) != _MAGIC:
         return None
-    header = json.loads(file.read(int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")))
+    total = os.fstat(file.fileno()).st_size
+    length = int.from_bytes(file.read(_HEADER_LENGTH_BYTES), "little")
+    if length > total:
+        return None
+    header = json.loads(file.read(length))
     if {name: header[name] for name in key.stamp()} != key.stamp():
         return None
-    expected = file.tell() + sum(np.dtype(dtype).itemsize * count for _, dtype, count in header["arrays"])
-    if os.fstat(file.fileno()).st_size != expected or header["content"] != content_hash(key):
+    listed = header["arrays"]
+    if any(_DTYPES[name] != dtype for name, dtype, _ in listed):
         return None
-    arrays = {name: np.fromfile(file, dtype, count) for name, dtype, count in header["arrays"]}
+    expected = file.tell() + sum(np.dtype(dtype).itemsize * count for _, dtype, count in listed)
+    if total != expected or header["content"] != content_hash(key):
+        return None
+    arrays = {name: np.fromfile(file, dtype, count) for name, dtype, count in listed}
+    if header["checksum"] != _checksum(list(arrays.values())):
+        return None
     tokens = [token.encode("latin-1") for token in header["tokens"]]
     runs = list(zip(arrays.pop("run_rows").tolist(), tokens, strict=True)) if tokens else None
     arrays.pop("run_rows", None)
@@ -136,6 +162,7 @@ def save(key: CacheKey, parsed: ParsedArrays) -> None:
             "content": content_hash(key),
             "width": parsed.width,
             "tokens": [token.decode("latin-1") for _, token in runs],
+            "checksum": _checksum(list(present.values())),
             "arrays": [(name, array.dtype.str, array.size) for name, array in present.items()],
         }
         state = key.source.stat()

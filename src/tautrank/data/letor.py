@@ -6,7 +6,7 @@ import os
 import queue
 import re
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,6 +67,7 @@ def read_letor(
     sparse: Sparse = "auto",
     cache: bool | None = None,
     n_jobs: int | None = None,
+    progress: Callable[[float], None] | None = None,
 ) -> RankingData:
     """Read one or several LETOR / SVMlight ranking files as one data set.
 
@@ -86,9 +87,10 @@ def read_letor(
         sparse: ``True`` returns `X` as SciPy CSR, ``False`` as a dense array, ``"auto"`` dense unless that takes more
             than 64 MiB and more than eight times the memory of CSR.
         cache: keep the parsed arrays beside the file (``FILE.tautcache``) and use them while size, time stamp and
-            content hash of the file are unchanged. ``None``: for files of at least 64 MiB in a writable folder, unless the
-            environment says ``TAUTRANK_CACHE=0``.
+            content hash of the file are unchanged. ``None``: for files of at least 64 MiB in a writable folder, unless
+            the environment says ``TAUTRANK_CACHE=0``.
         n_jobs: number of parsing threads; default all cores of this process.
+        progress: called now and then with the share of the files' bytes that has been read, from 0 to 1.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
@@ -109,9 +111,11 @@ def read_letor(
     labels: list[npt.NDArray[np.float32]] = []
     qid_runs: list[tuple[int, bytes]] = []
     sizes: list[npt.NDArray[np.int64]] = []
+    meter = _Meter(files, progress)
     for file in files:
         first_row = store.rows
-        parsed = _read_file(file, options, store, jobs, cache)
+        parsed = _read_file(file, options, store, jobs, cache, meter)
+        meter.finish(file)
         labels.append(parsed.labels)
         side = side_file(file)
         if parsed.runs is not None:
@@ -135,6 +139,24 @@ def read_letor(
     return RankingData._from_query_codes(X, all_labels, *offsets_from_runs(qid_runs, all_labels.size), where=where)
 
 
+class _Meter:
+    """Turns bytes taken from the files into the share of all their bytes."""
+
+    def __init__(self, files: Sequence[Path], report: Callable[[float], None] | None) -> None:
+        self._report = report
+        self._total = max(1, sum(file_size(file) for file in files)) if report else 1
+        self._before = 0
+
+    def at(self, position: int) -> None:
+        if self._report:
+            self._report(min(1.0, (self._before + position) / self._total))
+
+    def finish(self, file: Path) -> None:
+        if self._report:
+            self._before += file_size(file)
+            self.at(0)
+
+
 def job_count(n_jobs: int | None) -> int:
     """Turn an `n_jobs` argument into a number of threads; None or -1 means every core this process may use."""
     if n_jobs is None or n_jobs == -1:
@@ -152,14 +174,16 @@ class _ParsedFile:
     runs: list[tuple[int, bytes]] | None
 
 
-def _read_file(file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None) -> _ParsedFile:
+def _read_file(
+    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, meter: _Meter
+) -> _ParsedFile:
     key = parsed_cache.key_for(file, options, cache, jobs)
     hit = parsed_cache.load(key) if key is not None else None
     if hit is not None:
         store.append_parsed(hit)
         return _ParsedFile(hit.labels, hit.runs)
     first_row = store.rows
-    parsed, width = _parse_file(file, options, store, jobs)
+    parsed, width = _parse_file(file, options, store, jobs, meter)
     if key is not None:
         parsed_cache.save(key, store.parsed_since(first_row, width, parsed.labels, parsed.runs))
     return parsed
@@ -207,7 +231,9 @@ class _Scratch:
         return result
 
 
-def _parse_file(file: Path, options: LetorOptions, store: FeatureStore, jobs: int) -> tuple[_ParsedFile, int]:
+def _parse_file(
+    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, meter: _Meter
+) -> tuple[_ParsedFile, int]:
     collected = _Collected(file, options, store)
     block = min(_BLOCK, max(file_size(file) + 2, 4096))
     free: queue.SimpleQueue[_Scratch] = queue.SimpleQueue()
@@ -230,6 +256,7 @@ def _parse_file(file: Path, options: LetorOptions, store: FeatureStore, jobs: in
             pending.append((pool.submit(scratch.parse, start, end, options), scratch, start))
             if len(pending) > jobs:
                 finish_oldest()
+                meter.at(source.position())
         while pending:
             finish_oldest()
     return collected.finished(), collected.width

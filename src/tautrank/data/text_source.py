@@ -93,6 +93,10 @@ class TextSource:
     def __exit__(self, *_: object) -> None:
         self._raw.close()
 
+    def position(self) -> int:
+        """Bytes of the file taken so far, before decompression; 0 for a pipe."""
+        return self._raw.tell() if self._raw.seekable() else 0
+
     def readinto(self, target: memoryview) -> int:
         """Fill `target` from the text; 0 means the end. Damaged compression becomes a `DataError`."""
         try:

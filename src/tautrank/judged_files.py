@@ -1,0 +1,87 @@
+"""Files a user names, understood by what is in them: LETOR text, tables, TREC runs and judgments, plain scores."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.data import RankingData, judge_run, read_csv, read_letor, read_parquet, read_qrels, read_run, read_scores
+from tautrank.data.text_source import TextSource, line_blocks
+from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS
+from tautrank.errors import DataError
+
+_TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv}
+_COMPRESSED = {".gz", ".bz2", ".xz"}
+Progress = Callable[[float], None]
+
+
+@dataclass(frozen=True)
+class JudgedScores:
+    """Scores and labels as every metric takes them, and remarks on what was left out or filled in."""
+
+    scores: npt.NDArray[np.float64]
+    labels: npt.NDArray[Any]
+    offsets: npt.NDArray[np.int64]
+    qids: npt.NDArray[Any]
+    remarks: tuple[str, ...] = ()
+
+
+def read_data(
+    path: Path, *, label: str = "label", qid: str = "qid", progress: Progress | None = None, **letor_options: Any
+) -> RankingData:
+    """Read LETOR text, Parquet or CSV, told apart by the file's ending."""
+    suffixes = [suffix for suffix in path.suffixes if suffix not in _COMPRESSED]
+    reader = _TABLES.get(suffixes[-1].lower()) if suffixes else None
+    if reader is not None:
+        return reader(path, label=label, qid=qid)
+    return read_letor(path, progress=progress, **letor_options)
+
+
+def read_judged_scores(scores: Path, data: Path, **options: Any) -> JudgedScores:
+    """Bring a score file and its data together, or a TREC run and its judgments."""
+    is_run = _columns(scores) == RUN_COLUMNS
+    is_qrels = _looks_like_qrels(data)
+    if is_run != is_qrels:
+        kind, other = ("a TREC run", "qrels") if is_run else ("scores, one a line", "ranking data with labels")
+        found = "qrels" if is_qrels else "not qrels"
+        raise DataError(f"{data}: is {found}, but {scores} holds {kind}; expected {other}")
+    if is_run:
+        judged = judge_run(read_run(scores), read_qrels(data))
+        remarks = []
+        if judged.not_in_run:
+            remarks.append(f"{judged.not_in_run} judged queries are not in the run; they count with nothing retrieved")
+        if judged.not_judged:
+            remarks.append(f"{judged.not_judged} queries of the run have no judgments; they are left out")
+        return JudgedScores(judged.scores, judged.labels, judged.offsets, judged.qids, tuple(remarks))
+    values = read_scores(scores)
+    ranking = read_data(data, **options)
+    if values.size != ranking.n_documents:
+        raise DataError(
+            f"{scores}: found {values.size} scores, but {data} has {ranking.n_documents} documents; "
+            "expected one a document"
+        )
+    return JudgedScores(ranking.in_document_order(values), ranking.labels, ranking.offsets, ranking.qids)
+
+
+def _first_line(path: Path) -> str:
+    with TextSource(path) as source:
+        for buffer, start, end in line_blocks(source, lambda: bytearray(2**16)):
+            for line in bytes(memoryview(buffer)[start:end]).split(b"\n"):
+                if line.strip():
+                    return line.decode("utf-8", "replace")
+    return ""
+
+
+def _columns(path: Path) -> int:
+    return len(_first_line(path).split())
+
+
+def _looks_like_qrels(path: Path) -> bool:
+    parts = _first_line(path).split()
+    return len(parts) == QRELS_COLUMNS and not parts[1].startswith("qid:") and not re.match(r"\d+:", parts[3])

@@ -1,0 +1,50 @@
+"""Tables for the terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from rich import box
+from rich.table import Table
+
+from tautrank.data.summary import DataSummary
+from tautrank.metrics.evaluation import Evaluation
+
+
+def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Table:
+    """Lay out what `describe` counted, a column a data set."""
+    table = Table(box=box.SIMPLE_HEAD)
+    table.add_column("")
+    for name in names:
+        table.add_column(name, overflow="fold")
+    for rows in zip(*(summary.rows() for summary in summaries), strict=True):
+        table.add_row(rows[0][0], *(value.replace("  ", "\n") if what == "labels" else value for what, value in rows))
+    return table
+
+
+def evaluation_table(evaluation: Evaluation, title: str) -> Table:
+    """Lay out an evaluation, a row a metric: mean, standard error, queries counted and skipped, ties."""
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    table.add_column("metric")
+    for name in ("mean", "std. error", "queries", "skipped"):
+        table.add_column(name, justify="right")
+    table.add_column("ties")
+    table.add_column("empty queries")
+    words = {"skip": "skipped", "zero": "count as 0", "one": "count as 1"}
+    for i, metric in enumerate(evaluation.metrics):
+        skipped = evaluation.skipped(i)
+        table.add_row(
+            str(metric) + ("" if metric.higher_is_better else "  (lower is better)"),
+            _number(evaluation.mean(i)),
+            _number(evaluation.standard_error(i)),
+            f"{evaluation.qids.size - skipped:,}",
+            f"{skipped:,}",
+            metric.ties,
+            words[metric.empty],
+        )
+    return table
+
+
+def _number(value: float) -> str:
+    return "n/a" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"
