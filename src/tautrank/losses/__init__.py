@@ -1,0 +1,40 @@
+"""Losses: what a booster minimises so that a ranking metric rises.
+
+`loss` makes one by name; each name is also a class here. See `Loss.bind` for what to do with it.
+"""
+
+from __future__ import annotations
+
+from tautrank.losses.base import REGISTRY, Frozen, Loss, Objective, loss
+from tautrank.losses.pairwise import (
+    ARPLoss1,
+    ARPLoss2,
+    LambdaLoss,
+    LambdaRank,
+    NDCGLoss1,
+    NDCGLoss2,
+    NDCGLoss2PP,
+    RankNet,
+)
+from tautrank.losses.pointwise import MSE
+from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
+
+__all__ = [
+    "MSE",
+    "REGISTRY",
+    "XENDCG",
+    "ARPLoss1",
+    "ARPLoss2",
+    "Frozen",
+    "LambdaLoss",
+    "LambdaRank",
+    "ListNet",
+    "Loss",
+    "NDCGLoss1",
+    "NDCGLoss2",
+    "NDCGLoss2PP",
+    "Objective",
+    "RankNet",
+    "SoftmaxLoss",
+    "loss",
+]

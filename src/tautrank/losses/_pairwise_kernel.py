@@ -1,0 +1,589 @@
+"""Kernels of the LambdaLoss family.
+
+Documents are laid out by rank, so that ``x = exp(-sigma (s_i - s_j))`` of a document ``i`` above ``j`` is at most
+1, and it factors into ``a_i b_j``: two exponentials a document instead of one a pair. With
+``p = 1/(1 + x)`` and ``y = x p = 1 - p``, a pair whose upper document is the better one has the derivative
+``-sigma w y``, the other way round ``+sigma w p``, and both have the second derivative ``sigma^2 w y p``.
+A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are.
+
+No kernel holds more than a few arrays of the length of the longest list.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tautrank.losses._ranking_kernel import LANES, rank_documents
+from tautrank.losses.randomness import RANKING_STREAM, fill_normal
+
+# Sums may be reordered and products fused, which is what vectorising a sum needs; NaN and infinity keep their
+# meaning, because padding relies on it.
+_REORDER = {"reassoc", "nsz", "arcp", "contract"}
+
+# Functions that only kernels call need neither a wrapper for Python nor a cache entry of their own.
+_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+# Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
+_U = np.uintp
+
+# Larger than any gain, so that an unused row is "the better document" of all its pairs, whose x is 0.
+_UNUSED = 1e30
+
+
+@njit(**_INNER)
+def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
+    """Documents of the longest list among the queries ``first`` to ``last``."""
+    longest = 0
+    for query in range(first, last):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    return longest
+
+
+@njit(**_INNER, error_model="numpy")
+def _exponentials(
+    s: NDArray[Any], row: int, n: int, sigma: float, reach: float, a: NDArray[Any], b: NDArray[Any]
+) -> int:
+    """Factor ``exp(-sigma (s_i - s_j)) = a_i b_j`` for the rows from ``row`` on; return the first row out of reach.
+
+    Centred ``reach`` below the score of ``row``, both factors of every row down to ``2 reach`` below it stay
+    inside the exponent range; a ``b_j`` too small for it belongs to pairs whose ``x`` rounds to 0 anyway. Lists with
+    a wider range of scores are done in several such windows, so that no range of scores needs another formula.
+    """
+    top = s[row]
+    stop = n
+    for p in range(n - 1, row - 1, -1):
+        t = s.dtype.type(sigma * (top - s[p]) - reach)
+        b[p] = np.exp(-t)
+        if t > reach:
+            stop = p
+        else:
+            a[p] = s.dtype.type(1.0) / b[p]
+    return stop
+
+
+@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+def _swap_rows(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    u: NDArray[Any],
+    v: NDArray[Any],
+    gap: NDArray[Any],
+    first: int,
+    stop: int,
+    n: int,
+    g: NDArray[Any],
+    h: NDArray[Any],
+) -> None:
+    """Add the pairs of the rows ``first`` to ``stop``: ``w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|``.
+
+    Four rows at a time share the loads, the stores and the loop. A row also meets documents above it in its
+    group of four: there ``v_i - v_j`` and the gap are not positive and cut off at 0. Equal labels cost a multiplication
+    by 0; leaving them out would cost the alignment of ranks with the gap table.
+    """
+    zero = a.dtype.type(0.0)
+    one = a.dtype.type(1.0)
+    unused = a.dtype.type(_UNUSED)
+    for row in range(first, stop, 4):
+        i = _U(row)
+        i1, i2, i3 = i + _U(1), i + _U(2), i + _U(3)
+        a0, u0 = a[i], u[i]
+        a1, u1 = (a[i1], u[i1]) if row + 1 < stop else (zero, unused)
+        a2, u2 = (a[i2], u[i2]) if row + 2 < stop else (zero, unused)
+        a3, u3 = (a[i3], u[i3]) if row + 3 < stop else (zero, unused)
+        v0, v1, v2, v3 = v[i], v[i1], v[i2], v[i3]
+        g0, g1, g2, g3 = zero, zero, zero, zero
+        h0, h1, h2, h3 = zero, zero, zero, zero
+        for column in range((n - 1 - row + LANES - 1) // LANES * LANES):
+            t = _U(column)
+            j = i1 + t
+            bj, uj, vj = b[j], u[j], v[j]
+            x = a0 * bj
+            p = one / (one + x)
+            y = x * p
+            d = u0 - uj
+            w = (max(v0 - vj, zero) + gap[t + _U(3)]) * d
+            l0 = w * (y if d > zero else p)
+            c0 = abs(w) * y * p
+            x = a1 * bj
+            p = one / (one + x)
+            y = x * p
+            d = u1 - uj
+            w = (max(v1 - vj, zero) + gap[t + _U(2)]) * d
+            l1 = w * (y if d > zero else p)
+            c1 = abs(w) * y * p
+            x = a2 * bj
+            p = one / (one + x)
+            y = x * p
+            d = u2 - uj
+            w = (max(v2 - vj, zero) + gap[t + _U(1)]) * d
+            l2 = w * (y if d > zero else p)
+            c2 = abs(w) * y * p
+            x = a3 * bj
+            p = one / (one + x)
+            y = x * p
+            d = u3 - uj
+            w = (max(v3 - vj, zero) + gap[t]) * d
+            l3 = w * (y if d > zero else p)
+            c3 = abs(w) * y * p
+            g[j] += (l0 + l1) + (l2 + l3)
+            h[j] += (c0 + c1) + (c2 + c3)
+            g0 += l0
+            g1 += l1
+            g2 += l2
+            g3 += l3
+            h0 += c0
+            h1 += c1
+            h2 += c2
+            h3 += c3
+        g[i] -= g0
+        g[i1] -= g1
+        g[i2] -= g2
+        g[i3] -= g3
+        h[i] += h0
+        h[i1] += h1
+        h[i2] += h2
+        h[i3] += h3
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def swap_gradients(
+    scores: NDArray[Any],
+    arrangement: NDArray[np.int64],
+    gains: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    v: NDArray[Any],
+    gap: NDArray[Any],
+    k: int,
+    sigma: float,
+    reach: float,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """Gradients where a pair is weighed by ranks times difference of gains: one ranking, no normaliser.
+
+    Args:
+        scores: one a document.
+        arrangement: flat indices of the documents in the order of equal scores.
+        gains: normalised gains in that order, non-decreasing in the label.
+        offsets: where each query starts.
+        scale: one a query: what the sums are multiplied by, 0 where there is nothing to learn.
+        v: discount by rank, padded.
+        gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
+        k: rows to visit.
+        sigma: steepness.
+        reach: see `_exponentials`.
+        first: first query.
+        last: one past the last query.
+        grad: receives the gradient, one a document.
+        hess: receives the second derivative, one a document.
+    """
+    size = longest_list(offsets, first, last) + 2 * LANES
+    arranged = np.empty(size, scores.dtype)
+    ranks = np.empty(size, np.int32)
+    s = np.empty(size, scores.dtype)
+    u = np.empty(size, scores.dtype)
+    a = np.empty(size, scores.dtype)
+    b = np.empty(size, scores.dtype)
+    g = np.empty(size, scores.dtype)
+    h = np.empty(size, scores.dtype)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        if scale[query] == 0.0:
+            for p in range(start, start + n):
+                grad[p] = 0.0
+                hess[p] = 0.0
+            continue
+        for p in range(n):
+            arranged[p] = scores[arrangement[start + p]]
+        rank_documents(arranged, n, ranks)
+        for p in range(n):
+            s[ranks[p]] = arranged[p]
+            u[ranks[p]] = gains[start + p]
+        # Padding: x = 0 and no gain, so that it adds nothing to any row.
+        for p in range(n, n + LANES):
+            u[p] = 0.0
+            b[p] = 0.0
+        for p in range(n + LANES):
+            g[p] = 0.0
+            h[p] = 0.0
+        row = 0
+        rows = min(k, n - 1)
+        while row < rows:
+            stop = min(rows, _exponentials(s, row, n, sigma, reach, a, b))
+            _swap_rows(a, b, u, v, gap, row, stop, n, g, h)
+            row = stop
+        c = scores.dtype.type(scale[query])
+        d = scores.dtype.type(scale[query] * sigma)
+        for p in range(n):
+            grad[arrangement[start + p]] = c * g[ranks[p]]
+            hess[arrangement[start + p]] = d * h[ranks[p]]
+
+
+@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+def _general_rows(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    s: NDArray[Any],
+    u: NDArray[Any],
+    levels: NDArray[Any],
+    v: NDArray[Any],
+    gap: NDArray[Any],
+    cap: float,
+    near: float,
+    slope: float,
+    first: int,
+    stop: int,
+    n: int,
+    g: NDArray[Any],
+    h: NDArray[Any],
+) -> float:
+    """As `_swap_rows`, where labels and gains need not agree (sampled gains), with a normaliser and a cap.
+
+    ``w_ij = (v_i - v_j + gap_(j-i)) min(|u_i - u_j|, cap) / (near + slope |s_i - s_j|)``, directed by ``levels``.
+    Returns the sum of the sizes of all lambdas.
+    """
+    zero = a.dtype.type(0.0)
+    one = a.dtype.type(1.0)
+    most = a.dtype.type(cap)
+    c0 = a.dtype.type(near)
+    c1 = a.dtype.type(slope)
+    total = 0.0
+    for row in range(first, stop):
+        i = _U(row)
+        ai, si, ui, li, vi = a[i], s[i], u[i], levels[i], v[i]
+        gi, hi, ti = zero, zero, zero
+        for column in range((n - 1 - row + LANES - 1) // LANES * LANES):
+            t = _U(column)
+            j = i + _U(1) + t
+            x = ai * b[j]
+            p = one / (one + x)
+            y = x * p
+            w = (vi - v[j] + gap[t + _U(3)]) * min(abs(ui - u[j]), most) / (c0 + c1 * (si - s[j]))
+            e = li - levels[j]
+            up = (w if e > zero else zero) * y
+            down = (w if e < zero else zero) * p
+            c = up * p + down * y
+            g[j] += up - down
+            h[j] += c
+            gi += up - down
+            hi += c
+            ti += up + down
+        g[i] -= gi
+        h[i] += hi
+        total += ti
+    return total
+
+
+@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+def _every_pair_rows(
+    a: NDArray[Any],
+    b: NDArray[Any],
+    s: NDArray[Any],
+    u: NDArray[Any],
+    near: float,
+    slope: float,
+    first: int,
+    stop: int,
+    n: int,
+    g: NDArray[Any],
+    h: NDArray[Any],
+) -> float:
+    """Add the pairs of the rows ``first`` to ``stop`` with ``w_ij = u_i`` for all ``j != i``, labels regardless.
+
+    The padding must hold ``u = 0``. Returns the sum of the sizes of all lambdas.
+    """
+    zero = a.dtype.type(0.0)
+    one = a.dtype.type(1.0)
+    c0 = a.dtype.type(near)
+    c1 = a.dtype.type(slope)
+    total = 0.0
+    for row in range(first, stop):
+        i = _U(row)
+        ai, si, ui = a[i], s[i], u[i]
+        gi, hi, ti = zero, zero, zero
+        for column in range((n - 1 - row + LANES - 1) // LANES * LANES):
+            j = i + _U(1) + _U(column)
+            x = ai * b[j]
+            p = one / (one + x)
+            y = x * p
+            distance = c0 + c1 * (si - s[j])
+            up = ui * y / distance
+            down = u[j] * p / distance
+            c = up * p + down * y
+            g[j] += up - down
+            h[j] += c
+            gi += up - down
+            hi += c
+            ti += up + down
+        g[i] -= gi
+        h[i] += hi
+        total += ti
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sample_gains(
+    scores: NDArray[Any],
+    arrangement: NDArray[np.int64],
+    gains: NDArray[Any],
+    offsets: NDArray[np.int64],
+    v: NDArray[Any],
+    spread: float,
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    out: NDArray[Any],
+) -> None:
+    """Gains under sampled rankings: ``G (1 - v_sampled)/(1 - v_rank)``, in the order of the arrangement.
+
+    Args:
+        scores: one a document.
+        arrangement: flat indices of the documents in the order of equal scores.
+        gains: in that order.
+        offsets: where each query starts.
+        v: discount by rank.
+        spread: standard deviation of the sampled scores.
+        seed: of the samples.
+        step: of the samples.
+        first: first query.
+        last: one past the last query.
+        out: receives one row a sample.
+    """
+    size = longest_list(offsets, first, last) + 2 * LANES
+    arranged = np.empty(size, scores.dtype)
+    drawn = np.empty(size, scores.dtype)
+    noise = np.empty(size)
+    ranks = np.empty(size, np.int32)
+    drawn_ranks = np.empty(size, np.int32)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        for p in range(n):
+            arranged[p] = scores[arrangement[start + p]]
+        rank_documents(arranged, n, ranks)
+        for sample in range(out.shape[0]):
+            fill_normal(noise[: n + n % 2], seed, step, query, RANKING_STREAM + 256 * sample)
+            for p in range(n):
+                # A random number belongs to a document's place in the input, not in the arrangement.
+                drawn[p] = arranged[p] + spread * noise[arrangement[start + p] - start]
+            rank_documents(drawn, n, drawn_ranks)
+            for p in range(n):
+                left = 1.0 - v[ranks[p]]
+                # The first rank costs nothing, so there is nothing to scale there.
+                share = (1.0 - v[drawn_ranks[p]]) / left if left > 1e-6 else 1.0
+                out[sample, start + p] = gains[start + p] * share
+
+
+@njit(**_INNER)
+def _normaliser(total: float) -> float:
+    return math.log2(1.0 + total) / total if total > 0.0 else 1.0
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def general_gradients(
+    scores: NDArray[Any],
+    arrangement: NDArray[np.int64],
+    gains: NDArray[Any],
+    levels: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    v: NDArray[Any],
+    gap: NDArray[Any],
+    cap: float,
+    every_pair: bool,
+    normalise: bool,
+    k: int,
+    sigma: float,
+    reach: float,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """Gradients of every other member of the family: soft assignment, normalised, capped, or over all pairs.
+
+    Args:
+        scores: one a document.
+        arrangement: flat indices of the documents in the order of equal scores.
+        gains: one row a sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
+        levels: rank of the label among the distinct labels, in the order of the arrangement.
+        offsets: where each query starts.
+        scale: one a query: what the sums are multiplied by, 0 where there is nothing to learn.
+        v: discount by rank, padded.
+        gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
+        cap: the most that a difference of gains counts.
+        every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of unlike labels.
+        normalise: divide by the score distance, and each query's sums to the logarithm of their size.
+        k: rows to visit.
+        sigma: steepness.
+        reach: see `_exponentials`.
+        first: first query.
+        last: one past the last query.
+        grad: receives the gradient, one a document.
+        hess: receives the second derivative, one a document.
+    """
+    size = longest_list(offsets, first, last) + 2 * LANES
+    arranged = np.empty(size, scores.dtype)
+    ranks = np.empty(size, np.int32)
+    s = np.empty(size, scores.dtype)
+    u = np.empty(size, scores.dtype)
+    level = np.empty(size, scores.dtype)
+    a = np.empty(size, scores.dtype)
+    b = np.empty(size, scores.dtype)
+    g = np.empty(size, scores.dtype)
+    h = np.empty(size, scores.dtype)
+    samples = gains.shape[0]
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        if scale[query] == 0.0:
+            for p in range(start, start + n):
+                grad[p] = 0.0
+                hess[p] = 0.0
+            continue
+        for p in range(n):
+            arranged[p] = scores[arrangement[start + p]]
+        rank_documents(arranged, n, ranks)
+        for p in range(n):
+            s[ranks[p]] = arranged[p]
+            level[ranks[p]] = levels[start + p]
+        near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
+        # Padding: x = 0, no gain, and a finite distance, so that it adds nothing to any row.
+        for p in range(n, n + LANES):
+            s[p] = s[n - 1]
+            level[p] = 0.0
+            b[p] = 0.0
+        for p in range(n + LANES):
+            u[p] = 0.0
+            g[p] = 0.0
+            h[p] = 0.0
+        total = 0.0
+        rows = min(k, n - 1)
+        for sample in range(samples):
+            if every_pair:
+                # These weights are linear in the gains: one pass with their sum does for all samples.
+                for p in range(n):
+                    u[ranks[p]] += gains[sample, start + p] * v[ranks[p]]
+                if sample < samples - 1:
+                    continue
+            else:
+                for p in range(n):
+                    u[ranks[p]] = gains[sample, start + p]
+            row = 0
+            while row < rows:
+                stop = min(rows, _exponentials(s, row, n, sigma, reach, a, b))
+                if every_pair:
+                    total += _every_pair_rows(a, b, s, u, near, slope, row, stop, n, g, h)
+                else:
+                    total += _general_rows(a, b, s, u, level, v, gap, cap, near, slope, row, stop, n, g, h)
+                row = stop
+        factor = scale[query] / samples
+        if normalise:
+            factor *= _normaliser(2.0 * sigma * total / samples)
+        c = scores.dtype.type(factor)
+        d = scores.dtype.type(factor * sigma)
+        for p in range(n):
+            grad[arrangement[start + p]] = c * g[ranks[p]]
+            hess[arrangement[start + p]] = d * h[ranks[p]]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pair_values(
+    held: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    arrangement: NDArray[np.int64],
+    gains: NDArray[np.float64],
+    levels: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    v: NDArray[np.float64],
+    gap: NDArray[np.float64],
+    cap: float,
+    every_pair: bool,
+    normalise: bool,
+    k: int,
+    sigma: float,
+    first: int,
+    last: int,
+    values: NDArray[np.float64],
+) -> None:
+    """The loss of each query at ``scores``, with the weights and normalisers that belong to the scores ``held``.
+
+    Args:
+        held: the scores that rank the documents.
+        scores: the scores of the smooth part.
+        arrangement: as in `general_gradients`, as is everything that follows.
+        gains: one row a sampled ranking.
+        levels: rank of the label among the distinct labels.
+        offsets: where each query starts.
+        scale: one a query; 0 where the value is 0.
+        v: discount by rank.
+        gap: weight by distance of ranks.
+        cap: the most that a difference of gains counts.
+        every_pair: which kind of weights.
+        normalise: whether to normalise.
+        k: rows to visit.
+        sigma: steepness.
+        first: first query.
+        last: one past the last query.
+        values: receives one value a query: the sum of ``w_ij log(1 + exp(...))`` times ``scale``.
+    """
+    size = longest_list(offsets, first, last) + 2 * LANES
+    arranged = np.empty(size)
+    ranks = np.empty(size, np.int32)
+    s = np.empty(size)
+    moved = np.empty(size)
+    u = np.empty(size)
+    level = np.empty(size)
+    samples = gains.shape[0]
+    for query in range(first, last):
+        values[query] = 0.0
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        if scale[query] == 0.0:
+            continue
+        for p in range(n):
+            arranged[p] = held[arrangement[start + p]]
+        rank_documents(arranged, n, ranks)
+        for p in range(n):
+            s[ranks[p]] = arranged[p]
+            moved[ranks[p]] = scores[arrangement[start + p]]
+            level[ranks[p]] = levels[start + p]
+        near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
+        value = 0.0
+        total = 0.0
+        for sample in range(samples):
+            for p in range(n):
+                u[ranks[p]] = gains[sample, start + p]
+            for i in range(min(k, n - 1)):
+                for j in range(i + 1, n):
+                    if every_pair:
+                        up = u[i] * v[i]
+                        down = u[j] * v[j]
+                    else:
+                        w = (v[i] - v[j] + gap[j - i + 2]) * min(abs(u[i] - u[j]), cap)
+                        up = w if level[i] > level[j] else 0.0
+                        down = w if level[i] < level[j] else 0.0
+                    if up == 0.0 and down == 0.0:
+                        continue
+                    distance = near + slope * (s[i] - s[j])
+                    d = sigma * (moved[i] - moved[j])
+                    bend = math.log1p(math.exp(-abs(d)))
+                    value += (up * (bend + max(-d, 0.0)) + down * (bend + max(d, 0.0))) / distance
+                    if normalise:
+                        x = math.exp(-sigma * (s[i] - s[j]))
+                        total += (up * x + down) / (1.0 + x) / distance
+        value *= scale[query] / samples
+        if normalise:
+            value *= _normaliser(2.0 * sigma * total / samples)
+        values[query] = value

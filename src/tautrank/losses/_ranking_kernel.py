@@ -1,0 +1,105 @@
+"""Ranks of the documents of a query, ties as they stand: the start of every loss that looks at ranks."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+# Comparing every pair vectorises so well that it beats any sort up to about this many documents.
+_COUNT_UP_TO = 256
+
+# Functions that only kernels call need neither a wrapper for Python nor a cache entry of their own.
+_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+LANES = 16
+"""Arrays that inner loops run over are padded to a multiple of this: no loop has a scalar remainder."""
+
+
+@njit(**_INNER, error_model="numpy")
+def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
+    """Write the 0-based rank of each of the first ``n`` scores, highest first; equal scores keep their order.
+
+    Args:
+        scores: at least ``n + LANES`` long; what lies past ``n`` is overwritten.
+        n: how many documents.
+        ranks: at least ``n + LANES`` long.
+    """
+    if n > _COUNT_UP_TO:
+        _sort_by_digits(scores, n, ranks)
+        return
+    padded = (n + LANES - 1) // LANES * LANES
+    for p in range(n, padded):
+        scores[p] = -np.inf
+    if _count_above(scores[:padded], n, ranks) != n * (n - 1) // 2:
+        _count_equal_before(scores, n, ranks)
+
+
+@njit(**_INNER, error_model="numpy")
+def _count_above(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> int:
+    """Count for each document those with a higher score; the sum of the counts shows whether there are ties."""
+    total = 0
+    # Four documents at a time share the loads and the loop.
+    for i in range(0, n, 4):
+        s0, s1, s2, s3 = scores[i], scores[i + 1], scores[i + 2], scores[i + 3]
+        c0, c1, c2, c3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
+        for j in range(scores.shape[0]):
+            sj = scores[j]
+            c0 += np.int32(sj > s0)
+            c1 += np.int32(sj > s1)
+            c2 += np.int32(sj > s2)
+            c3 += np.int32(sj > s3)
+        ranks[i], ranks[i + 1], ranks[i + 2], ranks[i + 3] = c0, c1, c2, c3
+    for i in range(n):
+        total += ranks[i]
+    return total
+
+
+@njit(**_INNER, error_model="numpy")
+def _count_equal_before(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
+    for i in range(n):
+        si = scores[i]
+        count = np.int32(0)
+        for j in range(i):
+            count += np.int32(scores[j] == si)
+        ranks[i] += count
+
+
+@njit(**_INNER, error_model="numpy")
+def _sort_by_digits(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
+    """Stable radix sort, one byte at a time, of the bits of the scores."""
+    keys = np.empty(n, np.uint64)
+    order = np.empty(n, np.int32)
+    moved = np.empty(n, np.int32)
+    sign = np.uint64(1) << np.uint64(63)
+    common = np.uint64(0)
+    for i in range(n):
+        order[i] = i
+        # Adding 0.0 turns -0.0 into 0.0: they are equal scores.
+        bits = np.float64(scores[i] + 0.0).view(np.uint64)
+        # The bits of floats order like integers once negatives are inverted; here so that high scores come first.
+        keys[i] = bits if bits & sign else (~bits) & ~sign
+        common |= keys[i] ^ keys[0]
+    ends = np.empty(256, np.int64)
+    for byte in range(8):
+        shift = np.uint64(8 * byte)
+        if (common >> shift) & np.uint64(255) == np.uint64(0):
+            continue  # every key has this byte in common
+        for digit in range(256):
+            ends[digit] = 0
+        for i in range(n):
+            ends[np.int64((keys[i] >> shift) & np.uint64(255))] += 1
+        begin = 0
+        for digit in range(256):
+            count = ends[digit]
+            ends[digit] = begin
+            begin += count
+        for i in range(n):
+            at = np.int64((keys[order[i]] >> shift) & np.uint64(255))
+            moved[ends[at]] = order[i]
+            ends[at] += 1
+        order, moved = moved, order
+    for rank in range(n):
+        ranks[order[rank]] = rank

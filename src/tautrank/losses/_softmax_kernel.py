@@ -1,0 +1,292 @@
+"""Kernels of the softmax family: cross entropy between a target distribution and the softmax of the scores.
+
+The targets of XE-NDCG are ``phi_i = t_i / sum t`` with ``t_i = base_i + unit (1 - gamma_i)``; ``base`` and ``unit``
+carry a scale per query that cancels, so that no label overflows.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tautrank.losses._ranking_kernel import LANES, rank_documents
+from tautrank.losses.randomness import GAMMA_STREAM, fill_uniform
+
+DIAGONAL, NEUMANN, EXACT = 0, 1, 2
+"""What the gradient and the hessian are made of, see `SoftmaxLoss`."""
+
+_REORDER = {"reassoc", "nsz", "arcp", "contract"}
+_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+def uniform_targets(
+    base: NDArray[np.float64],
+    unit: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    phi: NDArray[np.float64],
+) -> None:
+    """Targets with a gamma drawn uniformly for each document.
+
+    Args:
+        base: the part of the target that gamma does not touch, one a document.
+        unit: what a gamma of 1 takes away, one a query.
+        offsets: where each query starts.
+        seed: of the gammas.
+        step: of the gammas.
+        first: first query.
+        last: one past the last query.
+        phi: receives the targets, one a document.
+    """
+    for query in range(first, last):
+        t = phi[offsets[query] : offsets[query + 1]]
+        b = base[offsets[query] : offsets[query + 1]]
+        fill_uniform(t, seed, step, query, GAMMA_STREAM)
+        total = 0.0
+        for p in range(t.shape[0]):
+            t[p] = b[p] + unit[query] * (1.0 - t[p])
+            total += t[p]
+        share = 1.0 / total
+        for p in range(t.shape[0]):
+            t[p] *= share
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def tight_targets(
+    scores: NDArray[np.float64],
+    base: NDArray[np.float64],
+    unit: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    first: int,
+    last: int,
+    phi: NDArray[np.float64],
+) -> None:
+    """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where ``c = -log rho``.
+
+    A ratio of linear functions over a box takes its minimum at a corner: ``t_i`` is at its upper end where ``c_i`` lies
+    below the minimum, at its lower end elsewhere. So documents are taken from the highest score down, for as
+    long as the next one costs less than the mean so far.
+
+    Args:
+        scores: one a document.
+        base: the part of the target that gamma does not touch, one a document.
+        unit: what a gamma of 1 takes away, one a query.
+        offsets: where each query starts.
+        scale: one a query; 0 where no target is needed.
+        first: first query.
+        last: one past the last query.
+        phi: receives the targets, one a document.
+    """
+    longest = 0
+    for query in range(first, last):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    s = np.empty(longest + 2 * LANES)
+    cost = np.empty(longest)
+    ranks = np.empty(longest + 2 * LANES, np.int32)
+    for query in range(first, last):
+        if scale[query] == 0.0:
+            continue
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        for p in range(n):
+            s[p] = scores[start + p]
+        rank_documents(s, n, ranks)
+        for p in range(n):
+            cost[ranks[p]] = s[p]
+        top = cost[0]
+        total = 0.0
+        for p in range(n):
+            total += math.exp(s[p] - top)
+        log_total = math.log(total)
+        weight = 0.0
+        weighted = 0.0
+        for p in range(n):
+            c = log_total - (s[p] - top)
+            cost[ranks[p]] = c
+            weight += base[start + p]
+            weighted += base[start + p] * c
+        taken = 0
+        # The tolerance keeps documents of equal cost together when rounding alone tells cost and mean apart.
+        while taken < n and cost[taken] * (1.0 + 1e-12) < weighted / weight:
+            weight += unit[query]
+            weighted += unit[query] * cost[taken]
+            taken += 1
+        for p in range(n):
+            phi[start + p] = (base[start + p] + (unit[query] if ranks[p] < taken else 0.0)) / weight
+
+
+@njit(**_INNER, error_model="numpy")
+def _others(s: NDArray[Any], best: int, tail: float, e: NDArray[Any], q: NDArray[Any]) -> None:
+    """Write to ``q`` the softmax over all documents but the best one, for which it is 0."""
+    if tail > 1e-6:
+        share = 1.0 / tail
+        for p in range(s.shape[0]):
+            q[p] = e[p] * share
+    else:
+        # The others may have underflowed next to the best one: measure them by the best among themselves.
+        top = -math.inf
+        for p in range(s.shape[0]):
+            if p != best:
+                top = max(top, float(s[p]))
+        total = 0.0
+        for p in range(s.shape[0]):
+            q[p] = math.exp(s[p] - top) if p != best else 0.0
+            total += q[p]
+        for p in range(s.shape[0]):
+            q[p] /= total
+    q[best] = 0.0
+
+
+@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+def _neumann(e: NDArray[Any], q: NDArray[Any], phi: NDArray[Any], best: int, n: int, tail: float) -> None:
+    """Replace ``e = exp(s - max)`` by the hessian and ``phi`` by the gradient ``D (I + S + S^2) D^-1 (rho - phi)``.
+
+    ``1 - rho`` of the best document is ``tail / (1 + tail)``, the share of the others, and whatever is divided by it
+    comes with a factor ``rho_k``: ``q_k = rho_k / (1 - rho_best)``, a softmax over the others, stays finite however
+    far the best document leads.
+    """
+    one = e.dtype.type(1.0)
+    share = e.dtype.type(1.0 / (1.0 + tail))
+    lead = share - phi[best]
+    # The best document is left out of the sums by a rho and a phi of 0, and put in by hand.
+    e[best] = 0.0
+    phi[best] = 0.0
+    sum1 = e.dtype.type(0.0)
+    for p in range(n):
+        rho = e[p] * share
+        sum1 += (rho - phi[p]) / (one - rho)
+    second = share * sum1
+    sum2 = e.dtype.type(0.0)
+    for p in range(n):
+        rho = e[p] * share
+        sum2 += (rho * (sum1 - (rho - phi[p]) / (one - rho)) + q[p] * lead) / (one - rho)
+    for p in range(n):
+        rho = e[p] * share
+        rest = one - rho
+        g1 = rho - phi[p]
+        g2 = rho * (sum1 - g1 / rest) + q[p] * lead
+        phi[p] = g1 + g2 + rho * (sum2 - g2 / rest) + q[p] * second
+        e[p] = rho * rest
+    phi[best] = lead + second + share * sum2
+    e[best] = share * (tail * share)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softmax_gradients(
+    scores: NDArray[Any],
+    targets: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    hessian: int,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """Gradients of the cross entropy.
+
+    Args:
+        scores: one a document.
+        targets: the distribution of each query, one a document.
+        offsets: where each query starts.
+        scale: one a query; 0 where there is nothing to learn.
+        hessian: ``DIAGONAL``, ``NEUMANN`` or ``EXACT``.
+        first: first query.
+        last: one past the last query.
+        grad: receives the gradient, one a document.
+        hess: receives the hessian, one a document.
+    """
+    longest = 0
+    for query in range(first, last):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    q = np.empty(longest, scores.dtype)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        s = scores[start : start + n]
+        phi = grad[start : start + n]
+        e = hess[start : start + n]
+        if scale[query] == 0.0:
+            for p in range(n):
+                phi[p] = 0.0
+                e[p] = 0.0
+            continue
+        best = 0
+        for p in range(n):
+            phi[p] = targets[start + p]
+            if s[p] > s[best]:
+                best = p
+        top = s[best]
+        tail = -1.0
+        for p in range(n):
+            e[p] = np.exp(s[p] - top)
+            tail += e[p]
+        if tail < 1e-3:
+            # The difference has lost its digits: add up the others alone.
+            tail = 0.0
+            for p in range(n):
+                if p != best:
+                    tail += e[p]
+        if hessian == NEUMANN and n > 1:
+            _others(s, best, tail, e, q)
+            _neumann(e, q, phi, best, n, tail)
+        else:
+            share = 1.0 / (1.0 + tail)
+            for p in range(n):
+                rho = e[p] * share
+                phi[p] = rho - phi[p]
+                e[p] = rho if hessian == EXACT else rho * (1.0 - rho)
+            if hessian != EXACT:
+                e[best] = share * (tail * share)
+        c = scores.dtype.type(scale[query])
+        for p in range(n):
+            phi[p] *= c
+            e[p] *= c
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softmax_values(
+    scores: NDArray[np.float64],
+    targets: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    first: int,
+    last: int,
+    values: NDArray[np.float64],
+) -> None:
+    """The cross entropy of each query.
+
+    Args:
+        scores: one a document.
+        targets: the distribution of each query, one a document.
+        offsets: where each query starts.
+        scale: one a query.
+        first: first query.
+        last: one past the last query.
+        values: receives one value a query.
+    """
+    for query in range(first, last):
+        values[query] = 0.0
+        if scale[query] == 0.0:
+            continue
+        start, stop = offsets[query], offsets[query + 1]
+        top = -math.inf
+        for p in range(start, stop):
+            top = max(top, scores[p])
+        total = 0.0
+        for p in range(start, stop):
+            total += math.exp(scores[p] - top)
+        log_total = math.log(total)
+        value = 0.0
+        for p in range(start, stop):
+            value += targets[p] * (log_total - (scores[p] - top))
+        values[query] = scale[query] * value

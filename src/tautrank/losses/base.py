@@ -1,0 +1,483 @@
+"""What a loss is: a small frozen object of parameters that prints as you would type it.
+
+`bind` a loss to labels and it becomes an `Objective`: a pure function of ``(scores, step)``.
+"""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import dataclasses
+import functools
+import math
+import operator
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import DataError, OptionError, unknown
+from tautrank.losses.parallel import Range, balanced_ranges, run, thread_count
+from tautrank.metrics.gains import Gain, gain_values
+
+Floats: TypeAlias = NDArray[np.floating[Any]]
+"""float32 or float64, one value a document."""
+
+REGISTRY: dict[str, type[Loss]] = {}
+"""Every loss by the name it is asked for."""
+
+_NOISES = ("gumbel",)
+_NAME = re.compile(r"\s*(?P<name>[^()\s]+)\s*(?:\((?P<parameters>.*)\)\s*)?", re.DOTALL)
+_LossType = TypeVar("_LossType", bound="type[Loss]")
+_Float = TypeVar("_Float", bound=np.floating[Any])
+
+
+def register(name: str) -> Callable[[_LossType], _LossType]:
+    """Class decorator: make a `Loss` known as ``name`` to `loss`, to the command line and to the laws' tests.
+
+    Args:
+        name: what a user types.
+    """
+
+    def enter(cls: _LossType) -> _LossType:
+        cls.name = name
+        REGISTRY[name] = cls
+        return cls
+
+    return enter
+
+
+def loss(name: str, **parameters: Any) -> Loss:
+    """The loss of that name, with parameters.
+
+    What a loss prints is also a name, so losses travel through files and command lines as text.
+
+    Args:
+        name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
+            ``ndcg-loss2++``, ``listnet`` or ``xendcg``, alone or followed by parameters in parentheses.
+        **parameters: those of the loss's class.
+
+    >>> loss("ndcg-loss2++", k=5, mu=10)
+    ndcg-loss2++(k=5,mu=10)
+    >>> loss("ndcg-loss2++(k=5,mu=10)") == loss("ndcg-loss2++", k=5, mu=10.0)
+    True
+    >>> loss("lamdarank")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown loss 'lamdarank'; did you mean 'lambdarank'? (known: ...)
+    """
+    if not isinstance(name, str):
+        raise OptionError(f"loss: found {name!r}; expected a name such as 'lambdarank'")
+    match = _NAME.fullmatch(name)
+    word = match["name"] if match else name
+    cls = REGISTRY.get(word.lower())
+    if match is None or cls is None:
+        raise unknown("loss", word, REGISTRY)
+    written = _read_parameters(match["parameters"] or "", word)
+    for parameter in parameters:
+        if parameter in written:
+            raise OptionError(f"{parameter}: given twice, in {name!r} and as an argument; expected it once")
+    chosen = {**written, **parameters}
+    known = [field.name for field in dataclasses.fields(cls)]
+    for parameter in chosen:
+        if parameter not in known:
+            raise unknown(f"parameter of the loss {cls.name}:", parameter, known)
+    return cls(**chosen)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Loss(abc.ABC):
+    """A ranking loss: parameters only, so that it compares, hashes, prints and parses back.
+
+    Args:
+        noise: ``None``, or ``"gumbel"`` to add ``strength * Gumbel`` to the scores before the loss sees them,
+            fresh for every (seed, step, query, document): the E-lambda baselines of Ustimenko and Prokhorenkova,
+            *StochasticRank*, ICML 2020.
+        strength: the scale of the noise.
+    """
+
+    name: ClassVar[str]
+
+    noise: str | None = None
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.noise is not None and self.noise not in _NOISES:
+            raise unknown("noise", str(self.noise), _NOISES)
+        self._set("strength", real("strength", self.strength, least=0.0))
+
+    @property
+    def gradient_is_derivative(self) -> bool:
+        """Whether ``gradients`` returns the derivative of ``values`` (and not a direction made from it)."""
+        return True
+
+    @property
+    def ignores_shifts(self) -> bool:
+        """Whether adding a constant to the scores of a query leaves the loss as it is."""
+        return True
+
+    @property
+    def is_random(self) -> bool:
+        """Whether the loss draws random numbers, so that ``seed`` and ``step`` matter."""
+        return self.noise is not None
+
+    def bind(
+        self,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        weights: ArrayLike | None = None,
+        seed: int = 0,
+        n_jobs: int | None = None,
+    ) -> Objective:
+        """Tie the loss to labels: the result gives gradients and values for scores.
+
+        Args:
+            labels: relevance, one finite number of at least 0 a document, documents of a query adjacent.
+            offsets: where each query starts, and the number of documents at the end.
+            weights: one a query; they scale value, gradient and hessian.
+            seed: of all random numbers.
+            n_jobs: threads; ``None`` is all cores. The result does not depend on it.
+        """
+        return self._bind(Lists.of(labels, offsets, weights), whole("seed", seed, 0, 2**64 - 1), thread_count(n_jobs))
+
+    @abc.abstractmethod
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective: ...
+
+    def __str__(self) -> str:
+        own = dataclasses.fields(self)
+        # The parameters every loss has come last.
+        shared = {field.name for field in dataclasses.fields(Loss)}
+        ordered = sorted(own, key=lambda field: field.name in shared)
+        changed = [
+            f"{field.name}={_write_value(getattr(self, field.name))}"
+            for field in ordered
+            if getattr(self, field.name) != field.default
+        ]
+        return f"{self.name}({','.join(changed)})" if changed else self.name
+
+    __repr__ = __str__
+
+    def _set(self, field: str, value: object) -> None:
+        """Store a parameter in its one canonical form, so that equal losses are equal objects."""
+        object.__setattr__(self, field, value)
+
+
+@dataclass(frozen=True, eq=False)
+class Lists:
+    """Labelled lists that have been checked: what a loss is bound to.
+
+    Args:
+        labels: float64, one a document.
+        offsets: int64, where each query starts, and the number of documents at the end.
+        weights: float64, one a query.
+        has_relevant: one a query, whether any label is above 0; the others have value 0 and gradient 0 in
+            every loss.
+    """
+
+    labels: NDArray[np.float64]
+    offsets: NDArray[np.int64]
+    weights: NDArray[np.float64]
+    has_relevant: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None) -> Lists:
+        """Check three flat arrays, naming the query of what is wrong.
+
+        >>> Lists.of([0, 1, -1], [0, 2, 3], None)
+        Traceback (most recent call last):
+        tautrank.errors.DataError: labels: query 1 has label -1 at document 0; expected finite numbers, 0 or above
+        """
+        y = numbers("labels", labels, "one number a document")
+        ends = np.asarray(offsets)
+        if ends.ndim != 1 or ends.size == 0 or ends.dtype.kind not in "iu":
+            raise DataError("offsets: expected a flat array of whole numbers, one more than there are queries")
+        ends = np.ascontiguousarray(ends, dtype=np.int64)
+        if ends[0] != 0 or ends[-1] != y.size or (np.diff(ends) < 0).any():
+            raise DataError(
+                f"offsets: found {ends[0]} to {ends[-1]} for {y.size} labels; "
+                f"expected numbers that start at 0, never fall, and end at {y.size}"
+            )
+        bad = ~((y >= 0) & (y < np.inf))
+        if bad.any():
+            query, document = place(ends, int(np.argmax(bad)))
+            raise DataError(
+                f"labels: query {query} has label {y[bad][0]:g} at document {document}; "
+                "expected finite numbers, 0 or above"
+            )
+        queries = ends.size - 1
+        if weights is None:
+            w = np.ones(queries)
+        else:
+            w = numbers("weights", weights, "one number a query")
+            if w.size != queries:
+                raise DataError(f"weights: found {w.size} for {queries} queries; expected one a query")
+            bad = ~((w >= 0) & (w < np.inf))
+            if bad.any():
+                query = int(np.argmax(bad))
+                raise DataError(f"weights: query {query} has weight {w[query]:g}; expected finite numbers, 0 or above")
+        return cls(y, ends, w, query_sums(y > 0, ends) > 0)
+
+    @functools.cached_property
+    def sizes(self) -> NDArray[np.int64]:
+        """Documents a query."""
+        return np.diff(self.offsets)
+
+    @functools.cached_property
+    def arrangement(self) -> NDArray[np.int64]:
+        """Documents of each query from the lowest label to the highest, then in input order (flat indices).
+
+        This is the order of equal scores: the metric's worst case.
+        """
+        return np.lexsort((self.labels, np.repeat(np.arange(self.sizes.size), self.sizes))).astype(np.int64)
+
+    @property
+    def longest(self) -> int:
+        """Documents of the longest list."""
+        return int(self.sizes.max(initial=0))
+
+    def gains(self, gain: Gain) -> NDArray[np.float64]:
+        """What each label is worth; a label the gain does not know is reported with its query."""
+        distinct, index = np.unique(self.labels, return_inverse=True)
+        try:
+            return gain_values(distinct, gain)[index]
+        except DataError as error:
+            problem = str(error).split(": ", 1)
+            at = re.fullmatch(r"labels\[(\d+)\]", problem[0])
+            if at is None:
+                raise
+            query, document = place(self.offsets, int(np.argmax(self.labels == distinct[int(at[1])])))
+            raise DataError(f"labels: query {query}, document {document}: {problem[1]}") from None
+
+
+class Objective(abc.ABC):
+    """A loss bound to labels: a pure function of scores and of the step (the number of the tree).
+
+    float32 scores are computed in float32 lanes and give float32 results; any other scores are computed in
+    float64 throughout. Calls may come from several threads at once.
+    """
+
+    loss: Loss
+    lists: Lists
+    seed: int
+    threads: int
+
+    def __init__(self, loss: Loss, lists: Lists, seed: int, threads: int, costs: NDArray[np.float64]) -> None:
+        self.loss = loss
+        self.lists = lists
+        self.seed = seed
+        self.threads = threads
+        self._ranges: list[Range] = balanced_ranges(costs, threads)
+
+    def gradients(self, scores: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
+        """First and second derivative of the loss by each score: what a booster consumes.
+
+        Args:
+            scores: one a document.
+            step: keys the random numbers together with the seed; a booster's iteration.
+        """
+        step = whole("step", step, least=0)
+        return self._gradients(self._noisy(self._checked(scores), step), step)
+
+    def values(self, scores: ArrayLike, step: int = 0) -> NDArray[np.float64]:
+        """The loss of each query, its weight included.
+
+        Args:
+            scores: one a document.
+            step: as in `gradients`.
+        """
+        return self.frozen(scores, step).values(scores)
+
+    def frozen(self, scores: ArrayLike, step: int = 0) -> Frozen:
+        """The loss with everything but its smooth part held as it is at ``scores`` and ``step``.
+
+        Pair weights (they depend on the ranking), normalisers, sampled targets and noise stay; what is left is a
+        smooth function of the scores, and `gradients` returns its derivative.
+
+        Args:
+            scores: where to hold it.
+            step: as in `gradients`.
+        """
+        step = whole("step", step, least=0)
+        return Frozen(self, self._noisy(np.asarray(self._checked(scores), dtype=np.float64), step), step)
+
+    @abc.abstractmethod
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]: ...
+
+    @abc.abstractmethod
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]: ...
+
+    def _checked(self, scores: ArrayLike) -> Floats:
+        s = np.asarray(scores)
+        if s.dtype != np.float32:
+            s = numbers("scores", s, "one number a document")
+        if s.shape != self.lists.labels.shape:
+            raise DataError(
+                f"scores: found shape {s.shape} for {self.lists.labels.size} labels; expected one a document"
+            )
+        # A sum of squares would overflow; the extremes are as cheap and catch NaN as well.
+        if s.size and not (-np.inf < s.min() and s.max() < np.inf):
+            at = int(np.argmax(~np.isfinite(s)))
+            query, document = place(self.lists.offsets, at)
+            raise DataError(
+                f"scores: query {query} has score {s[at]:g} at document {document}; expected finite numbers"
+            )
+        return np.ascontiguousarray(s)
+
+    def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
+        if self.loss.noise is None or self.loss.strength == 0:
+            return scores
+        from tautrank.losses.randomness import add_gumbel
+
+        out = np.empty_like(scores)
+        seed = np.uint64(self.seed)
+
+        def task(first: int, last: int) -> None:
+            add_gumbel(scores, self.lists.offsets, self.loss.strength, seed, step, first, last, out)
+
+        self._run(task)
+        return out
+
+    def _run(self, task: Callable[[int, int], None]) -> None:
+        run(task, self._ranges, self.threads)
+
+
+class Frozen:
+    """What `Objective.frozen` returns: the smooth part of a loss at one ranking, one noise, one target."""
+
+    def __init__(self, objective: Objective, held: NDArray[np.float64], step: int) -> None:
+        self._objective = objective
+        self._held = held
+        self._step = step
+
+    def values(self, scores: ArrayLike) -> NDArray[np.float64]:
+        """The loss of each query at ``scores``, with what was held.
+
+        Args:
+            scores: one a document.
+        """
+        objective = self._objective
+        s = np.asarray(objective._checked(scores), dtype=np.float64)
+        return objective._values(objective._noisy(s, self._step), self._held, self._step)
+
+
+def place(offsets: NDArray[np.int64], at: int) -> tuple[int, int]:
+    """The query that holds the document at flat index ``at``, and the document's place in it.
+
+    >>> place(np.array([0, 2, 2, 5]), 3)
+    (2, 1)
+    """
+    query = int(np.searchsorted(offsets, at, side="right")) - 1
+    return query, at - int(offsets[query])
+
+
+def query_sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    """The sum of each query's values; 0 for a query without documents.
+
+    >>> query_sums(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 2, 3]))
+    array([3., 0., 4.])
+    """
+    # `reduceat` returns the next element instead of 0 for an empty list, so empty lists are left out.
+    sums = np.zeros(offsets.size - 1)
+    full = np.flatnonzero(np.diff(offsets))
+    if full.size:
+        sums[full] = np.add.reduceat(values.astype(np.float64, copy=False), offsets[full])
+    return sums
+
+
+def whole(name: str, value: object, least: int, most: int = 2**32 - 1) -> int:
+    """``value`` as a whole number from ``least`` to ``most``, or a sentence that says what was found.
+
+    >>> whole("samples", 0, least=1)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: samples: found 0; expected a whole number of at least 1
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        is_whole = isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value)
+        number = int(value) if is_whole else least - 1  # type: ignore[call-overload]
+    if isinstance(value, bool) or not least <= number <= most:
+        limit = f" and at most {most}" if number > most else ""
+        raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}{limit}")
+    return number
+
+
+def real(name: str, value: object, least: float, above: bool = False) -> float:
+    """``value`` as a finite float of at least ``least`` (or ``above`` it), or a sentence that says what was found.
+
+    >>> real("sigma", 0, least=0, above=True)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: sigma: found 0; expected a number above 0
+    """
+    number = math.nan
+    if not isinstance(value, bool | str):
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+    if not math.isfinite(number) or number < least or (above and number == least):
+        bound = f"above {least:g}" if above else f"of at least {least:g}"
+        raise OptionError(f"{name}: found {value!r}; expected a number {bound}")
+    return number
+
+
+def choice(name: str, value: object, known: tuple[str, ...]) -> str:
+    """``value`` if it is one of ``known``, or a sentence with the nearest of them."""
+    if value not in known:
+        raise unknown(name, str(value), known)
+    return str(value)
+
+
+def numbers(name: str, values: ArrayLike, expected: str) -> NDArray[np.float64]:
+    """``values`` as a flat float64 array, or a sentence that says what was ``expected``.
+
+    >>> numbers("weights", "one", "one number a query")
+    Traceback (most recent call last):
+    tautrank.errors.DataError: weights: found something else than numbers; expected one number a query
+    """
+    try:
+        array = np.asarray(values)
+        if array.dtype.kind not in "biuf":
+            raise ValueError
+    except ValueError:
+        raise DataError(f"{name}: found something else than numbers; expected {expected}") from None
+    if array.ndim != 1:
+        raise DataError(f"{name}: found an array of shape {array.shape}; expected {expected}")
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _write_value(value: object) -> str:
+    if value is None:
+        return "none"
+    if isinstance(value, tuple):
+        return "[" + ",".join(_write_value(item) for item in value) + "]"
+    if isinstance(value, float):
+        return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+    return str(value)
+
+
+def _read_parameters(text: str, name: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    # Commas inside the brackets of a table do not separate parameters.
+    for part in re.split(r",(?![^\[]*\])", text) if text.strip() else []:
+        key, equals, value = part.partition("=")
+        key = key.strip()
+        if not equals or not key.isidentifier() or not value.strip():
+            raise OptionError(f"loss {name}: found {part.strip()!r}; expected name=value, as in {name}(k=5)")
+        if key in found:
+            raise OptionError(f"{key}: given twice in {name}({text}); expected it once")
+        found[key] = _read_value(value.strip())
+    return found
+
+
+def _read_value(text: str) -> Any:
+    if text.lower() == "none":
+        return None
+    if text.startswith("[") and text.endswith("]"):
+        return tuple(_read_value(item.strip()) for item in text[1:-1].split(",") if item.strip())
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text

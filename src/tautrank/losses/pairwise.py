@@ -1,0 +1,493 @@
+"""The LambdaLoss family: logistic loss over pairs, weighed by what the pair means to the metric.
+
+Every member has the value
+
+    sum over pairs of  w_ij log2(1 + exp(-sigma (s_i - s_j)))
+
+where the weights come from the current ranking and are held while differentiating (the M-step of EM). They differ
+in the pairs and in ``w``. Ranks are by decreasing score; equal scores are ranked with the lower label first, then in
+input order, as the metric's worst case ranks them. ``G_i`` is the gain of document ``i`` over maxDCG@k, ``1/D_r`` the
+discount of rank ``r``.
+
+Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.losses.base import (
+    Floats,
+    Lists,
+    Loss,
+    Objective,
+    choice,
+    query_sums,
+    real,
+    register,
+    whole,
+)
+from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
+
+_ASSIGNMENTS = ("hard", "soft")
+_NORMS = ("lightgbm", "xgboost")
+
+# How far `exp` may go from the centre of a window of scores: the range of float32 and float64, with a margin.
+_REACH = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LambdaLoss(Loss):
+    """What the members of the family share.
+
+    Args:
+        k: a pair stays when at least one of its documents is ranked ``k`` or better (eq. 18 of the paper), and maxDCG
+            is taken at ``k``; ``None`` is the full list.
+        sigma: steepness of the logistic function.
+        assignment: ``"hard"`` takes the weights of the current ranking; ``"soft"`` (sec. 5.4) draws ``samples``
+            rankings from scores ``N(s, spread^2)`` and averages the weights, in which ``G_i`` becomes
+            ``G_i (1 - 1/D_sampled) / (1 - 1/D_i)``, or stays where ``D_i = 1``. Weights without gains stay.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``; ``"lightgbm"`` divides ``w_ij`` by ``0.01 + |s_i - s_j|`` where not all scores of the query
+            are equal, and multiplies the query by ``log2(1 + S)/S``, where
+            ``S = 2 sum w_ij sigma / (1 + exp(sigma (s_i - s_j)))`` adds up the sizes of all lambdas, as LightGBM's
+            ``lambdarank_norm`` does; ``"xgboost"`` does the same and doubles the hessian, as XGBoost's
+            ``rank:ndcg`` does. Both factors are held while differentiating.
+        noise: see `Loss`.
+        strength: see `Loss`.
+    """
+
+    every_pair: ClassVar[bool] = False
+    """Whether the weight belongs to a document and all its pairs count, or only pairs of unlike labels do."""
+
+    k: int | None = 30
+    sigma: float = 1.0
+    assignment: str = "hard"
+    samples: int = 8
+    spread: float = 0.1
+    norm: str | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is not None:
+            self._set("k", whole("k", self.k, least=1))
+        self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
+        choice("assignment", self.assignment, _ASSIGNMENTS)
+        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
+        self._set("spread", real("spread", self.spread, least=0.0))
+        if self.norm is not None:
+            choice("norm", self.norm, _NORMS)
+
+    @property
+    def is_random(self) -> bool:
+        """Whether scores are noisy or rankings are drawn."""
+        return super().is_random or self._draws_rankings
+
+    @property
+    def _draws_rankings(self) -> bool:
+        return self.assignment == "soft"
+
+    @property
+    def _cap(self) -> float:
+        return math.inf
+
+    @abc.abstractmethod
+    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+        """The number of each document (a gain, a label) whose difference, or which itself, weighs a pair."""
+
+    @abc.abstractmethod
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of ranks ``i < j`` weighs
+        ``v_i - v_j + gap_(j - i)``; if every pair counts, a document of rank ``i`` weighs ``v_i``."""
+
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        return _PairObjective(self, lists, seed, threads)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _GainLoss(LambdaLoss):
+    """The members whose weights are made of the metric's gain and discount."""
+
+    gain: Gain = "exp2"
+    discount: Discount = "log2"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("gain", check_gain(self.gain))
+        self._set("discount", check_discount(self.discount))
+
+    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+        gains = lists.gains(self.gain)
+        longest = lists.longest
+        discount = discount_values(longest, self.discount)
+        if self.k is not None:
+            discount[self.k :] = 0.0
+        # The arrangement has the best documents last: counted from the end it is the ideal ranking.
+        ends = np.repeat(lists.offsets[1:], lists.sizes)
+        ideal = ends - 1 - np.arange(gains.size)
+        best = query_sums(gains[lists.arrangement] * discount[ideal], lists.offsets)
+        per_query = np.divide(1.0, best, out=np.zeros_like(best), where=best > 0)
+        weights: NDArray[np.float64] = gains * np.repeat(per_query, lists.sizes)
+        return weights
+
+    def _discounts(self, n: int) -> NDArray[np.float64]:
+        return discount_values(n, self.discount)
+
+    def _gaps(self, n: int) -> NDArray[np.float64]:
+        """``delta_d = 1/D_d - 1/D_(d+1)`` for the distances 0 to ``n - 1``; 0 for distance 0."""
+        by_rank = discount_values(n, self.discount)
+        gaps = np.zeros(n)
+        gaps[1:] = by_rank[:-1] - by_rank[1:]
+        return gaps
+
+
+@register("ranknet")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RankNet(LambdaLoss):
+    """Every pair of documents with unlike labels counts the same.
+
+    ``w_ij = 1`` for ``y_i > y_j``; the weights do not depend on the ranking, the cutoff ``k`` does.
+
+    Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005.
+
+    Args:
+        k: the cutoff; for this and all that follows see `LambdaLoss`.
+        sigma: steepness.
+        assignment: ``"hard"`` or ``"soft"``, which are the same here.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> RankNet(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0])  # log2(1 + e^0)
+    array([1.])
+    """
+
+    @property
+    def _draws_rankings(self) -> bool:
+        return False
+
+    @property
+    def _cap(self) -> float:
+        # Labels are numbered 0, 1, 2, ... by `_document_weights`, and a difference of 1 is as good as any.
+        return 1.0
+
+    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+        return np.unique(lists.labels, return_inverse=True)[1].astype(np.float64)
+
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.zeros(n), np.ones(n)
+
+
+@register("lambdarank")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LambdaRank(_GainLoss):
+    """A pair counts as much as swapping its documents would change NDCG.
+
+    ``w_ij = |1/D_i - 1/D_j| |G_i - G_j|`` for ``y_i > y_j``.
+
+    Burges, *From RankNet to LambdaRank to LambdaMART: An Overview*, MSR-TR-2010-82; as a LambdaLoss it bounds the
+    metric of eq. 17 in Wang et al., CIKM 2018.
+
+    Args:
+        k: the cutoff; for this and all that follows see `LambdaLoss`.
+        sigma: steepness.
+        assignment: ``"hard"`` or ``"soft"``.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
+        gain: ``"exp2"``, ``"linear"``, or a table by label.
+        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> objective = LambdaRank(k=None).bind(labels=[0, 0, 1, 2], offsets=[0, 4])
+    >>> objective.values([0.0, 3.0, 1.0, 2.0]).round(7)
+    array([1.0718194])
+    >>> grad, hess = objective.gradients([0.0, 3.0, 1.0, 2.0])
+    >>> grad.round(4)  # the irrelevant document at the top goes down, the best one up
+    array([ 0.0359,  0.4966, -0.1544, -0.3781])
+    """
+
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._discounts(n), np.zeros(n)
+
+
+@register("arp-loss1")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ARPLoss1(LambdaLoss):
+    """Bounds the average relevance position by counting everything above a relevant document.
+
+    ``w_ij = y_i`` for all ``i != j``.
+
+    Wang et al., CIKM 2018, sec. 5.1.
+
+    Args:
+        k: the cutoff; for this and all that follows see `LambdaLoss`.
+        sigma: steepness.
+        assignment: ``"hard"`` or ``"soft"``, which are the same here.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> ARPLoss1(k=None).bind([0, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # 3 log2(2), twice
+    array([6.])
+    """
+
+    every_pair: ClassVar[bool] = True
+
+    @property
+    def _draws_rankings(self) -> bool:
+        return False
+
+    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+        return lists.labels
+
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.ones(n), np.zeros(n)
+
+
+@register("arp-loss2")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ARPLoss2(LambdaLoss):
+    """Bounds the average relevance position by the pairs that are out of order.
+
+    ``w_ij = |y_i - y_j|`` for ``y_i > y_j``.
+
+    Wang et al., CIKM 2018, sec. 5.1.
+
+    Args:
+        k: the cutoff; for this and all that follows see `LambdaLoss`.
+        sigma: steepness.
+        assignment: ``"hard"`` or ``"soft"``, which are the same here.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> ARPLoss2(k=None).bind([1, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # (3-1) + (3-0) + (1-0)
+    array([6.])
+    """
+
+    @property
+    def _draws_rankings(self) -> bool:
+        return False
+
+    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+        return lists.labels
+
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.zeros(n), np.ones(n)
+
+
+@register("ndcg-loss1")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NDCGLoss1(_GainLoss):
+    """Bounds ``1 - NDCG`` by counting everything above a relevant document; loose at lower ranks.
+
+    ``w_ij = G_i / D_i`` for all ``i != j``.
+
+    Wang et al., CIKM 2018, sec. 5.2.
+
+    Args:
+        k: the cutoff; for this and all that follows see `LambdaLoss`.
+        sigma: steepness.
+        assignment: ``"hard"`` or ``"soft"``.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
+        gain: ``"exp2"``, ``"linear"``, or a table by label.
+        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> NDCGLoss1(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0]).round(4)  # 1/log2(3): ties rank it second
+    array([0.6309])
+    """
+
+    every_pair: ClassVar[bool] = True
+
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._discounts(n), np.zeros(n)
+
+
+@register("ndcg-loss2")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NDCGLoss2(_GainLoss):
+    """Bounds ``1 - NDCG`` by the pairs that are out of order; tighter than NDCG-Loss1.
+
+    ``w_ij = delta_ij |G_i - G_j|`` for ``y_i > y_j``, where ``delta_ij = |1/D_d - 1/D_(d+1)|`` and
+    ``d = |rank_i - rank_j|``.
+
+    Wang et al., CIKM 2018, sec. 5.2, eq. 15 and 16.
+
+    Args:
+        k: the cutoff; for this and all that follows see `LambdaLoss`.
+        sigma: steepness.
+        assignment: ``"hard"`` or ``"soft"``.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
+        gain: ``"exp2"``, ``"linear"``, or a table by label.
+        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> NDCGLoss2(k=None).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
+    array([0.8460206])
+    """
+
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return np.zeros(n), self._gaps(n)
+
+
+@register("ndcg-loss2++")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class NDCGLoss2PP(_GainLoss):
+    """LambdaRank and NDCG-Loss2 together: the best of the paper's experiments.
+
+    ``w_ij = (rho_ij + mu delta_ij) |G_i - G_j|`` for ``y_i > y_j``, where ``rho_ij = |1/D_i - 1/D_j|`` is LambdaRank's
+    and ``delta_ij`` NDCG-Loss2's.
+
+    Wang et al., CIKM 2018, eq. 19.
+
+    Args:
+        mu: how much NDCG-Loss2 counts.
+        k: the cutoff; for this and all that follows see `LambdaLoss`.
+        sigma: steepness.
+        assignment: ``"hard"`` or ``"soft"``.
+        samples: how many rankings are drawn.
+        spread: the standard deviation of the drawn scores.
+        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
+        gain: ``"exp2"``, ``"linear"``, or a table by label.
+        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> NDCGLoss2PP(k=None, mu=10).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
+    array([9.5320258])
+    """
+
+    mu: float = 5.0
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("mu", real("mu", self.mu, least=0.0))
+
+    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        return self._discounts(n), self.mu * self._gaps(n)
+
+
+class _PairObjective(Objective):
+    loss: LambdaLoss
+
+    def __init__(self, loss: LambdaLoss, lists: Lists, seed: int, threads: int) -> None:
+        self._rows = lists.longest if loss.k is None else min(loss.k, lists.longest)
+        sizes = lists.sizes.astype(np.float64)
+        # Pairs, and per document about thirty pairs' worth of ranking and exponentials.
+        costs = sizes * (np.minimum(self._rows, sizes) + 30.0)
+        super().__init__(loss, lists, seed, threads, costs)
+        # Everything a kernel reads a document is in the order of the arrangement.
+        self._weights = loss._document_weights(lists)[lists.arrangement]
+        self._scale = np.where(lists.has_relevant, lists.weights, 0.0) / math.log(2.0)
+
+    @functools.cached_property
+    def _levels(self) -> NDArray[np.float64]:
+        labels = self.lists.labels[self.lists.arrangement]
+        return np.unique(labels, return_inverse=True)[1].astype(np.float64)
+
+    @functools.cached_property
+    def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        from tautrank.losses._ranking_kernel import LANES
+
+        v, gap = self.loss._rank_weights(self.lists.longest + 2 * LANES)
+        gap[0] = 0.0
+        # The kernels look up to two places before distance 0.
+        return v, np.concatenate((np.zeros(2), gap))
+
+    @functools.cached_property
+    def _as_float32(self) -> tuple[Floats, Floats, Floats]:
+        v, gap = self._tables
+        return self._weights.astype(np.float32), v.astype(np.float32), gap.astype(np.float32)
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        from tautrank.losses._pairwise_kernel import general_gradients, swap_gradients
+
+        loss, lists = self.loss, self.lists
+        grad = np.empty_like(scores)
+        hess = np.empty_like(scores)
+        weights, v, gap = self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
+        scale = self._scale * loss.sigma
+        reach = _REACH[scores.dtype]
+        if loss.every_pair or loss.norm or loss._draws_rankings or math.isfinite(loss._cap):
+            gains = self._gains(scores, step, weights, v)
+            levels = self._levels.astype(scores.dtype)
+
+            def task(first: int, last: int) -> None:
+                general_gradients(
+                    scores, lists.arrangement, gains, levels, lists.offsets, scale, v, gap,
+                    loss._cap, loss.every_pair, loss.norm is not None,
+                    self._rows, loss.sigma, reach, first, last, grad, hess,
+                )  # fmt: skip
+
+        else:
+
+            def task(first: int, last: int) -> None:
+                swap_gradients(
+                    scores, lists.arrangement, weights, lists.offsets, scale, v, gap,
+                    self._rows, loss.sigma, reach, first, last, grad, hess,
+                )  # fmt: skip
+
+        self._run(task)
+        if loss.norm == "xgboost":
+            hess *= 2.0
+        return grad, hess
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        from tautrank.losses._pairwise_kernel import pair_values
+
+        loss, lists = self.loss, self.lists
+        v, gap = self._tables
+        gains = self._gains(held, step, self._weights, v).astype(np.float64, copy=False)
+        values = np.empty(lists.sizes.size)
+
+        def task(first: int, last: int) -> None:
+            pair_values(
+                held, scores, lists.arrangement, gains, self._levels, lists.offsets, self._scale, v, gap,
+                loss._cap, loss.every_pair, loss.norm is not None,
+                self._rows, loss.sigma, first, last, values,
+            )  # fmt: skip
+
+        self._run(task)
+        return values
+
+    def _gains(self, scores: Floats, step: int, weights: Floats, v: Floats) -> Floats:
+        """The document weights, one row a sampled ranking; one row in all for the hard assignment."""
+        if not self.loss._draws_rankings:
+            return weights[np.newaxis]
+        from tautrank.losses._pairwise_kernel import sample_gains
+
+        loss, lists = self.loss, self.lists
+        out = np.empty((loss.samples, scores.size), scores.dtype)
+        seed = np.uint64(self.seed)
+
+        def task(first: int, last: int) -> None:
+            sample_gains(
+                scores, lists.arrangement, weights, lists.offsets, v,
+                loss.spread, seed, step, first, last, out,
+            )  # fmt: skip
+
+        self._run(task)
+        return out

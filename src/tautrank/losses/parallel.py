@@ -1,0 +1,115 @@
+"""Spread a kernel over queries with plain threads: the same bits for any number of them.
+
+Kernels release the GIL and write only the rows of their own queries, so threads are all they need. Numba's
+own threading layers are avoided on purpose: GNU OpenMP ends or hangs a process that was forked after its first
+parallel region (a process pool, LightGBM next door), and the workqueue layer aborts when two threads call it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.errors import OptionError
+
+Range = tuple[int, int]
+"""The queries ``first`` (included) to ``last`` (excluded)."""
+
+# Below this many pair operations (a few hundred microseconds) waking another thread costs more than it saves.
+_SMALLEST_SHARE = 1_000_000
+# More shares than threads, so that a thread that was delayed does not hold up the rest.
+_SHARES_PER_THREAD = 4
+
+_pool: ThreadPoolExecutor | None = None
+
+
+def thread_count(n_jobs: int | None) -> int:
+    """How many threads ``n_jobs`` asks for: ``None`` or -1 is every core this process may use.
+
+    >>> thread_count(2)
+    2
+    >>> thread_count(0)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: n_jobs: found 0; expected a number of threads, or None for all cores
+    """
+    if n_jobs is None or n_jobs == -1:
+        if hasattr(os, "sched_getaffinity"):
+            return max(1, len(os.sched_getaffinity(0)))
+        return max(1, os.cpu_count() or 1)
+    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
+        raise OptionError(f"n_jobs: found {n_jobs!r}; expected a number of threads, or None for all cores")
+    return int(n_jobs)
+
+
+def balanced_ranges(costs: NDArray[np.float64], threads: int) -> list[Range]:
+    """Cut the queries into consecutive ranges of about equal cost, a few for each thread.
+
+    Args:
+        costs: the work of each query, in pair operations.
+        threads: how many threads will share the ranges.
+
+    >>> balanced_ranges(np.array([5e6, 1e6, 1e6, 3e6]), threads=1)
+    [(0, 4)]
+    >>> balanced_ranges(np.array([5e6, 1e6, 1e6, 3e6]), threads=2)
+    [(0, 1), (1, 3), (3, 4)]
+    """
+    total = float(costs.sum())
+    shares = min(threads * _SHARES_PER_THREAD, int(total // _SMALLEST_SHARE)) if threads > 1 else 1
+    if shares <= 1 or costs.size <= 1:
+        return [(0, int(costs.size))]
+    ends = np.searchsorted(np.cumsum(costs), total * np.arange(1, shares) / shares, side="left") + 1
+    cuts = np.unique(np.concatenate(([0], np.minimum(ends, costs.size), [costs.size])))
+    return [(int(first), int(last)) for first, last in itertools.pairwise(cuts)]
+
+
+def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int) -> None:
+    """Call ``task(first, last)`` for every range, on up to ``threads`` threads, the caller's among them.
+
+    Args:
+        task: a function that releases the GIL and touches only the rows of its queries.
+        ranges: what `balanced_ranges` returned.
+        threads: the most threads to use.
+    """
+    helpers = min(threads, len(ranges)) - 1
+    if helpers < 1:
+        for first, last in ranges:
+            task(first, last)
+        return
+    todo = iter(ranges)  # `next` on a list iterator is atomic: each range is taken once
+
+    def work() -> None:
+        for first, last in todo:
+            task(first, last)
+
+    futures: list[Future[None]] = [_shared_pool().submit(work) for _ in range(helpers)]
+    try:
+        work()
+    finally:
+        # A helper that has not started finds nothing left to do; one that has must finish its range.
+        running = [future for future in futures if not future.cancel()]
+        failures = [future.exception() for future in running]
+    for failure in failures:
+        if failure is not None:
+            raise failure
+
+
+def _shared_pool() -> ThreadPoolExecutor:
+    global _pool
+    if _pool is None:
+        _pool = ThreadPoolExecutor(max_workers=max(64, os.cpu_count() or 1), thread_name_prefix="tautrank")
+    return _pool
+
+
+def _forget_pool() -> None:
+    global _pool
+    _pool = None
+
+
+if hasattr(os, "register_at_fork"):
+    # Threads do not survive a fork: the child starts its own on its first call.
+    os.register_at_fork(after_in_child=_forget_pool)

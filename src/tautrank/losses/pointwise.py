@@ -1,0 +1,54 @@
+"""The pointwise loss: regression on the label, the baseline every ranking loss has to beat."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.losses.base import Floats, Lists, Loss, Objective, query_sums, register
+
+
+@register("mse")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MSE(Loss):
+    """Squared error of the score as an estimate of the label.
+
+    ``value = sum_i (s_i - y_i)^2 / 2``, so that ``grad = s - y`` and ``hess = 1``; 0 in a query without a
+    relevant document, as in every loss here. Unlike a ranking loss it changes when a constant is added to the
+    scores of a query.
+
+    Friedman, *Greedy Function Approximation: A Gradient Boosting Machine*, Annals of Statistics 29(5), 2001.
+
+    Args:
+        noise: see `Loss`.
+        strength: see `Loss`.
+
+    >>> objective = MSE().bind(labels=[0, 2, 0], offsets=[0, 2, 3])
+    >>> objective.gradients([1.0, 1.5, 7.0])
+    (array([ 1. , -0.5,  0. ]), array([1., 1., 0.]))
+    >>> objective.values([1.0, 1.5, 7.0])
+    array([0.625, 0.   ])
+    """
+
+    @property
+    def ignores_shifts(self) -> bool:
+        """False: the score estimates the label itself."""
+        return False
+
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        return _SquaredError(self, lists, seed, threads, lists.sizes.astype(np.float64))
+
+
+class _SquaredError(Objective):
+    def _document_weights(self) -> NDArray[np.float64]:
+        return np.repeat(np.where(self.lists.has_relevant, self.lists.weights, 0.0), self.lists.sizes)
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        weights = self._document_weights().astype(scores.dtype)
+        return weights * (scores - self.lists.labels.astype(scores.dtype)), weights
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        losses = 0.5 * self._document_weights() * (scores - self.lists.labels) ** 2
+        return query_sums(losses, self.lists.offsets)

@@ -1,0 +1,295 @@
+"""The softmax family: cross entropy between a distribution over documents and the softmax of their scores.
+
+Every member has the value ``-sum_i phi_i log rho_i`` with ``rho = softmax(s)``; they differ in the target ``phi``.
+
+Bruch, Wang, Bendersky and Najork, *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary
+Relevance*, ICTIR 2019; Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, WWW 2021.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import DataError, OptionError
+from tautrank.losses.base import (
+    Floats,
+    Lists,
+    Loss,
+    Objective,
+    choice,
+    numbers,
+    place,
+    query_sums,
+    real,
+    register,
+    whole,
+)
+from tautrank.losses.parallel import thread_count
+
+_HESSIANS = ("diagonal", "neumann", "exact")
+_TARGETS = ("linear", "softmax")
+_GAMMAS = ("uniform", "tight")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SoftmaxLoss(Loss):
+    """What the members of the family share.
+
+    Args:
+        hessian: ``"diagonal"`` is ``grad = rho - phi`` with ``hess = rho (1 - rho)``; ``"neumann"`` (sec. 4.4 of the
+            XE-NDCG paper) has the same ``hess``, and a ``grad`` such that ``grad / hess`` is the Newton step with the
+            inverse hessian cut off at ``(I + S + S^2) D^-1``, where ``D_ii = rho_i (1 - rho_i)`` and
+            ``S_ij = rho_j / (1 - rho_i)``; ``"exact"`` is ``grad = rho - phi`` with ``hess = rho``, the exact Newton
+            step up to a constant per query (Sherman-Morrison).
+        noise: see `Loss`.
+        strength: see `Loss`.
+    """
+
+    hessian: str = "diagonal"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("hessian", self.hessian, _HESSIANS)
+
+    @property
+    def gradient_is_derivative(self) -> bool:
+        """Not with ``hessian="neumann"``, whose gradient is the numerator of a Newton step."""
+        return self.hessian != "neumann"
+
+    def bind(
+        self,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        weights: ArrayLike | None = None,
+        seed: int = 0,
+        n_jobs: int | None = None,
+        *,
+        propensities: ArrayLike | None = None,
+    ) -> Objective:
+        """Tie the loss to labels, see `Loss.bind`.
+
+        Args:
+            labels: relevance, one finite number of at least 0 a document.
+            offsets: where each query starts, and the number of documents at the end.
+            weights: one a query.
+            seed: of all random numbers.
+            n_jobs: threads; ``None`` is all cores.
+            propensities: probability, above 0 and at most 1, that a user looked at the document, one a document.
+                What a label earns in the target is divided by it (inverse propensity scoring, Joachims,
+                Swaminathan and Schnabel, WSDM 2017, as the binary-relevance paper suggests): ``y_i / p_i`` for
+                ``listnet``, ``1 + (e^y_i - 1) / p_i`` for its softmax target, ``1 - gamma_i + (2^y_i - 1) / p_i``
+                for ``xendcg``, each over its sum.
+        """
+        lists = Lists.of(labels, offsets, weights)
+        return _SoftmaxObjective(
+            self, lists, whole("seed", seed, 0, 2**64 - 1), thread_count(n_jobs), _checked(propensities, lists)
+        )
+
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        return _SoftmaxObjective(self, lists, seed, threads, np.ones(lists.labels.size))
+
+    @property
+    def _kind(self) -> str:
+        """Where gamma comes from: ``"fixed"``, ``"uniform"`` or ``"tight"``."""
+        return "fixed"
+
+    @abc.abstractmethod
+    def _parts(
+        self, lists: Lists, propensities: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """The target without gamma, one a document, and what a gamma of 1 takes from it, one a query."""
+
+
+@register("listnet")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ListNet(SoftmaxLoss):
+    """Cross entropy with the labels as a distribution; with binary labels it bounds MRR and NDCG.
+
+    ``phi_i = y_i / sum_j y_j`` (``target="linear"``, eq. 6 of Bruch et al., ICTIR 2019) or ``e^y_i / sum_j e^y_j``
+    (``target="softmax"``, as first published).
+
+    Cao, Qin, Liu, Tsai and Li, *Learning to Rank: From Pairwise Approach to Listwise Approach*, ICML 2007.
+
+    Args:
+        target: ``"linear"`` or ``"softmax"``.
+        hessian: ``"diagonal"``, ``"neumann"`` or ``"exact"``, see `SoftmaxLoss`.
+        noise: ``None`` or ``"gumbel"``, see `Loss`.
+        strength: scale of the noise.
+
+    >>> objective = ListNet().bind(labels=[1, 0], offsets=[0, 2])
+    >>> objective.gradients([0.0, 0.0])  # rho - phi, rho (1 - rho)
+    (array([-0.5,  0.5]), array([0.25, 0.25]))
+    """
+
+    target: str = "linear"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("target", self.target, _TARGETS)
+
+    def _parts(
+        self, lists: Lists, propensities: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        none = np.zeros(lists.sizes.size)
+        if self.target == "linear":
+            return lists.labels / propensities, none
+        top = np.repeat(_query_maxima(lists.labels, lists.offsets), lists.sizes)
+        zero = np.exp(-top)
+        return zero + (np.exp(lists.labels - top) - zero) / propensities, none
+
+
+@register("xendcg")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class XENDCG(SoftmaxLoss):
+    """Cross entropy that is a convex bound on NDCG for graded labels.
+
+    ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)`` with any ``gamma`` in ``[0, 1]``.
+
+    ``gamma="tight"`` is the one that minimises the loss at the current scores, and so gives the tightest bound. It
+    minimises a ratio of linear functions over a box: with ``c = -log rho``, ``gamma_i`` is 0 where ``c_i`` lies below
+    the minimum and 1 elsewhere, which one sort finds.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, WWW 2021.
+
+    Args:
+        gamma: ``"uniform"`` draws it for every (step, query, document); a number in [0, 1]; or ``"tight"``.
+        hessian: ``"neumann"``, ``"diagonal"`` or ``"exact"``, see `SoftmaxLoss`; with ``"neumann"`` and
+            ``gamma="uniform"`` this is LightGBM's ``rank_xendcg``, other random numbers apart.
+        noise: ``None`` or ``"gumbel"``, see `Loss`.
+        strength: scale of the noise.
+
+    >>> objective = XENDCG(gamma=1.0, hessian="diagonal").bind(labels=[2, 1], offsets=[0, 2])
+    >>> objective.gradients([0.0, 0.0])  # 1/2 - 3/4, 1/2 - 1/4
+    (array([-0.25,  0.25]), array([0.25, 0.25]))
+    """
+
+    gamma: str | float = "uniform"
+    hessian: str = "neumann"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.gamma, str):
+            choice("gamma", self.gamma, _GAMMAS)
+        else:
+            self._set("gamma", real("gamma", self.gamma, least=0.0))
+            if self._gamma_value > 1.0:
+                raise OptionError(f"gamma: found {self.gamma!r}; expected 'uniform', 'tight' or a number from 0 to 1")
+
+    @property
+    def is_random(self) -> bool:
+        """Whether scores are noisy or gamma is drawn."""
+        return super().is_random or self.gamma == "uniform"
+
+    @property
+    def _kind(self) -> str:
+        return self.gamma if isinstance(self.gamma, str) else "fixed"
+
+    @property
+    def _gamma_value(self) -> float:
+        return self.gamma if isinstance(self.gamma, float) else 0.0
+
+    def _parts(
+        self, lists: Lists, propensities: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        # All in units of the query's highest 2^y, so that no label overflows.
+        highest = _query_maxima(lists.labels, lists.offsets)
+        unit = np.exp2(-highest)
+        earned = np.exp2(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(unit, lists.sizes)
+        base = earned / propensities
+        if self._kind == "fixed":
+            base += np.repeat(unit, lists.sizes) * (1.0 - self._gamma_value)
+        return base, unit
+
+
+class _SoftmaxObjective(Objective):
+    loss: SoftmaxLoss
+
+    def __init__(
+        self, loss: SoftmaxLoss, lists: Lists, seed: int, threads: int, propensities: NDArray[np.float64]
+    ) -> None:
+        # A document costs about forty of the pairs that `balanced_ranges` counts in.
+        super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
+        self._base, self._unit = loss._parts(lists, propensities)
+        if loss._kind == "fixed":
+            sums = query_sums(self._base, lists.offsets)
+            self._base /= np.repeat(np.where(lists.has_relevant, sums, 1.0), lists.sizes)
+        self._scale = np.where(lists.has_relevant, lists.weights, 0.0)
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        from tautrank.losses import _softmax_kernel as kernel
+
+        lists = self.lists
+        targets = self._targets(scores, step)
+        hessians = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}
+        hessian = hessians[self.loss.hessian]
+        grad = np.empty_like(scores)
+        hess = np.empty_like(scores)
+
+        def task(first: int, last: int) -> None:
+            kernel.softmax_gradients(scores, targets, lists.offsets, self._scale, hessian, first, last, grad, hess)
+
+        self._run(task)
+        return grad, hess
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        from tautrank.losses._softmax_kernel import softmax_values
+
+        lists = self.lists
+        targets = self._targets(held, step)
+        values = np.empty(lists.sizes.size)
+
+        def task(first: int, last: int) -> None:
+            softmax_values(scores, targets, lists.offsets, self._scale, first, last, values)
+
+        self._run(task)
+        return values
+
+    def _targets(self, scores: Floats, step: int) -> NDArray[np.float64]:
+        if self.loss._kind == "fixed":
+            return self._base
+        from tautrank.losses import _softmax_kernel as kernel
+
+        lists = self.lists
+        phi = np.zeros(scores.size)
+        if self.loss._kind == "uniform":
+            seed = np.uint64(self.seed)
+
+            def task(first: int, last: int) -> None:
+                kernel.uniform_targets(self._base, self._unit, lists.offsets, seed, step, first, last, phi)
+
+        else:
+            exact = scores.astype(np.float64, copy=False)
+
+            def task(first: int, last: int) -> None:
+                kernel.tight_targets(exact, self._base, self._unit, lists.offsets, self._scale, first, last, phi)
+
+        self._run(task)
+        return phi
+
+
+def _query_maxima(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
+    maxima = np.zeros(offsets.size - 1)
+    full = np.flatnonzero(np.diff(offsets))
+    if full.size:
+        maxima[full] = np.maximum.reduceat(values, offsets[full])
+    return maxima
+
+
+def _checked(propensities: ArrayLike | None, lists: Lists) -> NDArray[np.float64]:
+    if propensities is None:
+        return np.ones(lists.labels.size)
+    p = numbers("propensities", propensities, "one number a document")
+    if p.shape != lists.labels.shape:
+        raise DataError(f"propensities: found {p.size} for {lists.labels.size} labels; expected one a document")
+    bad = ~((p > 0) & (p <= 1))
+    if bad.any():
+        query, document = place(lists.offsets, int(np.argmax(bad)))
+        raise DataError(
+            f"propensities: query {query} has {p[bad][0]:g} at document {document}; "
+            "expected numbers above 0 and at most 1"
+        )
+    return p
