@@ -25,8 +25,6 @@ from tautrank.losses.randomness import RANKING_STREAM, fill_normal
 # meaning, because padding relies on it.
 _REORDER = {"reassoc", "nsz", "arcp", "contract"}
 
-# Functions that only kernels call need neither a wrapper for Python nor a cache entry of their own.
-_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp
@@ -35,7 +33,7 @@ _U = np.uintp
 _UNUSED = 1e30
 
 
-@njit(**_INNER)
+@njit
 def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
     """Documents of the longest list among the queries ``first`` to ``last``."""
     longest = 0
@@ -44,7 +42,7 @@ def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
     return longest
 
 
-@njit(**_INNER, error_model="numpy")
+@njit(error_model="numpy")
 def _exponentials(
     s: NDArray[Any], row: int, n: int, sigma: float, reach: float, a: NDArray[Any], b: NDArray[Any]
 ) -> int:
@@ -66,7 +64,7 @@ def _exponentials(
     return stop
 
 
-@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER)
 def _swap_rows(
     a: NDArray[Any],
     b: NDArray[Any],
@@ -228,7 +226,7 @@ def swap_gradients(
             hess[arrangement[start + p]] = d * h[ranks[p]]
 
 
-@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER)
 def _general_rows(
     a: NDArray[Any],
     b: NDArray[Any],
@@ -283,7 +281,7 @@ def _general_rows(
     return total
 
 
-@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER)
 def _every_pair_rows(
     a: NDArray[Any],
     b: NDArray[Any],
@@ -384,7 +382,7 @@ def sample_gains(
                 out[sample, start + p] = gains[start + p] * share
 
 
-@njit(**_INNER)
+@njit
 def _normaliser(total: float) -> float:
     return math.log2(1.0 + total) / total if total > 0.0 else 1.0
 

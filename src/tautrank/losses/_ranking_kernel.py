@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 # Comparing every pair vectorises so well that it beats any sort up to about this many documents.
 _COUNT_UP_TO = 256
 
-# Functions that only kernels call need neither a wrapper for Python nor a cache entry of their own.
-_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 LANES = 16
 """Arrays that inner loops run over are padded to a multiple of this: no loop has a scalar remainder."""
 
 
-@njit(**_INNER, error_model="numpy")
+@njit(error_model="numpy")
 def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
     """Write the 0-based rank of each of the first ``n`` scores, highest first; equal scores keep their order.
 
@@ -37,7 +35,7 @@ def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> No
         _count_equal_before(scores, n, ranks)
 
 
-@njit(**_INNER, error_model="numpy")
+@njit(error_model="numpy")
 def _count_above(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> int:
     """Count for each document those with a higher score; the sum of the counts shows whether there are ties."""
     total = 0
@@ -57,7 +55,7 @@ def _count_above(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> int:
     return total
 
 
-@njit(**_INNER, error_model="numpy")
+@njit(error_model="numpy")
 def _count_equal_before(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
     for i in range(n):
         si = scores[i]
@@ -67,7 +65,7 @@ def _count_equal_before(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) 
         ranks[i] += count
 
 
-@njit(**_INNER, error_model="numpy")
+@njit(error_model="numpy")
 def _sort_by_digits(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
     """Stable radix sort, one byte at a time, of the bits of the scores."""
     keys = np.empty(n, np.uint64)

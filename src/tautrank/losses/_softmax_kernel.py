@@ -20,7 +20,6 @@ DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 """What the gradient and the hessian are made of, see `SoftmaxLoss`."""
 
 _REORDER = {"reassoc", "nsz", "arcp", "contract"}
-_INNER: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
@@ -124,7 +123,7 @@ def tight_targets(
             phi[start + p] = (base[start + p] + (unit[query] if ranks[p] < taken else 0.0)) / weight
 
 
-@njit(**_INNER, error_model="numpy")
+@njit(error_model="numpy")
 def _others(s: NDArray[Any], best: int, tail: float, e: NDArray[Any], q: NDArray[Any]) -> None:
     """Write to ``q`` the softmax over all documents but the best one, for which it is 0."""
     if tail > 1e-6:
@@ -146,7 +145,7 @@ def _others(s: NDArray[Any], best: int, tail: float, e: NDArray[Any], q: NDArray
     q[best] = 0.0
 
 
-@njit(**_INNER, error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER)
 def _neumann(e: NDArray[Any], q: NDArray[Any], phi: NDArray[Any], best: int, n: int, tail: float) -> None:
     """Replace ``e = exp(s - max)`` by the hessian and ``phi`` by the gradient ``D (I + S + S^2) D^-1 (rho - phi)``.
 
