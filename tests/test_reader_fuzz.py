@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import gzip
+import os
+import subprocess
+import sys
 import warnings
 
 import numpy as np
@@ -94,3 +97,13 @@ def test_damaged_gzip(tmp_path_factory, cut, flips):
     path = tmp_path_factory.mktemp("fuzz") / "x.gz"
     path.write_bytes(packed[: max(1, len(packed) - cut)])
     reads_or_raises(path)
+
+
+def test_no_index_leaves_its_array(tmp_path):
+    """The same fuzzing with Numba's bounds checks compiled in: an access outside an array would be an IndexError."""
+    checked = os.environ | {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(tmp_path)}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "no:xdist", __file__]
+    command += ["-k", "mangled or damaged"]
+    result = subprocess.run(command, env=checked, capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stdout[-3000:]
+    assert "2 passed" in result.stdout

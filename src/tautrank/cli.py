@@ -141,7 +141,8 @@ def evaluate(
     if as_json:
         _print_json({"data": str(data), "scores": str(scores), **result.to_dict()})
         return
-    _out.print(evaluation_table(result, f"{scores} on {data}: {judged.qids.size:,} queries"))
+    _out.print(f"{scores} on {data}: {judged.qids.size:,} queries", markup=False, soft_wrap=True)
+    _out.print(evaluation_table(result))
     if per_query is not None:
         _out.print(f"Every query's values: {per_query}", markup=False)
 
@@ -183,9 +184,11 @@ def _progress(what: str) -> Iterator[Any]:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the console script `tautrank`."""
-    warnings.showwarning = _show_warning
     try:
-        app(args=arguments, prog_name="tautrank")
+        with warnings.catch_warnings():
+            warnings.simplefilter("always", TautrankWarning)
+            warnings.showwarning = _show_warning
+            app(args=arguments, prog_name="tautrank")
     except TautrankError as error:
         _err.print(f"error: {error}", markup=False)
         sys.exit(2)

@@ -23,9 +23,9 @@ def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Tab
     return table
 
 
-def evaluation_table(evaluation: Evaluation, title: str) -> Table:
+def evaluation_table(evaluation: Evaluation) -> Table:
     """Lay out an evaluation, a row a metric: mean, standard error, queries counted and skipped, ties."""
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD)
     table.add_column("metric")
     for name in ("mean", "std. error", "queries", "skipped"):
         table.add_column(name, justify="right")

@@ -1,0 +1,48 @@
+# Every target sets up what it needs, from a bare Python 3.10+ with pip, in .venv.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
+
+.PHONY: help demo test lint types bench clean
+
+help:
+	@echo "make demo   see it work, on data made up for the purpose"
+	@echo "make test   lint, types, tests and doctests"
+	@echo "make bench  speed and memory beside the peers (about 5 minutes)"
+	@echo "make clean  remove the virtual environment and caches"
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
+	  { echo "error: $(PYTHON) is too old; expected Python 3.10 or newer (make PYTHON=/path/to/python)"; exit 2; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing tautrank into $(VENV) ..."
+	@$(PIP) -e .
+	@touch $@
+
+$(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing tautrank, its test tools and the peers into $(VENV) ..."
+	@$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/core.stamp
+
+demo: $(VENV)/core.stamp
+	@$(BIN)/tautrank demo
+
+test: lint types
+	$(BIN)/python -m pytest -n 2
+
+lint: $(VENV)/test.stamp
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --check --quiet .
+
+types: $(VENV)/test.stamp
+	$(BIN)/mypy
+
+bench: $(VENV)/test.stamp
+	$(BIN)/python -m bench --write docs/speed.md
+
+clean:
+	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,71 @@
+"""Print a table of claims: what was measured, what was asked for, whether it holds. Exit code 1 if one does not.
+
+`python -m bench reading metrics` runs only some parts; `--write FILE` also writes the table as Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import platform
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+from rich import box
+from rich.console import Console
+from rich.table import Table
+
+from bench import metric_speed, reading, start_up
+from tautrank.atomic import atomic_write
+from tautrank.data.letor import job_count
+
+PARTS = {"start": start_up.claims, "metrics": metric_speed.claims, "reading": reading.claims}
+HEADINGS = ("what", "measured", "asked for", "holds")
+PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx")
+
+Row = tuple[str, str, str, bool]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench", description="Speed and memory beside the peers.")
+    parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)} (default: all)")
+    parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table as Markdown")
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.parts) - set(PARTS)):
+        parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(PARTS)}")
+
+    console = Console()
+    rows: list[Row] = []
+    for name in arguments.parts or PARTS:
+        console.print(f"measuring: {name} ...", style="dim")
+        rows += PARTS[name](console)
+    table = Table(*HEADINGS, box=box.SIMPLE_HEAD)
+    for what, measured, asked, holds in rows:
+        table.add_row(what, measured, asked, "yes" if holds else "[bold red]NO[/bold red]")
+    console.print(table)
+    if arguments.write:
+        with atomic_write(arguments.write) as file:
+            file.write(as_markdown(rows).encode())
+    return 0 if all(row[3] for row in rows) else 1
+
+
+def as_markdown(rows: list[Row]) -> str:
+    """The table as a page that says where and with what it was measured."""
+    versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
+    lines = [
+        "# Speed beside the peers",
+        "",
+        f"One run of `make bench` on {job_count(None)} cores ({platform.machine()}) with",
+        f"Python {platform.python_version()}, {versions}.",
+        "Ratios are medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
+        "",
+        f"| {' | '.join(HEADINGS)} |",
+        "|---|---|---|---|",
+        *(f"| {what} | {measured} | {asked} | {'yes' if holds else 'no'} |" for what, measured, asked, holds in rows),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
