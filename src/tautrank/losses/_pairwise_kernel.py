@@ -33,7 +33,7 @@ _U = np.uintp
 _UNUSED = 1e30
 
 
-@njit
+@njit(error_model="numpy")
 def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
     """Documents of the longest list among the queries ``first`` to ``last``."""
     longest = 0
@@ -334,7 +334,7 @@ def sample_gains(
     arrangement: NDArray[np.int64],
     gains: NDArray[Any],
     offsets: NDArray[np.int64],
-    v: NDArray[Any],
+    discount: NDArray[np.float64],
     spread: float,
     seed: np.uint64,
     step: int,
@@ -342,14 +342,14 @@ def sample_gains(
     last: int,
     out: NDArray[Any],
 ) -> None:
-    """Gains under sampled rankings: ``G (1 - v_sampled)/(1 - v_rank)``, in the order of the arrangement.
+    """Gains under sampled rankings: ``G (1 - 1/D_sampled)/(1 - 1/D_rank)``, in the order of the arrangement.
 
     Args:
         scores: one a document.
         arrangement: flat indices of the documents in the order of equal scores.
         gains: in that order.
         offsets: where each query starts.
-        v: discount by rank.
+        discount: by rank.
         spread: standard deviation of the sampled scores.
         seed: of the samples.
         step: of the samples.
@@ -376,13 +376,13 @@ def sample_gains(
                 drawn[p] = arranged[p] + spread * noise[arrangement[start + p] - start]
             rank_documents(drawn, n, drawn_ranks)
             for p in range(n):
-                left = 1.0 - v[ranks[p]]
+                left = 1.0 - discount[ranks[p]]
                 # The first rank costs nothing, so there is nothing to scale there.
-                share = (1.0 - v[drawn_ranks[p]]) / left if left > 1e-6 else 1.0
+                share = (1.0 - discount[drawn_ranks[p]]) / left if left > 1e-6 else 1.0
                 out[sample, start + p] = gains[start + p] * share
 
 
-@njit
+@njit(error_model="numpy")
 def _normaliser(total: float) -> float:
     return math.log2(1.0 + total) / total if total > 0.0 else 1.0
 

@@ -432,7 +432,7 @@ class _PairObjective(Objective):
         scale = self._scale * loss.sigma
         reach = _REACH[scores.dtype]
         if loss.every_pair or loss.norm or loss._draws_rankings or math.isfinite(loss._cap):
-            gains = self._gains(scores, step, weights, v)
+            gains = self._gains(scores, step, weights)
             levels = self._levels.astype(scores.dtype)
 
             def task(first: int, last: int) -> None:
@@ -460,7 +460,7 @@ class _PairObjective(Objective):
 
         loss, lists = self.loss, self.lists
         v, gap = self._tables
-        gains = self._gains(held, step, self._weights, v).astype(np.float64, copy=False)
+        gains = self._gains(held, step, self._weights).astype(np.float64, copy=False)
         values = np.empty(lists.sizes.size)
 
         def task(first: int, last: int) -> None:
@@ -473,19 +473,20 @@ class _PairObjective(Objective):
         self._run(task)
         return values
 
-    def _gains(self, scores: Floats, step: int, weights: Floats, v: Floats) -> Floats:
+    def _gains(self, scores: Floats, step: int, weights: Floats) -> Floats:
         """The document weights, one row a sampled ranking; one row in all for the hard assignment."""
-        if not self.loss._draws_rankings:
+        loss, lists = self.loss, self.lists
+        if not (loss._draws_rankings and isinstance(loss, _GainLoss)):
             return weights[np.newaxis]
         from tautrank.losses._pairwise_kernel import sample_gains
 
-        loss, lists = self.loss, self.lists
         out = np.empty((loss.samples, scores.size), scores.dtype)
+        discount = loss._discounts(lists.longest)
         seed = np.uint64(self.seed)
 
         def task(first: int, last: int) -> None:
             sample_gains(
-                scores, lists.arrangement, weights, lists.offsets, v,
+                scores, lists.arrangement, weights, lists.offsets, discount,
                 loss.spread, seed, step, first, last, out,
             )  # fmt: skip
 

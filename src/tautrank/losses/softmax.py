@@ -174,10 +174,10 @@ class XENDCG(SoftmaxLoss):
         super().__post_init__()
         if isinstance(self.gamma, str):
             choice("gamma", self.gamma, _GAMMAS)
+        elif isinstance(self.gamma, bool) or not 0 <= self.gamma <= 1:
+            raise OptionError(f"gamma: found {self.gamma!r}; expected 'uniform', 'tight' or a number from 0 to 1")
         else:
             self._set("gamma", real("gamma", self.gamma, least=0.0))
-            if self._gamma_value > 1.0:
-                raise OptionError(f"gamma: found {self.gamma!r}; expected 'uniform', 'tight' or a number from 0 to 1")
 
     @property
     def is_random(self) -> bool:
