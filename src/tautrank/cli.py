@@ -176,8 +176,11 @@ def _print_json(value: Any) -> None:
 @contextmanager
 def _progress(what: str) -> Iterator[Any]:
     """A bar on standard error while something is read; nothing where nobody watches."""
+    if not _err.is_terminal:
+        yield None
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=_err, transient=True, disable=not _err.is_terminal) as bar:
+    with Progress(*columns, console=_err, transient=True) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 

@@ -17,8 +17,8 @@ from tautrank.atomic import atomic_write
 from tautrank.data.ranking_data import RankingData
 from tautrank.errors import DataError
 
-# NumPy prints the fewest digits that read back as the same float32; the longest is like -1.1754944e-38.
-_TEXT = "U16"
+# NumPy prints the fewest digits that read back as the same float32; versions before 2 take up to 19 characters.
+_TEXT = "U32"
 
 
 def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: bool = False) -> None:
