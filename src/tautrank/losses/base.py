@@ -40,6 +40,9 @@ def register(name: str) -> Callable[[_LossType], _LossType]:
 
     Args:
         name: what a user types.
+
+    >>> REGISTRY["mse"].__name__
+    'MSE'
     """
 
     def enter(cls: _LossType) -> _LossType:
@@ -96,6 +99,10 @@ class Loss(abc.ABC):
             fresh for every (seed, step, query, document): the E-lambda baselines of Ustimenko and Prokhorenkova,
             *StochasticRank*, ICML 2020.
         strength: the scale of the noise.
+
+    >>> noisy = loss("lambdarank", noise="gumbel", strength=0.5)
+    >>> noisy, noisy.is_random
+    (lambdarank(noise=gumbel,strength=0.5), True)
     """
 
     name: ClassVar[str]
@@ -256,6 +263,11 @@ class Objective(abc.ABC):
 
     float32 scores are computed in float32 lanes and give float32 results; any other scores are computed in
     float64 throughout. Calls may come from several threads at once.
+
+    >>> objective = loss("mse").bind(labels=[0, 1, 2], offsets=[0, 3])
+    >>> grad, hess = objective.gradients([0.0, 0.0, 0.0])
+    >>> grad, hess, objective.values([0.0, 0.0, 0.0])
+    (array([ 0., -1., -2.]), array([1., 1., 1.]), array([2.5]))
     """
 
     loss: Loss
@@ -344,7 +356,13 @@ class Objective(abc.ABC):
 
 
 class Frozen:
-    """What `Objective.frozen` returns: the smooth part of a loss at one ranking, one noise, one target."""
+    """What `Objective.frozen` returns: the smooth part of a loss at one ranking, one noise, one target.
+
+    >>> objective = loss("xendcg").bind(labels=[0, 1], offsets=[0, 2])  # draws a target at every step
+    >>> held = objective.frozen([0.0, 0.0], step=4)
+    >>> bool(held.values([1.0, 0.0])[0] == objective.values([1.0, 0.0], step=4)[0])
+    True
+    """
 
     def __init__(self, objective: Objective, held: NDArray[np.float64], step: int) -> None:
         self._objective = objective
@@ -404,8 +422,8 @@ def whole(name: str, value: object, least: int, most: int = 2**32 - 1) -> int:
     return number
 
 
-def real(name: str, value: object, least: float, above: bool = False) -> float:
-    """``value`` as a finite float of at least ``least`` (or ``above`` it), or a sentence that says what was found.
+def real(name: str, value: object, least: float, above: bool = False, most: float = math.inf) -> float:
+    """``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or a sentence that says what was found.
 
     >>> real("sigma", 0, least=0, above=True)
     Traceback (most recent call last):
@@ -417,14 +435,20 @@ def real(name: str, value: object, least: float, above: bool = False) -> float:
             number = float(value)  # type: ignore[arg-type]
         except (TypeError, ValueError):
             number = math.nan
-    if not math.isfinite(number) or number < least or (above and number == least):
+    if not (math.isfinite(number) and least <= number <= most) or (above and number == least):
         bound = f"above {least:g}" if above else f"of at least {least:g}"
+        bound += "" if math.isinf(most) else f" and at most {most:g}"
         raise OptionError(f"{name}: found {value!r}; expected a number {bound}")
     return number
 
 
 def choice(name: str, value: object, known: tuple[str, ...]) -> str:
-    """``value`` if it is one of ``known``, or a sentence with the nearest of them."""
+    """``value`` if it is one of ``known``, or a sentence with the nearest of them.
+
+    >>> choice("target", "liner", ("linear", "softmax"))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown target 'liner'; did you mean 'linear'? (known: linear, softmax)
+    """
     if value not in known:
         raise unknown(name, str(value), known)
     return str(value)

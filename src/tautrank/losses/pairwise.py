@@ -63,6 +63,9 @@ class LambdaLoss(Loss):
             ``rank:ndcg`` does. Both factors are held while differentiating.
         noise: see `Loss`.
         strength: see `Loss`.
+
+    >>> LambdaRank(k=5, assignment="soft", samples=20)
+    lambdarank(k=5,assignment=soft,samples=20)
     """
 
     every_pair: ClassVar[bool] = False

@@ -74,6 +74,13 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
         task: a function that releases the GIL and touches only the rows of its queries.
         ranges: what `balanced_ranges` returned.
         threads: the most threads to use.
+
+    >>> squares = np.zeros(4)
+    >>> def task(first: int, last: int) -> None:
+    ...     squares[first:last] = np.arange(first, last) ** 2
+    >>> run(task, [(0, 2), (2, 4)], threads=2)
+    >>> squares
+    array([0., 1., 4., 9.])
     """
     helpers = min(threads, len(ranges)) - 1
     if helpers < 1:

@@ -76,6 +76,11 @@ def fill_uniform(out: NDArray[Any], seed: np.uint64, step: int, query: int, stre
         step: below 2^32.
         query: index of the query, below 2^32.
         stream: what the numbers are for, below 2^32.
+
+    >>> out = np.empty(2)
+    >>> fill_uniform(out, np.uint64(0), 0, 0, GAMMA_STREAM)
+    >>> out.round(4)
+    array([0.399 , 0.8805])
     """
     k0 = _Word(seed) & _LOW
     k1 = _Word(seed) >> _HALF
@@ -99,7 +104,13 @@ def fill_uniform(out: NDArray[Any], seed: np.uint64, step: int, query: int, stre
 
 @njit(nogil=True, cache=True)
 def fill_gumbel(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
-    """Fill ``out`` with standard Gumbel numbers ``-log(-log u)``; arguments as in `fill_uniform`."""
+    """Fill ``out`` with standard Gumbel numbers ``-log(-log u)``; arguments as in `fill_uniform`.
+
+    >>> out = np.empty(2)
+    >>> fill_gumbel(out, np.uint64(0), 0, 0, GUMBEL_STREAM)
+    >>> bool((out < 5).all())
+    True
+    """
     fill_uniform(out, seed, step, query, stream)
     for document in range(out.shape[0]):
         out[document] = -math.log(-math.log(out[document]))
@@ -110,6 +121,11 @@ def fill_normal(out: NDArray[Any], seed: np.uint64, step: int, query: int, strea
     """Fill ``out`` with standard normal numbers (Box-Muller); arguments as in `fill_uniform`.
 
     Documents are served in pairs from the same two uniforms, so ``out`` needs an even length.
+
+    >>> out = np.empty(2)
+    >>> fill_normal(out, np.uint64(0), 0, 0, RANKING_STREAM)
+    >>> bool((abs(out) < 7).all())
+    True
     """
     fill_uniform(out, seed, step, query, stream)
     for pair in range(out.shape[0] // 2):
@@ -141,6 +157,11 @@ def add_gumbel(
         first: first query.
         last: one past the last query.
         out: the noisy scores, of the type of ``scores``.
+
+    >>> out = np.empty(2)
+    >>> add_gumbel(np.zeros(2), np.array([0, 2]), 0.0, np.uint64(0), 0, 0, 1, out)
+    >>> out
+    array([0., 0.])
     """
     longest = 0
     for query in range(first, last):

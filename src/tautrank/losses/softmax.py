@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError
 from tautrank.losses.base import (
     Floats,
     Lists,
@@ -47,6 +47,9 @@ class SoftmaxLoss(Loss):
             step up to a constant per query (Sherman-Morrison).
         noise: see `Loss`.
         strength: see `Loss`.
+
+    >>> ListNet(hessian="exact").bind([1, 0], [0, 2]).gradients([0.0, 0.0])
+    (array([-0.5,  0.5]), array([0.5, 0.5]))
     """
 
     hessian: str = "diagonal"
@@ -174,10 +177,8 @@ class XENDCG(SoftmaxLoss):
         super().__post_init__()
         if isinstance(self.gamma, str):
             choice("gamma", self.gamma, _GAMMAS)
-        elif isinstance(self.gamma, bool) or not 0 <= self.gamma <= 1:
-            raise OptionError(f"gamma: found {self.gamma!r}; expected 'uniform', 'tight' or a number from 0 to 1")
         else:
-            self._set("gamma", real("gamma", self.gamma, least=0.0))
+            self._set("gamma", real("gamma", self.gamma, least=0.0, most=1.0))
 
     @property
     def is_random(self) -> bool:
