@@ -131,7 +131,7 @@ def paired_t_test(a: Values, b: Values, alternative: Alternative = "two-sided") 
     >>> paired_t_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.5], alternative="greater").p_value  # doctest: +ELLIPSIS
     0.0285...
     """
-    _check_alternative(alternative)
+    check_alternative(alternative)
     d = _paired_differences(a, b)
     t, p = _t_and_p(d, 1 / d.size, alternative)
     return TestResult(t, p, float(d.mean()), d.size, "paired t-test", alternative)
@@ -167,7 +167,7 @@ def corrected_resampled_t_test(
     >>> corrected_resampled_t_test([1, 2, 3], n_train=800, n_test=200).statistic  # doctest: +ELLIPSIS
     2.6186...
     """
-    _check_alternative(alternative)
+    check_alternative(alternative)
     ratio = _test_to_train(test_fraction, n_train, n_test)
     d = _finite_vector(differences, "differences", allow_nan=False)
     if d.size < 2:
@@ -207,7 +207,7 @@ def randomisation_test(
     >>> randomisation_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.5])
     <randomisation test (exact): difference +0.3333, statistic 0.3333, p = 0.25 (two-sided), n = 3>
     """
-    _check_alternative(alternative)
+    check_alternative(alternative)
     resamples = _whole("resamples", resamples, 1)
     seed = _whole("seed", seed, 0)
     d = _paired_differences(a, b)
@@ -343,8 +343,6 @@ def _t_and_p(d: Floats, scale: float, alternative: Alternative) -> tuple[float, 
 
     scipy.stats.ttest_rel is the case scale = 1/n, but warns or returns NaN where d hardly varies.
     """
-    from scipy.special import stdtr
-
     mean = float(d.mean())
     # Rounding leaves a variance near 1e-34 for equal values: constant data are recognised, not computed.
     spread = 0.0 if np.ptp(d) == 0 else math.sqrt(scale * float(d.var(ddof=1)))
@@ -355,9 +353,16 @@ def _t_and_p(d: Floats, scale: float, alternative: Alternative) -> tuple[float, 
         return 0.0, 1.0
     else:
         t = math.copysign(math.inf, mean)
+    return t, t_tail(t, d.size - 1, alternative)
+
+
+def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
+    """The p-value of Student's t with `freedom` degrees of freedom, which need not be whole."""
+    from scipy.special import stdtr
+
     if alternative == "two-sided":
-        return t, min(1.0, 2 * float(stdtr(d.size - 1, -abs(t))))
-    return t, float(stdtr(d.size - 1, -t if alternative == "greater" else t))
+        return min(1.0, 2 * float(stdtr(freedom, -abs(t))))
+    return float(stdtr(freedom, -t if alternative == "greater" else t))
 
 
 def _words(n: int) -> int:
@@ -406,7 +411,8 @@ def _bca_levels(x: Floats, drawn: Floats, levels: Floats) -> Floats:
     return np.asarray(ndtr(bias + z / (1 - acceleration * z)), dtype=np.float64)
 
 
-def _check_alternative(alternative: str) -> None:
+def check_alternative(alternative: str) -> None:
+    """Raise unless `alternative` is one of the three a test knows."""
     if alternative not in get_args(Alternative):
         raise unknown("alternative", str(alternative), get_args(Alternative))
 
