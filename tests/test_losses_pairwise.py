@@ -224,3 +224,12 @@ def test_a_long_list_agrees_with_the_same_list_in_float64() -> None:
         wide, narrow = objective.gradients(scores), objective.gradients(scores.astype(np.float32))
         for a, b in zip(narrow, wide, strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6 * np.abs(b).max())
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_a_huge_mu_stays_finite(kind: type) -> None:
+    # Rows are taken four at a time: the last group of this list is filled up with rows that must add nothing.
+    scores, labels = query(6, 3)
+    grad, hess = loss("ndcg-loss2++", mu=1e30).bind(labels, [0, 6]).gradients(scores.astype(kind))
+    assert np.isfinite(grad).all()
+    assert np.isfinite(hess).all()

@@ -18,31 +18,17 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import LANES, rank_documents
-from tautrank.losses.randomness import RANKING_STREAM, fill_normal
+from tautrank.losses._ranking_kernel import LANES, longest_list
 
 # Sums may be reordered and products fused, which is what vectorising a sum needs; NaN and infinity keep their
 # meaning, because padding relies on it.
 _REORDER = {"reassoc", "nsz", "arcp", "contract"}
 
-
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp
 
-# Larger than any gain, so that an unused row is "the better document" of all its pairs, whose x is 0.
-_UNUSED = 1e30
 
-
-@njit(error_model="numpy")
-def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
-    """Documents of the longest list among the queries ``first`` to ``last``."""
-    longest = 0
-    for query in range(first, last):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    return longest
-
-
-@njit(error_model="numpy")
+@njit(error_model="numpy", inline="always")
 def _exponentials(
     s: NDArray[Any], row: int, n: int, sigma: float, reach: float, a: NDArray[Any], b: NDArray[Any]
 ) -> int:
@@ -74,6 +60,7 @@ def _swap_rows(
     first: int,
     stop: int,
     n: int,
+    highest: float,
     g: NDArray[Any],
     h: NDArray[Any],
 ) -> None:
@@ -85,7 +72,9 @@ def _swap_rows(
     """
     zero = a.dtype.type(0.0)
     one = a.dtype.type(1.0)
-    unused = a.dtype.type(_UNUSED)
+    # A row that fills up a group of four has x = 0 and the highest gain: it is the better document of all its
+    # pairs, and they are in order.
+    unused = a.dtype.type(highest)
     for row in range(first, stop, 4):
         i = _U(row)
         i1, i2, i3 = i + _U(1), i + _U(2), i + _U(3)
@@ -152,6 +141,7 @@ def _swap_rows(
 def swap_gradients(
     scores: NDArray[Any],
     arrangement: NDArray[np.int64],
+    ranks: NDArray[np.int32],
     gains: NDArray[Any],
     offsets: NDArray[np.int64],
     scale: NDArray[np.float64],
@@ -170,6 +160,7 @@ def swap_gradients(
     Args:
         scores: one a document.
         arrangement: flat indices of the documents in the order of equal scores.
+        ranks: 0-based, in the order of the arrangement.
         gains: normalised gains in that order, non-decreasing in the label.
         offsets: where each query starts.
         scale: one a query: what the sums are multiplied by, 0 where there is nothing to learn.
@@ -184,8 +175,6 @@ def swap_gradients(
         hess: receives the second derivative, one a document.
     """
     size = longest_list(offsets, first, last) + 2 * LANES
-    arranged = np.empty(size, scores.dtype)
-    ranks = np.empty(size, np.int32)
     s = np.empty(size, scores.dtype)
     u = np.empty(size, scores.dtype)
     a = np.empty(size, scores.dtype)
@@ -200,12 +189,9 @@ def swap_gradients(
                 grad[p] = 0.0
                 hess[p] = 0.0
             continue
-        for p in range(n):
-            arranged[p] = scores[arrangement[start + p]]
-        rank_documents(arranged, n, ranks)
-        for p in range(n):
-            s[ranks[p]] = arranged[p]
-            u[ranks[p]] = gains[start + p]
+        for p in range(start, start + n):
+            s[ranks[p]] = scores[arrangement[p]]
+            u[ranks[p]] = gains[p]
         # Padding: x = 0 and no gain, so that it adds nothing to any row.
         for p in range(n, n + LANES):
             u[p] = 0.0
@@ -217,13 +203,13 @@ def swap_gradients(
         rows = min(k, n - 1)
         while row < rows:
             stop = min(rows, _exponentials(s, row, n, sigma, reach, a, b))
-            _swap_rows(a, b, u, v, gap, row, stop, n, g, h)
+            _swap_rows(a, b, u, v, gap, row, stop, n, gains[start + n - 1], g, h)
             row = stop
         c = scores.dtype.type(scale[query])
         d = scores.dtype.type(scale[query] * sigma)
-        for p in range(n):
-            grad[arrangement[start + p]] = c * g[ranks[p]]
-            hess[arrangement[start + p]] = d * h[ranks[p]]
+        for p in range(start, start + n):
+            grad[arrangement[p]] = c * g[ranks[p]]
+            hess[arrangement[p]] = d * h[ranks[p]]
 
 
 @njit(error_model="numpy", fastmath=_REORDER)
@@ -328,61 +314,7 @@ def _every_pair_rows(
     return total
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def sample_gains(
-    scores: NDArray[Any],
-    arrangement: NDArray[np.int64],
-    gains: NDArray[Any],
-    offsets: NDArray[np.int64],
-    discount: NDArray[np.float64],
-    spread: float,
-    seed: np.uint64,
-    step: int,
-    first: int,
-    last: int,
-    out: NDArray[Any],
-) -> None:
-    """Gains under sampled rankings: ``G (1 - 1/D_sampled)/(1 - 1/D_rank)``, in the order of the arrangement.
-
-    Args:
-        scores: one a document.
-        arrangement: flat indices of the documents in the order of equal scores.
-        gains: in that order.
-        offsets: where each query starts.
-        discount: by rank.
-        spread: standard deviation of the sampled scores.
-        seed: of the samples.
-        step: of the samples.
-        first: first query.
-        last: one past the last query.
-        out: receives one row a sample.
-    """
-    size = longest_list(offsets, first, last) + 2 * LANES
-    arranged = np.empty(size, scores.dtype)
-    drawn = np.empty(size, scores.dtype)
-    noise = np.empty(size)
-    ranks = np.empty(size, np.int32)
-    drawn_ranks = np.empty(size, np.int32)
-    for query in range(first, last):
-        start = offsets[query]
-        n = offsets[query + 1] - start
-        for p in range(n):
-            arranged[p] = scores[arrangement[start + p]]
-        rank_documents(arranged, n, ranks)
-        for sample in range(out.shape[0]):
-            fill_normal(noise[: n + n % 2], seed, step, query, RANKING_STREAM + 256 * sample)
-            for p in range(n):
-                # A random number belongs to a document's place in the input, not in the arrangement.
-                drawn[p] = arranged[p] + spread * noise[arrangement[start + p] - start]
-            rank_documents(drawn, n, drawn_ranks)
-            for p in range(n):
-                left = 1.0 - discount[ranks[p]]
-                # The first rank costs nothing, so there is nothing to scale there.
-                share = (1.0 - discount[drawn_ranks[p]]) / left if left > 1e-6 else 1.0
-                out[sample, start + p] = gains[start + p] * share
-
-
-@njit(error_model="numpy")
+@njit(error_model="numpy", inline="always")
 def _normaliser(total: float) -> float:
     return math.log2(1.0 + total) / total if total > 0.0 else 1.0
 
@@ -391,6 +323,7 @@ def _normaliser(total: float) -> float:
 def general_gradients(
     scores: NDArray[Any],
     arrangement: NDArray[np.int64],
+    ranks: NDArray[np.int32],
     gains: NDArray[Any],
     levels: NDArray[Any],
     offsets: NDArray[np.int64],
@@ -413,6 +346,7 @@ def general_gradients(
     Args:
         scores: one a document.
         arrangement: flat indices of the documents in the order of equal scores.
+        ranks: 0-based, in the order of the arrangement.
         gains: one row a sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
         levels: rank of the label among the distinct labels, in the order of the arrangement.
         offsets: where each query starts.
@@ -431,8 +365,6 @@ def general_gradients(
         hess: receives the second derivative, one a document.
     """
     size = longest_list(offsets, first, last) + 2 * LANES
-    arranged = np.empty(size, scores.dtype)
-    ranks = np.empty(size, np.int32)
     s = np.empty(size, scores.dtype)
     u = np.empty(size, scores.dtype)
     level = np.empty(size, scores.dtype)
@@ -449,12 +381,9 @@ def general_gradients(
                 grad[p] = 0.0
                 hess[p] = 0.0
             continue
-        for p in range(n):
-            arranged[p] = scores[arrangement[start + p]]
-        rank_documents(arranged, n, ranks)
-        for p in range(n):
-            s[ranks[p]] = arranged[p]
-            level[ranks[p]] = levels[start + p]
+        for p in range(start, start + n):
+            s[ranks[p]] = scores[arrangement[p]]
+            level[ranks[p]] = levels[p]
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         # Padding: x = 0, no gain, and a finite distance, so that it adds nothing to any row.
         for p in range(n, n + LANES):
@@ -470,13 +399,13 @@ def general_gradients(
         for sample in range(samples):
             if every_pair:
                 # These weights are linear in the gains: one pass with their sum does for all samples.
-                for p in range(n):
-                    u[ranks[p]] += gains[sample, start + p] * v[ranks[p]]
+                for p in range(start, start + n):
+                    u[ranks[p]] += gains[sample, p] * v[ranks[p]]
                 if sample < samples - 1:
                     continue
             else:
-                for p in range(n):
-                    u[ranks[p]] = gains[sample, start + p]
+                for p in range(start, start + n):
+                    u[ranks[p]] = gains[sample, p]
             row = 0
             while row < rows:
                 stop = min(rows, _exponentials(s, row, n, sigma, reach, a, b))
@@ -490,9 +419,9 @@ def general_gradients(
             factor *= _normaliser(2.0 * sigma * total / samples)
         c = scores.dtype.type(factor)
         d = scores.dtype.type(factor * sigma)
-        for p in range(n):
-            grad[arrangement[start + p]] = c * g[ranks[p]]
-            hess[arrangement[start + p]] = d * h[ranks[p]]
+        for p in range(start, start + n):
+            grad[arrangement[p]] = c * g[ranks[p]]
+            hess[arrangement[p]] = d * h[ranks[p]]
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -500,6 +429,7 @@ def pair_values(
     held: NDArray[np.float64],
     scores: NDArray[np.float64],
     arrangement: NDArray[np.int64],
+    ranks: NDArray[np.int32],
     gains: NDArray[np.float64],
     levels: NDArray[np.float64],
     offsets: NDArray[np.int64],
@@ -521,6 +451,7 @@ def pair_values(
         held: the scores that rank the documents.
         scores: the scores of the smooth part.
         arrangement: as in `general_gradients`, as is everything that follows.
+        ranks: those of the scores ``held``.
         gains: one row a sampled ranking.
         levels: rank of the label among the distinct labels.
         offsets: where each query starts.
@@ -537,8 +468,6 @@ def pair_values(
         values: receives one value a query: the sum of ``w_ij log(1 + exp(...))`` times ``scale``.
     """
     size = longest_list(offsets, first, last) + 2 * LANES
-    arranged = np.empty(size)
-    ranks = np.empty(size, np.int32)
     s = np.empty(size)
     moved = np.empty(size)
     u = np.empty(size)
@@ -550,19 +479,16 @@ def pair_values(
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
             continue
-        for p in range(n):
-            arranged[p] = held[arrangement[start + p]]
-        rank_documents(arranged, n, ranks)
-        for p in range(n):
-            s[ranks[p]] = arranged[p]
-            moved[ranks[p]] = scores[arrangement[start + p]]
-            level[ranks[p]] = levels[start + p]
+        for p in range(start, start + n):
+            s[ranks[p]] = held[arrangement[p]]
+            moved[ranks[p]] = scores[arrangement[p]]
+            level[ranks[p]] = levels[p]
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         value = 0.0
         total = 0.0
         for sample in range(samples):
-            for p in range(n):
-                u[ranks[p]] = gains[sample, start + p]
+            for p in range(start, start + n):
+                u[ranks[p]] = gains[sample, p]
             for i in range(min(k, n - 1)):
                 for j in range(i + 1, n):
                     if every_pair:

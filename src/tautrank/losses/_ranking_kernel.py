@@ -1,4 +1,8 @@
-"""Ranks of the documents of a query, ties as they stand: the start of every loss that looks at ranks."""
+"""Ranks of the documents of a query: the start of every loss that looks at ranks.
+
+A kernel of its own, because every kernel that had this code inside would compile it again. Numba's cache watches
+the file of a cached kernel only: whoever edits what another file's kernel calls should remove ``__pycache__``.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +15,52 @@ from numpy.typing import NDArray
 # Comparing every pair vectorises so well that it beats any sort up to about this many documents.
 _COUNT_UP_TO = 256
 
-
 LANES = 16
 """Arrays that inner loops run over are padded to a multiple of this: no loop has a scalar remainder."""
 
 
-@njit(error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy")
+def rank_queries(
+    scores: NDArray[Any],
+    arrangement: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    first: int,
+    last: int,
+    ranks: NDArray[np.int32],
+) -> None:
+    """Write the 0-based rank of every document, highest score first, to its place in the arrangement.
+
+    Args:
+        scores: one a document.
+        arrangement: flat indices of the documents in the order that equal scores are to have.
+        offsets: where each query starts.
+        first: first query.
+        last: one past the last query.
+        ranks: receives one rank a document: ``ranks[p]`` belongs to the document ``arrangement[p]``.
+    """
+    longest = longest_list(offsets, first, last)
+    arranged = np.empty(longest + 2 * LANES, scores.dtype)
+    counts = np.empty(longest + 2 * LANES, np.int32)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        for p in range(n):
+            arranged[p] = scores[arrangement[start + p]]
+        rank_documents(arranged, n, counts)
+        for p in range(n):
+            ranks[start + p] = counts[p]
+
+
+@njit(error_model="numpy", inline="always")
+def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
+    """Documents of the longest list among the queries ``first`` to ``last``."""
+    longest = 0
+    for query in range(first, last):
+        longest = max(longest, offsets[query + 1] - offsets[query])
+    return longest
+
+
+@njit(error_model="numpy", inline="always")
 def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
     """Write the 0-based rank of each of the first ``n`` scores, highest first; equal scores keep their order.
 
@@ -35,7 +79,7 @@ def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> No
         _count_equal_before(scores, n, ranks)
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", inline="always")
 def _count_above(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> int:
     """Count for each document those with a higher score; the sum of the counts shows whether there are ties."""
     total = 0
@@ -55,7 +99,7 @@ def _count_above(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> int:
     return total
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", inline="always")
 def _count_equal_before(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
     for i in range(n):
         si = scores[i]
@@ -65,7 +109,7 @@ def _count_equal_before(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) 
         ranks[i] += count
 
 
-@njit(error_model="numpy")
+@njit(error_model="numpy", inline="always")
 def _sort_by_digits(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
     """Stable radix sort, one byte at a time, of the bits of the scores."""
     keys = np.empty(n, np.uint64)

@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import LANES, rank_documents
+from tautrank.losses._ranking_kernel import longest_list
 from tautrank.losses.randomness import GAMMA_STREAM, fill_uniform
 
 DIAGONAL, NEUMANN, EXACT = 0, 1, 2
@@ -61,6 +61,8 @@ def uniform_targets(
 @njit(nogil=True, cache=True, error_model="numpy")
 def tight_targets(
     scores: NDArray[np.float64],
+    arrangement: NDArray[np.int64],
+    ranks: NDArray[np.int32],
     base: NDArray[np.float64],
     unit: NDArray[np.float64],
     offsets: NDArray[np.int64],
@@ -77,6 +79,8 @@ def tight_targets(
 
     Args:
         scores: one a document.
+        arrangement: flat indices of the documents, in any order within their query.
+        ranks: 0-based, in the order of the arrangement.
         base: the part of the target that gamma does not touch, one a document.
         unit: what a gamma of 1 takes away, one a query.
         offsets: where each query starts.
@@ -85,42 +89,34 @@ def tight_targets(
         last: one past the last query.
         phi: receives the targets, one a document.
     """
-    longest = 0
+    cost = np.empty(longest_list(offsets, first, last))
     for query in range(first, last):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    s = np.empty(longest + 2 * LANES)
-    cost = np.empty(longest)
-    ranks = np.empty(longest + 2 * LANES, np.int32)
-    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
         if scale[query] == 0.0:
             continue
-        start = offsets[query]
-        n = offsets[query + 1] - start
-        for p in range(n):
-            s[p] = scores[start + p]
-        rank_documents(s, n, ranks)
-        for p in range(n):
-            cost[ranks[p]] = s[p]
-        top = cost[0]
+        top = -math.inf
+        for p in range(start, stop):
+            top = max(top, scores[p])
         total = 0.0
-        for p in range(n):
-            total += math.exp(s[p] - top)
+        for p in range(start, stop):
+            total += math.exp(scores[p] - top)
         log_total = math.log(total)
         weight = 0.0
         weighted = 0.0
-        for p in range(n):
-            c = log_total - (s[p] - top)
+        for p in range(start, stop):
+            c = log_total - (scores[arrangement[p]] - top)
             cost[ranks[p]] = c
-            weight += base[start + p]
-            weighted += base[start + p] * c
+            weight += base[arrangement[p]]
+            weighted += base[arrangement[p]] * c
         taken = 0
         # The tolerance keeps documents of equal cost together when rounding alone tells cost and mean apart.
-        while taken < n and cost[taken] * (1.0 + 1e-12) < weighted / weight:
+        while taken < stop - start and cost[taken] * (1.0 + 1e-12) < weighted / weight:
             weight += unit[query]
             weighted += unit[query] * cost[taken]
             taken += 1
-        for p in range(n):
-            phi[start + p] = (base[start + p] + (unit[query] if ranks[p] < taken else 0.0)) / weight
+        for p in range(start, stop):
+            slack = unit[query] if ranks[p] < taken else 0.0
+            phi[arrangement[p]] = (base[arrangement[p]] + slack) / weight
 
 
 @njit(error_model="numpy")
@@ -204,10 +200,7 @@ def softmax_gradients(
         grad: receives the gradient, one a document.
         hess: receives the hessian, one a document.
     """
-    longest = 0
-    for query in range(first, last):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    q = np.empty(longest, scores.dtype)
+    q = np.empty(longest_list(offsets, first, last), scores.dtype)
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start

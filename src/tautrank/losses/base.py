@@ -351,6 +351,19 @@ class Objective(abc.ABC):
         self._run(task)
         return out
 
+    def _ranks(self, scores: Floats) -> NDArray[np.int32]:
+        """0-based ranks in the order of the arrangement, which is also the order of equal scores."""
+        from tautrank.losses._ranking_kernel import rank_queries
+
+        lists = self.lists
+        ranks = np.empty(scores.size, np.int32)
+
+        def task(first: int, last: int) -> None:
+            rank_queries(scores, lists.arrangement, lists.offsets, first, last, ranks)
+
+        self._run(task)
+        return ranks
+
     def _run(self, task: Callable[[int, int], None]) -> None:
         run(task, self._ranges, self.threads)
 

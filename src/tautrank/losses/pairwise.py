@@ -434,13 +434,14 @@ class _PairObjective(Objective):
         weights, v, gap = self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
         scale = self._scale * loss.sigma
         reach = _REACH[scores.dtype]
+        ranks = self._ranks(scores)
         if loss.every_pair or loss.norm or loss._draws_rankings or math.isfinite(loss._cap):
-            gains = self._gains(scores, step, weights)
+            gains = self._gains(scores, ranks, step, weights)
             levels = self._levels.astype(scores.dtype)
 
             def task(first: int, last: int) -> None:
                 general_gradients(
-                    scores, lists.arrangement, gains, levels, lists.offsets, scale, v, gap,
+                    scores, lists.arrangement, ranks, gains, levels, lists.offsets, scale, v, gap,
                     loss._cap, loss.every_pair, loss.norm is not None,
                     self._rows, loss.sigma, reach, first, last, grad, hess,
                 )  # fmt: skip
@@ -449,7 +450,7 @@ class _PairObjective(Objective):
 
             def task(first: int, last: int) -> None:
                 swap_gradients(
-                    scores, lists.arrangement, weights, lists.offsets, scale, v, gap,
+                    scores, lists.arrangement, ranks, weights, lists.offsets, scale, v, gap,
                     self._rows, loss.sigma, reach, first, last, grad, hess,
                 )  # fmt: skip
 
@@ -463,12 +464,13 @@ class _PairObjective(Objective):
 
         loss, lists = self.loss, self.lists
         v, gap = self._tables
-        gains = self._gains(held, step, self._weights).astype(np.float64, copy=False)
+        ranks = self._ranks(held)
+        gains = self._gains(held, ranks, step, self._weights).astype(np.float64, copy=False)
         values = np.empty(lists.sizes.size)
 
         def task(first: int, last: int) -> None:
             pair_values(
-                held, scores, lists.arrangement, gains, self._levels, lists.offsets, self._scale, v, gap,
+                held, scores, lists.arrangement, ranks, gains, self._levels, lists.offsets, self._scale, v, gap,
                 loss._cap, loss.every_pair, loss.norm is not None,
                 self._rows, loss.sigma, first, last, values,
             )  # fmt: skip
@@ -476,22 +478,24 @@ class _PairObjective(Objective):
         self._run(task)
         return values
 
-    def _gains(self, scores: Floats, step: int, weights: Floats) -> Floats:
+    def _gains(self, scores: Floats, ranks: NDArray[np.int32], step: int, weights: Floats) -> Floats:
         """The document weights, one row a sampled ranking; one row in all for the hard assignment."""
         loss, lists = self.loss, self.lists
         if not (loss._draws_rankings and isinstance(loss, _GainLoss)):
             return weights[np.newaxis]
-        from tautrank.losses._pairwise_kernel import sample_gains
+        from tautrank.losses.randomness import RANKING_STREAM, add_normal
 
-        out = np.empty((loss.samples, scores.size), scores.dtype)
-        discount = loss._discounts(lists.longest)
-        seed = np.uint64(self.seed)
+        cost = 1.0 - loss._discounts(lists.longest)
+        # The first rank costs nothing, so there is nothing to scale there.
+        share = np.divide(1.0, cost, out=np.zeros_like(cost), where=cost > 0)
+        gains = np.empty((loss.samples, scores.size), scores.dtype)
+        drawn = np.empty_like(scores)
+        for sample in range(loss.samples):
+            stream = RANKING_STREAM + 256 * sample
 
-        def task(first: int, last: int) -> None:
-            sample_gains(
-                scores, lists.arrangement, weights, lists.offsets, discount,
-                loss.spread, seed, step, first, last, out,
-            )  # fmt: skip
+            def task(first: int, last: int, stream: int = stream) -> None:
+                add_normal(scores, lists.offsets, loss.spread, np.uint64(self.seed), step, stream, first, last, drawn)
 
-        self._run(task)
-        return out
+            self._run(task)
+            gains[sample] = weights * np.where(cost[ranks] > 0, cost[self._ranks(drawn)] * share[ranks], 1.0)
+        return gains

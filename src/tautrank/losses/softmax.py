@@ -264,9 +264,13 @@ class _SoftmaxObjective(Objective):
 
         else:
             exact = scores.astype(np.float64, copy=False)
+            ranks = self._ranks(exact)
 
             def task(first: int, last: int) -> None:
-                kernel.tight_targets(exact, self._base, self._unit, lists.offsets, self._scale, first, last, phi)
+                kernel.tight_targets(
+                    exact, lists.arrangement, ranks, self._base, self._unit,
+                    lists.offsets, self._scale, first, last, phi,
+                )  # fmt: skip
 
         self._run(task)
         return phi
