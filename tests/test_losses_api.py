@@ -86,7 +86,7 @@ def test_losses_are_frozen() -> None:
             lambda: loss("lambdarank", sgima=1),
             "unknown parameter of the loss lambdarank: 'sgima'; did you mean 'sigma'?",
         ),
-        (lambda: loss("lambdarank", mu=1), "unknown parameter of the loss lambdarank: 'mu'"),
+        (lambda: loss("lambdarank", nu=1), "unknown parameter of the loss lambdarank: 'nu'"),
         (lambda: loss("lambdarank(k)"), "loss lambdarank: found 'k'; expected name=value, as in lambdarank(k=5)"),
         (lambda: loss("lambdarank(k=)"), "loss lambdarank: found 'k='; expected name=value"),
         (lambda: loss("lambdarank(k=5,k=6)"), "k: given twice in lambdarank(k=5,k=6); expected it once"),

@@ -4,7 +4,7 @@ The names below are the public interface; everything else may change. Importing 
 no optional dependency.
 """
 
-from tautrank import metrics, simulate
+from tautrank import losses, metrics, simulate
 from tautrank.data import (
     DataSummary,
     RankingData,
@@ -21,8 +21,10 @@ from tautrank.data import (
     write_letor,
 )
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
+from tautrank.losses import loss
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.evaluation import Evaluation, evaluate
+from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import (
     bootstrap_interval,
     corrected_resampled_t_test,
@@ -50,6 +52,8 @@ __all__ = [
     "holm",
     "judge_run",
     "list_folds",
+    "loss",
+    "losses",
     "metric",
     "metrics",
     "paired_t_test",
@@ -61,6 +65,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "read_scores",
+    "repeated_runs_test",
     "simulate",
     "write_letor",
 ]

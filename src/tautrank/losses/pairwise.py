@@ -51,6 +51,8 @@ class LambdaLoss(Loss):
         k: a pair stays when at least one of its documents is ranked ``k`` or better (eq. 18 of the paper), and maxDCG
             is taken at ``k``; ``None`` is the full list.
         sigma: steepness of the logistic function.
+        mu: what NDCG-Loss2 counts beside LambdaRank in ``ndcg-loss2++``. Every member takes it, so that one set of
+            parameters serves them all; the others have nothing to weigh by it.
         assignment: ``"hard"`` takes the weights of the current ranking; ``"soft"`` (sec. 5.4) draws ``samples``
             rankings from scores ``N(s, spread^2)`` and averages the weights, in which ``G_i`` becomes
             ``G_i (1 - 1/D_sampled) / (1 - 1/D_i)``, or stays where ``D_i = 1``. Weights without gains stay.
@@ -73,6 +75,7 @@ class LambdaLoss(Loss):
 
     k: int | None = 30
     sigma: float = 1.0
+    mu: float = 5.0
     assignment: str = "hard"
     samples: int = 8
     spread: float = 0.1
@@ -83,6 +86,7 @@ class LambdaLoss(Loss):
         if self.k is not None:
             self._set("k", whole("k", self.k, least=1))
         self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
+        self._set("mu", real("mu", self.mu, least=0.0))
         choice("assignment", self.assignment, _ASSIGNMENTS)
         self._set("samples", whole("samples", self.samples, least=1, most=2**16))
         self._set("spread", real("spread", self.spread, least=0.0))
@@ -382,12 +386,6 @@ class NDCGLoss2PP(_GainLoss):
     >>> NDCGLoss2PP(k=None, mu=10).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
     array([9.5320258])
     """
-
-    mu: float = 5.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("mu", real("mu", self.mu, least=0.0))
 
     def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._discounts(n), self.mu * self._gaps(n)
