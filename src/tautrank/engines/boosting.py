@@ -1,0 +1,249 @@
+"""The one loop all engines share, and everything that happens around a tree: gradients before it, judgement after."""
+
+from __future__ import annotations
+
+import math
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.data import RankingData
+from tautrank.engines.base import F64, FittedModel, History, Record, Settings, Step, Task
+from tautrank.engines.exact_sums import round_to_grid
+from tautrank.engines.progress import Progress
+from tautrank.errors import DataError, OptionError, TautrankWarning
+from tautrank.losses.base import Loss, place
+from tautrank.metrics.base import BoundMetric
+
+F32 = NDArray[np.float32]
+
+
+class Grower(Protocol):
+    """What an engine brings to the loop: it grows one tree at a time, and knows the scores so far."""
+
+    def grow(self, step: int) -> None:
+        """Add the tree of this step."""
+
+    def n_trees(self) -> int:
+        """Trees so far, those of the model it started from included."""
+
+    def train_scores(self) -> NDArray[Any]:
+        """The current score of each training document."""
+
+    def valid_scores(self) -> NDArray[Any]:
+        """The current score of each validation document."""
+
+    def finish(self, n_trees: int) -> FittedModel:
+        """The model of the first ``n_trees`` trees."""
+
+
+def boost(grower: Grower, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+    """Grow trees until there are enough, or the validation metric has stopped improving, or a callback says so.
+
+    Args:
+        grower: the engine's side.
+        task: what to learn.
+        settings: how.
+    """
+    with Watch(task, settings) as watch:
+        for step in range(task.start_step, task.start_step + settings.n_estimators):
+            grower.grow(step)
+            if watch.judge(grower.n_trees(), grower.train_scores, grower.valid_scores):
+                break
+    model = grower.finish(watch.trees_to_keep)
+    warn_if_constant(model, task)
+    return model, watch.record()
+
+
+def warn_if_constant(model: FittedModel, task: Task) -> None:
+    """Say so when a model has learnt nothing: it is usable, but hardly what was meant.
+
+    Args:
+        model: what was fitted.
+        task: what it was fitted to.
+    """
+    if not model.importances().any():
+        warnings.warn(
+            f"loss {task.loss}: no tree could be split, so every document gets the same score; expected queries with "
+            "unlike labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)",
+            TautrankWarning,
+            stacklevel=2,
+        )
+
+
+class Gradients:
+    """The gradients of a loss as an engine takes them: from its scores to checked float32 arrays with exact sums.
+
+    No NaN passes: the sentence names the loss, the query and the tree. The arrays are reused by the next call.
+
+    Args:
+        task: its loss is one of this library.
+        settings: seed and threads.
+    """
+
+    def __init__(self, task: Task, settings: Settings) -> None:
+        if not isinstance(task.loss, Loss):
+            raise TypeError(f"{task.loss} has no gradients here")
+        data = task.train
+        self._loss = task.loss
+        self._data = data
+        more = {} if task.propensities is None else {"propensities": task.propensities}
+        self._objective = task.loss.bind(
+            data.labels, data.offsets, weights=task.weights, seed=settings.seed, n_jobs=settings.threads, **more
+        )
+        self._scores = np.empty(data.n_documents, np.float32)
+        self._grad = np.empty_like(self._scores)
+        self._hess = np.empty_like(self._scores)
+
+    def __call__(self, scores: NDArray[Any], step: int) -> tuple[F32, F32]:
+        """Gradient and hessian at ``scores``.
+
+        Args:
+            scores: one a training document.
+            step: the number of the tree.
+        """
+        with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which the loss reports
+            np.copyto(self._scores, scores, casting="same_kind")
+        grad, hess = self._objective.gradients(self._scores, step)
+        self._take("gradient", grad, step, self._grad)
+        self._take("hessian", hess, step, self._hess)
+        return self._grad, self._hess
+
+    def _take(self, kind: str, values: Any, step: int, out: F32) -> None:
+        array = np.asarray(values)
+        if array.shape != out.shape:
+            raise DataError(
+                f"loss {self._loss}: the {kind} has the shape {array.shape}; expected {out.shape}, one a document"
+            )
+        with np.errstate(over="ignore"):
+            single = array.astype(np.float32, copy=False)
+        low, high = (float(single.min()), float(single.max())) if single.size else (0.0, 0.0)
+        if not (-math.inf < low and high < math.inf):
+            at = int(np.argmax(~np.isfinite(single)))
+            query, document = place(self._data.offsets, at)
+            raise DataError(
+                f"loss {self._loss}: the {kind} of query {self._data.qids[query]} is {array[at]:g} at its document "
+                f"{document}, before tree {step}; expected finite numbers"
+            )
+        round_to_grid(single, max(-low, high), out)
+
+
+class Watch:
+    """Judges each tree with the metric, keeps the history, and says when to stop.
+
+    Args:
+        task: what is being learnt.
+        settings: early stopping, callbacks, progress.
+    """
+
+    def __init__(self, task: Task, settings: Settings) -> None:
+        self._task = task
+        self._settings = settings
+        self._name = str(task.metric)
+        self._sign = 1.0 if task.metric.higher_is_better else -1.0
+        self._train = self._bound(task.train) if settings.eval_train else None
+        self._valid = self._bound(task.valid) if task.valid is not None else None
+        self._check_early_stopping()
+        self.history: History = {}
+        if self._train is not None:
+            self.history["train"] = {self._name: []}
+        if self._valid is not None:
+            self.history["valid"] = {self._name: []}
+        self._trees: list[int] = []
+        self._best = 0
+        self._best_value = -math.inf
+        self._progress = Progress(str(task.loss), settings.n_estimators, settings.verbose)
+        self._began = time.perf_counter()
+
+    def __enter__(self) -> Watch:
+        self._progress.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._progress.__exit__(*error)
+
+    @property
+    def wants_train(self) -> bool:
+        """Whether the scores of the training data will be asked for."""
+        return self._train is not None
+
+    def judge(
+        self, n_trees: int, train_scores: Callable[[], NDArray[Any]], valid_scores: Callable[[], NDArray[Any]]
+    ) -> bool:
+        """Take note of one more step; True if training should stop.
+
+        Args:
+            n_trees: trees so far (a step may add none).
+            train_scores: called if the training data is judged.
+            valid_scores: called if there is validation data.
+        """
+        train = self._value("train", self._train, train_scores)
+        valid = self._value("valid", self._valid, valid_scores)
+        index = len(self._trees)
+        self._trees.append(n_trees)
+        if valid is None:
+            self._best = index
+        elif self._sign * valid > self._best_value:
+            self._best, self._best_value = index, self._sign * valid
+        shown = valid if valid is not None else train
+        self._progress.update(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
+        stop = False
+        start = self._task.start_step
+        for callback in self._settings.callbacks:
+            seconds = time.perf_counter() - self._began
+            answer = callback(Step(start + index, train, valid, start + self._best, seconds, self.history))
+            stop = stop or answer is True
+        rounds = self._settings.early_stopping_rounds
+        return stop or (rounds is not None and index - self._best >= rounds)
+
+    @property
+    def trees_to_keep(self) -> int:
+        """All trees, or those up to the best validation value where training may stop early."""
+        return self._trees[self._last]
+
+    def record(self) -> Record:
+        """What happened, once training has ended."""
+        best = None if self._valid is None else self.history["valid"][self._name][self._best]
+        return Record(self.history, self._trees[self._best], best, self._task.start_step + self._last + 1)
+
+    @property
+    def _last(self) -> int:
+        return self._best if self._settings.early_stopping_rounds is not None else len(self._trees) - 1
+
+    def _value(self, part: str, judge: BoundMetric | None, scores: Callable[[], NDArray[Any]]) -> float | None:
+        if judge is None:
+            return None
+        value = judge.mean(scores())
+        self.history[part][self._name].append(value)
+        return value
+
+    def _bound(self, data: RankingData) -> BoundMetric:
+        return self._task.metric.bind(data.labels, data.offsets)
+
+    def _check_early_stopping(self) -> None:
+        if self._settings.early_stopping_rounds is None:
+            return
+        if self._valid is None or self._task.valid is None:
+            raise OptionError(
+                f"early_stopping_rounds: found {self._settings.early_stopping_rounds} without validation data; "
+                "expected eval_set=(X, y, qid) in fit, or None"
+            )
+        if math.isnan(self._valid.mean(np.zeros(self._task.valid.n_documents))):
+            raise DataError(
+                f"eval_set: {self._name} skips every one of its {self._task.valid.n_queries} queries, so training "
+                "cannot stop by it; expected a query with a relevant document"
+            )
+
+
+def document_weights(data: RankingData, weights: F64 | None) -> F64 | None:
+    """The weight of each document's query, for tools that take weights by document.
+
+    Args:
+        data: the documents.
+        weights: one a query, or None.
+    """
+    return None if weights is None else np.repeat(weights, data.sizes)

@@ -1,0 +1,238 @@
+"""CatBoost's own ranking objectives, judged with the metric of this library."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.data import RankingData
+from tautrank.engines.base import F64, Engine, FittedModel, NativeLoss, Record, Settings, Task, shares
+from tautrank.engines.boosting import Watch, document_weights, warn_if_constant
+from tautrank.engines.forking import usable_threads
+from tautrank.engines.peers import missing, refuse_names
+from tautrank.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from catboost import CatBoost
+
+_OURS = {
+    "iterations": "n_estimators",
+    "num_boost_round": "n_estimators",
+    "num_trees": "n_estimators",
+    "eta": "learning_rate",
+    "max_leaves": "num_leaves",
+    "random_seed": "random_state",
+    "thread_count": "n_jobs",
+    "loss_function": "loss",
+    "objective": "loss",
+    "eval_metric": "metric",
+    "cat_features": "categorical_feature",
+    "od_wait": "early_stopping_rounds",
+    "od_type": "early_stopping_rounds",
+}
+_DEEPEST = 16
+
+
+def _catboost() -> Any:
+    try:
+        import catboost
+    except ImportError:
+        raise missing("catboost") from None
+    return catboost
+
+
+class CatBoostPeer(Engine):
+    """Gradient boosted oblivious trees by CatBoost, on CatBoost's own objectives.
+
+    Prokhorenkova et al., *CatBoost: unbiased boosting with categorical features*, NeurIPS 2018.
+
+    CatBoost's trees split a whole level at a time: ``num_leaves`` becomes the depth ``ceil(log2 num_leaves)``, unless
+    ``depth``, ``max_depth`` or ``grow_policy`` is given among the engine's parameters.
+    """
+
+    name: ClassVar[str] = "catboost"
+
+    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+        """Train.
+
+        Args:
+            task: what to learn from what.
+            settings: how; `extra` holds any parameter of CatBoost.
+        """
+        catboost = _catboost()
+        refuse_names(dict(settings.extra), _OURS, "CatBoost")
+        if task.categorical:
+            raise OptionError(
+                "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
+            )
+        first = task.start.n_trees if task.start is not None else 0
+        with _sentences(task), Watch(task, settings) as watch:
+            judge = _Judge(watch, first)
+            params = _parameters(task, settings)
+            # CatBoost shows its scores to a metric of ours, and that is where a tree is judged.
+            if task.valid is not None or watch.wants_train:
+                params["eval_metric"] = judge
+            model = catboost.CatBoost(params)
+            with warnings.catch_warnings():
+                # CatBoost would compile the metric with Numba, and regrets that it cannot.
+                warnings.filterwarnings("ignore", message="Can't optim")
+                warnings.filterwarnings("ignore", message="Failed to optim")
+                model.fit(
+                    _pool(task.train, task.weights),
+                    eval_set=None if task.valid is None else _pool(task.valid, None),
+                    callbacks=[judge],
+                    init_model=task.start.model if isinstance(task.start, CatBoostModel) else None,
+                )
+        if judge.failure is not None:
+            raise judge.failure
+        if watch.trees_to_keep < model.tree_count_:
+            model.shrink(watch.trees_to_keep)
+        fitted = CatBoostModel.from_bytes(CatBoostModel(model, task.train.n_features).to_bytes(), task.train.n_features)
+        warn_if_constant(fitted, task)
+        return fitted, watch.record()
+
+
+class _Judge:
+    """Both a metric and a callback for CatBoost: it sees the scores as the one, and may stop training as the other."""
+
+    def __init__(self, watch: Watch, first: int) -> None:
+        self._watch = watch
+        self._trees = first
+        self._scores: list[NDArray[Any]] = []
+        self.failure: BaseException | None = None
+
+    def __deepcopy__(self, memo: Any) -> _Judge:
+        return self  # CatBoost copies its parameters; the watch must be the one that was given
+
+    def is_max_optimal(self) -> bool:
+        return True
+
+    def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
+        # Training data first, then validation data, after every tree. The array is CatBoost's own memory.
+        self._scores.append(np.array(approxes[0]))
+        return 0.0, 1.0
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        return error
+
+    def after_iteration(self, _: Any) -> bool:
+        seen, self._scores = self._scores, []
+        self._trees += 1
+        try:
+            return not self._watch.judge(self._trees, lambda: seen[0], lambda: seen[-1])
+        except BaseException as failure:  # CatBoost would print it and go on
+            self.failure = failure
+            return False
+
+
+class CatBoostModel(FittedModel):
+    """Trees in CatBoost's memory; kept in a file in CatBoost's own binary format.
+
+    Args:
+        model: a CatBoost model that holds the trees to use, and no more.
+        n_features: columns of the data it was trained on.
+    """
+
+    tool: ClassVar[str] = "catboost"
+    member: ClassVar[str] = "model.cbm"
+
+    def __init__(self, model: CatBoost, n_features: int) -> None:
+        self.model = model
+        self.n_features = n_features
+        self.n_trees = int(model.tree_count_)
+
+    def predict(self, X: Any, n_jobs: int | None = None) -> F64:
+        """Raw scores, one a row.
+
+        Args:
+            X: checked features.
+            n_jobs: threads.
+        """
+        if X.shape[0] == 0:
+            return np.zeros(0)
+        scores = self.model.predict(X, prediction_type="RawFormulaVal", thread_count=usable_threads(n_jobs))
+        return np.asarray(scores, dtype=np.float64)
+
+    def importances(self) -> F64:
+        """How much the prediction changes with each feature (PredictionValuesChange), as shares that sum to 1."""
+        if self.n_trees == 0:
+            return np.zeros(self.n_features)
+        values = shares(self.model.get_feature_importance(type="PredictionValuesChange"))
+        return np.pad(values, (0, self.n_features - values.size))
+
+    def to_bytes(self) -> bytes:
+        """The model in CatBoost's binary format."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, self.member)
+            self.model.save_model(str(path), format="cbm")
+            return path.read_bytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, n_features: int) -> CatBoostModel:
+        """Read CatBoost's binary format.
+
+        Args:
+            content: what `to_bytes` gave.
+            n_features: how many features the model was trained on.
+        """
+        catboost = _catboost()
+        try:
+            model = catboost.CatBoost().load_model(blob=content)
+        except catboost.CatBoostError:
+            raise DataError("CatBoost cannot read the model") from None
+        names = model.feature_names_ or []
+        if len(names) > n_features:
+            raise DataError(f"found a CatBoost model of {len(names)} features; expected {n_features}")
+        return cls(model, n_features)
+
+    @staticmethod
+    def version() -> str:
+        """The version of CatBoost."""
+        return str(_catboost().__version__)
+
+
+def _pool(data: RankingData, weights: F64 | None) -> Any:
+    return _catboost().Pool(
+        data.X,
+        label=data.labels,
+        group_id=np.repeat(np.arange(data.n_queries), data.sizes),
+        group_weight=document_weights(data, weights),
+    )
+
+
+def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    assert isinstance(task.loss, NativeLoss)
+    objective = task.loss.objective
+    if objective == "StochasticRank":
+        objective += ":metric=NDCG"  # CatBoost does not train it without a metric
+    params: dict[str, Any] = {
+        "loss_function": objective,
+        "iterations": settings.n_estimators,
+        "learning_rate": settings.learning_rate,
+        "random_seed": settings.seed,
+        "thread_count": settings.threads,
+        "allow_writing_files": False,
+        "logging_level": "Silent",
+        "use_best_model": False,
+    }
+    if not {"depth", "max_depth", "grow_policy"} & set(settings.extra):
+        params["depth"] = min(_DEEPEST, max(1, math.ceil(math.log2(settings.num_leaves))))
+    return {**params, **settings.extra}
+
+
+@contextmanager
+def _sentences(task: Task) -> Iterator[None]:
+    catboost = _catboost()
+    try:
+        yield
+    except (catboost.CatBoostError, TypeError) as error:
+        reason = str(error).strip().splitlines()[0]
+        raise DataError(f"loss {task.loss}: CatBoost cannot train on this ({reason})") from None

@@ -1,0 +1,290 @@
+"""LightGBM: trees for any loss of this library, and for LightGBM's own objectives."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.data import RankingData
+from tautrank.engines.base import F64, Engine, FittedModel, NativeLoss, Record, Settings, Task, shares
+from tautrank.engines.boosting import Gradients, boost, document_weights
+from tautrank.engines.forking import make_safe, usable_threads
+from tautrank.errors import DataError, OptionError, unknown
+
+if TYPE_CHECKING:
+    from lightgbm import Booster
+
+# LightGBM's name of each parameter that has a name of its own here.
+_OURS = {
+    "num_iterations": "n_estimators",
+    "learning_rate": "learning_rate",
+    "num_leaves": "num_leaves",
+    "num_threads": "n_jobs",
+    "seed": "random_state",
+    "objective": "loss",
+    "metric": "metric",
+    "early_stopping_round": "early_stopping_rounds",
+    "categorical_feature": "categorical_feature",
+    "input_model": "init_model",
+}
+# Of no use, or harmful, to a training that has its data in memory.
+_FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result", "convert_model", "snapshot_freq")
+
+_FEW_FEATURES = 300
+_FEW_THREADS = 16
+
+
+class LightGBMEngine(Engine):
+    """Gradient boosted trees by LightGBM.
+
+    Ke et al., *LightGBM: A Highly Efficient Gradient Boosting Decision Tree*, NIPS 2017.
+
+    Trees of this library's losses are the same bits for any number of threads and any layout of the histograms, since
+    the gradients have exact sums (see `exact_sums`).
+    """
+
+    name: ClassVar[str] = "lightgbm"
+
+    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+        """Train.
+
+        Args:
+            task: what to learn from what.
+            settings: how; `extra` holds any parameter of LightGBM.
+        """
+        make_safe("lightgbm")
+        with _sentences(task):
+            return boost(_Grower(task, settings), task, settings)
+
+
+class LightGBMModel(FittedModel):
+    """Trees in LightGBM's memory; kept in a file as LightGBM's own text.
+
+    Args:
+        booster: a booster that holds the trees to use, and no more.
+    """
+
+    tool: ClassVar[str] = "lightgbm"
+    member: ClassVar[str] = "model.txt"
+
+    def __init__(self, booster: Booster) -> None:
+        self.booster = booster
+        self.n_features = int(booster.num_feature())
+        self.n_trees = int(booster.num_trees())
+
+    def predict(self, X: Any, n_jobs: int | None = None) -> F64:
+        """Raw scores, one a row.
+
+        Args:
+            X: checked features.
+            n_jobs: threads.
+        """
+        if X.shape[0] == 0:  # LightGBM refuses an empty matrix
+            return np.zeros(0)
+        make_safe("lightgbm")
+        scores = self.booster.predict(X, raw_score=True, num_threads=usable_threads(n_jobs))
+        return np.asarray(scores, dtype=np.float64)
+
+    def importances(self) -> F64:
+        """Gain of each feature over all splits, as shares that sum to 1."""
+        make_safe("lightgbm")
+        return shares(self.booster.feature_importance("gain"))
+
+    def to_text(self) -> str:
+        """The model as LightGBM writes it: what LightGBM itself, treelite or a search engine can read."""
+        return str(self.booster.model_to_string(num_iteration=-1))
+
+    def to_bytes(self) -> bytes:
+        """`to_text` in UTF-8."""
+        return self.to_text().encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, n_features: int) -> LightGBMModel:
+        """Read a model text.
+
+        Args:
+            content: UTF-8.
+            n_features: how many features the model must have.
+        """
+        import lightgbm
+
+        make_safe("lightgbm")
+        text = content.decode()
+        # LightGBM reads what it can of a damaged text, and may then score with half a model.
+        if not text.startswith("tree\n") or "\nend of trees\n" not in text:
+            raise DataError("found something else than a LightGBM model text")
+        try:
+            booster = lightgbm.Booster(model_str=text)
+        except lightgbm.basic.LightGBMError as error:
+            raise DataError(f"LightGBM cannot read the model text ({error})") from None
+        model = cls(booster)
+        if model.n_features != n_features:
+            raise DataError(f"found a LightGBM model of {model.n_features} features; expected {n_features}")
+        return model
+
+    @staticmethod
+    def version() -> str:
+        """The version of LightGBM."""
+        import lightgbm
+
+        return str(lightgbm.__version__)
+
+
+class _Grower:
+    """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up, `update` for the rest."""
+
+    def __init__(self, task: Task, settings: Settings) -> None:
+        import lightgbm
+
+        self._task = task
+        self._params = _parameters(task, settings)
+        self._booster: Booster | None = None
+        self._step = 0
+        self._objective: Callable[..., Any] | None = None
+        if not isinstance(task.loss, NativeLoss):
+            gradients = Gradients(task, settings)
+
+            # A plain function: LightGBM copies its parameters deeply, and a bound method would take the data along.
+            def objective(scores: NDArray[Any], _: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+                return gradients(scores, self._step)
+
+            self._objective = objective
+
+        def dataset(data: Any, weights: F64 | None, reference: Any) -> Any:
+            return lightgbm.Dataset(
+                data.X,
+                label=data.labels,
+                group=data.sizes,
+                weight=weights,
+                reference=reference,
+                params=self._params,
+                categorical_feature=list(task.categorical) or "auto",
+            )
+
+        # A loss of this library is bound to the weights already.
+        weights = document_weights(task.train, task.weights) if self._objective is None else None
+        self._train = dataset(task.train, weights, None)
+        self._valid = None if task.valid is None else dataset(task.valid, None, self._train)
+
+    def grow(self, step: int) -> None:
+        self._step = step
+        if self._booster is not None:
+            self._booster.update(fobj=self._objective)
+            return
+        import lightgbm
+
+        start = self._task.start
+        self._booster = lightgbm.train(
+            {**self._params, "objective": self._objective} if self._objective is not None else self._params,
+            self._train,
+            num_boost_round=1,
+            valid_sets=None if self._valid is None else [self._valid],
+            init_model=start.booster if isinstance(start, LightGBMModel) else None,
+            keep_training_booster=True,
+        )
+
+    def n_trees(self) -> int:
+        return int(self._grown.num_trees())
+
+    def train_scores(self) -> NDArray[Any]:
+        return self._scores(self._grown.eval_train)
+
+    def valid_scores(self) -> NDArray[Any]:
+        return self._scores(self._grown.eval_valid)
+
+    def finish(self, n_trees: int) -> FittedModel:
+        import lightgbm
+
+        # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
+        return LightGBMModel(lightgbm.Booster(model_str=self._grown.model_to_string(num_iteration=n_trees)))
+
+    @property
+    def _grown(self) -> Booster:
+        assert self._booster is not None, "grow comes first"
+        return self._booster
+
+    @staticmethod
+    def _scores(evaluate: Callable[[Any], Any]) -> NDArray[Any]:
+        """The scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
+        seen: list[NDArray[Any]] = []
+
+        def take(scores: NDArray[Any], _: Any) -> tuple[str, float, bool]:
+            seen.append(scores)
+            return "seen", 0.0, True
+
+        evaluate(take)
+        return seen[0]
+
+
+def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    extra = _checked_names(settings.extra)
+    if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
+        raise OptionError(
+            "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; "
+            "expected None, or another boosting"
+        )
+    params: dict[str, Any] = {
+        "learning_rate": settings.learning_rate,
+        "num_leaves": settings.num_leaves,
+        "num_threads": settings.threads,
+        # Bins must be the same when training continues, samples of documents and features must not.
+        "data_random_seed": settings.seed,
+        "seed": (settings.seed + task.start_step) % 2**31,
+        "verbosity": -1,
+        "metric": "None",
+    }
+    if isinstance(task.loss, NativeLoss):
+        params["objective"] = task.loss.objective
+        # LightGBM's own gradients have no exact sums: their order must not be left to chance.
+        params["deterministic"] = True
+    if not {"force_row_wise", "force_col_wise"} & extra.keys():
+        by_row = _suits_rows(task.train, settings.threads)
+        if by_row or isinstance(task.loss, NativeLoss):
+            params["force_row_wise" if by_row else "force_col_wise"] = True
+    return {**params, **extra}
+
+
+def _suits_rows(data: RankingData, threads: int) -> bool:
+    """Whether histograms are best built by row: measured faster than LightGBM's own choice, which it makes by timing
+    the first tree, on dense data whose histograms fit a core's cache (at the price of a second copy of the bins)."""
+    return isinstance(data.X, np.ndarray) and data.n_features <= _FEW_FEATURES and threads <= _FEW_THREADS
+
+
+def _checked_names(extra: Any) -> dict[str, Any]:
+    """The parameters under LightGBM's main names; LightGBM itself would pass over an unknown one in silence."""
+    main_names = _main_names()
+    checked: dict[str, Any] = {}
+    for name, value in extra.items():
+        main = main_names.get(name)
+        if main is None:
+            raise unknown("parameter of lightgbm", name, set(main_names) | set(_OURS.values()))
+        if main in _OURS:
+            raise OptionError(f"{name}: is LightGBM's name for what is called {_OURS[main]} here; expected that name")
+        if main in _FOR_FILES:
+            raise OptionError(f"{name}: is for LightGBM's command line; expected a parameter of training")
+        if main in checked:
+            raise OptionError(f"{name}: given twice, under two of LightGBM's names for {main}; expected it once")
+        checked[main] = value
+    return checked
+
+
+@functools.cache
+def _main_names() -> dict[str, str]:
+    from lightgbm.basic import _ConfigAliases
+
+    return {alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in aliases}
+
+
+@contextmanager
+def _sentences(task: Task) -> Iterator[None]:
+    from lightgbm.basic import LightGBMError
+
+    try:
+        yield
+    except LightGBMError as error:
+        raise DataError(f"loss {task.loss}: LightGBM cannot train on this ({str(error).strip()})") from None
