@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -37,6 +38,7 @@ _FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result"
 
 _FEW_FEATURES = 300
 _FEW_THREADS = 16
+_FEW_DOCUMENTS = 10_000
 
 
 class LightGBMEngine(Engine):
@@ -238,6 +240,9 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "verbosity": -1,
         "metric": "None",
     }
+    if task.train.n_documents < _FEW_DOCUMENTS:
+        # LightGBM drops the features that no leaf size allows to split, and then fails if none is left.
+        params["feature_pre_filter"] = False
     if isinstance(task.loss, NativeLoss):
         params["objective"] = task.loss.objective
         # LightGBM's own gradients have no exact sums: their order must not be left to chance.
@@ -287,4 +292,8 @@ def _sentences(task: Task) -> Iterator[None]:
     try:
         yield
     except LightGBMError as error:
-        raise DataError(f"loss {task.loss}: LightGBM cannot train on this ({str(error).strip()})") from None
+        # "Check failed: what is wrong at /path/file.hpp, line 12 ."
+        reason = re.sub(r" at \S+, line \d+ *\.?$", "", str(error).strip())
+        if "num_features()) > (0)" in reason:
+            reason = "no feature varies enough to be split"
+        raise DataError(f"loss {task.loss}: LightGBM cannot train on this ({reason})") from None
