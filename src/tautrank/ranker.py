@@ -85,7 +85,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             keep the trees up to the best.
         random_state: seed of the engine and of the loss: a whole number, a NumPy ``RandomState`` or ``Generator`` to
             draw one from, or None for another one each time.
-        n_jobs: threads of engine and loss; None or -1 is all cores.
+        n_jobs: threads of engine and loss; None is all cores, or as many as ``OMP_NUM_THREADS`` says where that is set
+            (joblib sets it in its workers); -1 is all cores.
         verbose: 0 for silence, 1 for progress on standard error, None for a progress bar if that is a terminal.
         eval_train: judge the training data after each tree too.
         **engine_parameters: any parameter of the engine, under the engine's own name, as ``min_data_in_leaf=50``;

@@ -103,7 +103,7 @@ class Settings:
         early_stopping_rounds: stop after so many trees without a better validation value, and keep the trees up to
             the best.
         seed: of the engine and of the loss.
-        n_jobs: threads; None is all cores.
+        n_jobs: threads; None is all cores (or ``OMP_NUM_THREADS``), -1 is all cores.
         eval_train: whether to judge the training data too.
         verbose: 0 for silence, 1 for progress, None for a progress bar where standard error is a terminal.
         callbacks: called after each tree.

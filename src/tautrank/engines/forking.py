@@ -41,11 +41,17 @@ def usable_threads(n_jobs: int | None) -> int:
     """How many threads ``n_jobs`` asks for; 1 in a forked process where more would hang, with a warning if more
     were asked for by number.
 
+    ``None`` is all cores, or fewer where the environment says so: joblib sets ``OMP_NUM_THREADS`` for its workers, and
+    more threads than cores would wait for each other most of the time.
+
     >>> usable_threads(2)
     2
     """
     global _told
     wanted = thread_count(n_jobs)
+    if n_jobs is None:
+        stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
+        wanted = min(wanted, int(stated)) if stated.isdecimal() and int(stated) > 0 else wanted
     if not _forked_with or wanted == 1:
         return wanted
     if n_jobs not in (None, -1) and not _told:

@@ -132,6 +132,8 @@ class _Grower:
         xgboost = _xgboost()
         refuse_names(dict(settings.extra), _OURS, "XGBoost")
         threads = settings.threads
+        assert isinstance(task.loss, NativeLoss)
+        ranks = task.loss.objective.startswith("rank:")
 
         def matrix(data: RankingData, weights: F64 | None) -> Any:
             kinds = None
@@ -144,13 +146,12 @@ class _Grower:
                 enable_categorical=bool(task.categorical),
                 nthread=threads,
             )
-            result.set_group(data.sizes)
+            if ranks:
+                result.set_group(data.sizes)
             if weights is not None:
                 result.set_weight(weights)
             return result
 
-        assert isinstance(task.loss, NativeLoss)
-        ranks = task.loss.objective.startswith("rank:")
         # XGBoost weighs queries when it ranks, documents when it does not.
         self._train = matrix(task.train, task.weights if ranks else document_weights(task.train, task.weights))
         self._valid = None if task.valid is None else matrix(task.valid, None)
