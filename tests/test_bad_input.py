@@ -106,7 +106,7 @@ COMMANDS: dict[str, tuple[dict[str, bytes], list[str], str]] = {
     "run with a bad score": ({"a": b"q 0 d 1\n", "s": b"q Q0 d 1 high t\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:1: found score 'high'; expected a finite number"),
     "qrels with bad relevance": ({"a": b"q 0 d yes\n", "s": b"q Q0 d 1 2 t\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/a:1: found relevance 'yes'; expected a finite number"),
     "output folder missing": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "--per-query", "{d}/no/q.csv"], "{d}/no/q.csv: cannot be written (No such file or directory)"),
-    "no metric named": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", ","], "--metrics: found no name; expected metrics such as 'ndcg@10,map'"),
+    "no metric named": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", ","], "--metrics: found no name; expected names such as 'ndcg@10,map'"),
     "unknown tie policy": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "--ties", "wurst"], "unknown ties 'wurst'; did you mean 'worst'? (known: best, expected, input, worst)"),
     "unknown empty policy": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "--empty", "zeros"], "unknown empty 'zeros'; did you mean 'zero'? (known: one, skip, zero)"),
     "label above ERR's scale": ({"a": b"7 qid:1 1:1\n", "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "err"], "labels[0]: found 7, above max_label = 4; expected err's max_label to be the highest label of the scale"),

@@ -109,7 +109,138 @@ def test_data_info_of_a_table(tmp_path, capsys):
     assert next(iter(json.loads(out).values()))["documents"] == 2
 
 
-@pytest.mark.parametrize("command", [[], ["evaluate"], ["data", "info"], ["demo"]])
+@pytest.fixture
+def search(tmp_path):
+    """Training, validation and test files, the test file's last feature always 0 and so left out."""
+    data = tr.simulate.simulate_web_search(60, n_features=16, mean_length=12, seed=1)
+    for name, part in zip(("train", "valid", "test"), data.split([0.5, 0.2, 0.3]), strict=True):
+        tr.write_letor(part, tmp_path / f"{name}.txt")
+    return tmp_path
+
+
+def test_train_evaluate_and_rank(search, capsys):
+    model = search / "model.taut"
+    arguments = ["train", search / "train.txt", "--valid", search / "valid.txt", "--model", model, "--loss", "xendcg"]
+    arguments += ["--metric", "ndcg@5", "--trees", "20", "--param", "min_data_in_leaf=5", "--param", "boosting=gbdt"]
+    code, out, err = run(capsys, *arguments)
+    assert (code, err) == (0, "")
+    ranker = tr.Ranker.load(model)
+    assert out == f"{model}: {ranker.n_trees_} trees, validation ndcg@5 {ranker.best_score_:.4f}\n"
+
+    test = tr.read_letor(search / "test.txt", n_features=16)
+    expected = tr.metric("ndcg@5").mean(ranker.predict(test), test.labels, test.offsets)
+    _, out, _ = run(capsys, "evaluate", search / "test.txt", "--model", model, "-m", "ndcg@5", "--json")
+    assert json.loads(out)["metrics"]["ndcg@5"]["mean"] == expected
+
+    scores, trec = search / "scores.txt", search / "run.trec"
+    assert run(capsys, "rank", search / "test.txt", "--model", model, "-o", scores)[0] == 0
+    np.testing.assert_array_equal(tr.read_scores(scores), ranker.predict(test))
+    assert run(capsys, "rank", search / "test.txt", "--model", model, "-o", trec, "--format", "trec")[0] == 0
+    ranked = tr.read_run(trec)
+    assert list(ranked) == [str(q) for q in test.qids]
+    assert [line.split()[3] for line in trec.read_text().splitlines()][:3] == ["1", "2", "3"]
+    values = list(ranked[str(test.qids[0])].values())
+    assert values == sorted(values, reverse=True)
+
+
+def test_ranking_a_file_with_scattered_rows_keeps_the_order_of_its_lines(search, capsys):
+    model = search / "model.taut"
+    run(capsys, "train", search / "train.txt", "--model", model, "--trees", "5")
+    lines = (search / "test.txt").read_text().splitlines()
+    shuffled = [lines[i] for i in np.random.default_rng(0).permutation(len(lines))]
+    (search / "shuffled.txt").write_text("\n".join(shuffled) + "\n")
+    code, _, err = run(capsys, "rank", search / "shuffled.txt", "--model", model, "-o", search / "s.txt")
+    assert code == 0
+    assert "gathered" in err
+    run(capsys, "rank", search / "test.txt", "--model", model, "-o", search / "t.txt")
+    by_line = dict(zip(lines, tr.read_scores(search / "t.txt"), strict=True))
+    assert tr.read_scores(search / "s.txt").tolist() == [by_line[line] for line in shuffled]
+
+
+def test_compare_prints_table_latex_json_and_page(search, capsys):
+    arguments = ["compare", search / "train.txt", "--valid", search / "valid.txt", "--test", search / "test.txt"]
+    arguments += [
+        "-l",
+        "mse,ndcg-loss2++(k=5,mu=2)",
+        "-m",
+        "ndcg@5",
+        "--repeats",
+        "2",
+        "--trees",
+        "5",
+        "--workers",
+        "1",
+    ]
+    arguments += ["--results", search / "results"]
+    code, out, err = run(capsys, *arguments, "--html", search / "page.html")
+    assert code == 0
+    assert "ndcg-loss2++(k=5,mu=2)" in out.replace("\n", "")
+    assert err.splitlines()[-1] == "4/4"
+    assert "ndcg-loss2++(k=5,mu=2)" in (search / "page.html").read_text()
+    assert run(capsys, *arguments, "--latex")[1].startswith("\\begin{tabular}")
+    assert [s["name"] for s in json.loads(run(capsys, *arguments, "--json")[1])["systems"]] == [
+        "mse",
+        "ndcg-loss2++(k=5,mu=2)",
+    ]
+
+
+def test_compare_a_folder_over_its_folds(search, capsys):
+    for fold in ("Fold1", "Fold2"):
+        (search / fold).mkdir()
+        for name, source in (("train", "train"), ("vali", "valid"), ("test", "test")):
+            (search / fold / f"{name}.txt").write_text((search / f"{source}.txt").read_text())
+    arguments = [
+        "compare",
+        search,
+        "--fold",
+        "all",
+        "-l",
+        "mse,listnet",
+        "-m",
+        "ndcg@5",
+        "--repeats",
+        "1",
+        "--trees",
+        "3",
+    ]
+    code, out, err = run(capsys, *arguments, "--workers", "1", "--results", search / "results", "--json")
+    assert code == 0
+    assert "0/4 mse fold 1 repeat 1" in err
+    assert len(json.loads(out)["systems"][0]["trees"]) == 2
+
+
+WRONG = {
+    "unknown loss": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lamdarank"], "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
+    "k=0": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lambdarank(k=0)"], "k: found 0; expected"),
+    "bad parameter": (["train", "{d}/train.txt", "--model", "{d}/m", "--param", "x"], "--param: found 'x'; expected name=value, such as min_data_in_leaf=50"),
+    "output folder missing": (["train", "{d}/train.txt", "--model", "{d}/no/m", "--trees", "2"], "{d}/no/m: cannot be written (No such file or directory)"),
+    "foreign model": (["rank", "{d}/test.txt", "--model", "{d}/train.txt", "-o", "{d}/o"], "{d}/train.txt: "),
+    "no model": (["rank", "{d}/test.txt", "--model", "{d}/absent", "-o", "{d}/o"], "{d}/absent: "),
+    "unknown format": (["rank", "{d}/test.txt", "--model", "{d}/m", "-o", "{d}/o", "--format", "treck"], "unknown format 'treck'; did you mean 'trec'?"),
+    "no test data": (["compare", "{d}/train.txt"], "--test: found none; expected test data (only a folder brings its own)"),
+    "folder and test": (["compare", "{d}", "--test", "{d}/test.txt"], "--test, --valid: found with the folder {d}; expected a folder's own parts"),
+    "folds as text": (["compare", "{d}", "--fold", "one"], "--fold: found 'one'; expected numbers such as 1 or 1,2, or all"),
+    "no losses": (["compare", "{d}/train.txt", "--test", "{d}/test.txt", "-l", ","], "--losses: found no name; expected names such as 'lambdarank,xendcg'"),
+    "scores and model": (["evaluate", "{d}/test.txt", "--scores", "{d}/s", "--model", "{d}/m"], "--scores, --model: found both; expected one of them"),
+    "neither": (["evaluate", "{d}/test.txt"], "--scores, --model: found neither; expected one of them"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_training_commands_are_one_sentence_and_leave_nothing(search, capsys, case):
+    arguments, sentence = WRONG[case]
+    before = sorted(search.rglob("*"))
+    code, out, err = run(capsys, *(a.format(d=search) for a in arguments))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: " + sentence.format(d=search))
+    assert err.count("\n") == 1
+    assert sorted(search.rglob("*")) == before
+
+
+COMMANDS = [[], ["evaluate"], ["data", "info"], ["train"], ["rank"], ["compare"], ["demo"]]
+
+
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_help_reads_well(command, capsys):
     code, out, _ = run(capsys, *command, "--help")
     assert code == 0
@@ -130,10 +261,18 @@ def test_version(capsys):
     assert run(capsys, "--version")[1].strip() == f"tautrank {tr.__version__}"
 
 
-def test_demo_runs(capsys):
+def test_demo_runs(capsys, monkeypatch):
+    from tautrank import demo
+
+    # The same demonstration, small enough for a test.
+    for name, value in (("_QUERIES", 40), ("_FEATURES", 16), ("_TREES", 3), ("_REPEATS", 2)):
+        monkeypatch.setattr(demo, name, value)
+    monkeypatch.setattr(demo, "job_count", lambda _: 1)
     code, out, _ = run(capsys, "demo")
     assert code == 0
-    assert "one score for all" in out
+    for loss in demo.DEFAULT_LOSSES:
+        assert loss in out
+    assert "Next, on your own files" in out
 
 
 def test_a_closed_pipe_is_no_error(files):

@@ -90,6 +90,7 @@ def test_scattered_rows_are_gathered_in_order(qid):
     expected = {q: [((float(i),), float(q)) for i, v in enumerate(qid) if v == q] for q in dict.fromkeys(qid)}
     assert documents(data) == expected
     np.testing.assert_array_equal(data.in_document_order(rows[:, 0]), data.X[:, 0])
+    np.testing.assert_array_equal(data.in_source_order(data.X[:, 0]), rows[:, 0])
 
 
 @settings(max_examples=100, deadline=None)

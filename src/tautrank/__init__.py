@@ -4,6 +4,9 @@ The names below are the public interface; everything else may change. Importing 
 no optional dependency.
 """
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from tautrank import losses, metrics, simulate
 from tautrank.data import (
     DataSummary,
@@ -33,7 +36,27 @@ from tautrank.metrics.significance import (
     randomisation_test,
 )
 
+if TYPE_CHECKING:
+    from tautrank.compare import compare
+    from tautrank.ranker import Ranker
+
 __version__ = "0.1.0"
+
+# What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
+_LATER = {"Ranker": "tautrank.ranker", "compare": "tautrank.compare"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        value = getattr(importlib.import_module(_LATER[name]), name)
+        globals()[name] = value
+        return value
+    raise AttributeError(f"module 'tautrank' has no attribute '{name}'")
+
+
+def __dir__() -> list[str]:
+    return __all__
+
 
 __all__ = [
     "DataError",
@@ -42,11 +65,13 @@ __all__ = [
     "Metric",
     "MissingDependencyError",
     "OptionError",
+    "Ranker",
     "RankingData",
     "Splits",
     "TautrankError",
     "TautrankWarning",
     "bootstrap_interval",
+    "compare",
     "corrected_resampled_t_test",
     "evaluate",
     "holm",

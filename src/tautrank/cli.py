@@ -42,6 +42,15 @@ Cache = Annotated[
     typer.Option("--cache/--no-cache", help="Keep the parsed data beside the file; by default for 64 MiB and more."),
 ]
 LabelColumn = Annotated[str, typer.Option("--label", help="Column of labels in Parquet and CSV.")]
+Trees = Annotated[int, typer.Option(help="Number of trees, at most.")]
+LearningRate = Annotated[float, typer.Option(help="What each tree is scaled by.")]
+Leaves = Annotated[int, typer.Option(help="Leaves of a tree.")]
+EarlyStopping = Annotated[int, typer.Option(help="Stop after so many trees without a better validation; 0: never.")]
+EngineParameters = Annotated[
+    list[str] | None, typer.Option("--param", help="Any parameter of the engine, as name=value; may be repeated.")
+]
+Seed = Annotated[int, typer.Option(help="Where all randomness starts.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")]
 QidColumn = Annotated[str, typer.Option("--qid", help="Column of query ids in Parquet and CSV.")]
 
 
@@ -95,9 +104,8 @@ def evaluate(
     data: Annotated[
         Path, typer.Argument(help="Labelled data (LETOR, Parquet, CSV), or TREC qrels.", show_default=False)
     ],
-    scores: Annotated[
-        Path, typer.Option("--scores", help="One score a line, or a TREC run for qrels.", show_default=False)
-    ],
+    scores: Annotated[Path | None, typer.Option("--scores", help="One score a line, or a TREC run for qrels.")] = None,
+    model: Annotated[Path | None, typer.Option("--model", help="A model to score the documents with instead.")] = None,
     metrics: Annotated[
         list[str], typer.Option("--metrics", "-m", help="Metrics, separated by commas; may be repeated.")
     ] = [_DEFAULT_METRICS],  # noqa: B006 - Typer reads the default, nobody changes it
@@ -122,40 +130,279 @@ def evaluate(
 
     given = {name: value for name, value in (("ties", ties), ("empty", empty)) if value is not None}
     chosen = [metric(name, **given) for text in metrics for name in _split_names(text)]
-    with _progress(f"reading {data.name}") as report:
-        judged = read_judged_scores(
-            scores,
-            data,
-            label=label,
-            qid=qid,
-            progress=report,
-            zero_based=zero_based,
-            allow_nan=allow_nan,
-            cache=cache,
-        )
+    if (scores is None) == (model is None):
+        found = "neither" if scores is None else "both"
+        raise OptionError(f"--scores, --model: found {found}; expected one of them")
+    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
+    if model is not None:
+        judged = _judged_by_model(model, data, options)
+    else:
+        assert scores is not None
+        with _progress(f"reading {data.name}") as report:
+            judged = read_judged_scores(scores, data, progress=report, **options)
     result = judge(chosen, judged.scores, judged.labels, judged.offsets, qids=judged.qids)
     if per_query is not None:
         result.write_per_query(per_query)
     for remark in judged.remarks:
         _err.print(f"note: {remark}", markup=False)
     if as_json:
-        _print_json({"data": str(data), "scores": str(scores), **result.to_dict()})
+        _print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
         return
-    _out.print(f"{scores} on {data}: {judged.qids.size:,} queries", markup=False, soft_wrap=True)
+    _out.print(f"{scores or model} on {data}: {judged.qids.size:,} queries", markup=False, soft_wrap=True)
     _out.print(evaluation_table(result))
     if per_query is not None:
         _out.print(f"Every query's values: {per_query}", markup=False)
 
 
 @app.command()
+def train(
+    data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
+    model: Annotated[Path, typer.Option("--model", "-o", help="Where to save the model.", show_default=False)],
+    valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
+    loss: Annotated[str, typer.Option(help="What to optimise, such as 'ndcg-loss2++' or 'xendcg'.")] = "lambdarank",
+    metric: Annotated[str, typer.Option(help="What to judge by, and to stop early by.")] = "ndcg@10",
+    trees: Trees = 500,
+    learning_rate: LearningRate = 0.05,
+    leaves: Leaves = 31,
+    early_stopping: EarlyStopping = 50,
+    param: EngineParameters = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    zero_based: ZeroBased = False,
+    allow_nan: AllowNan = False,
+    cache: Cache = None,
+    label: LabelColumn = "label",
+    qid: QidColumn = "qid",
+) -> None:
+    """Train a model and save it in one file.
+
+    Example: [bold]tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut[/bold]
+    """
+    from tautrank.engines import engine_for, read_loss
+    from tautrank.metrics import metric as metric_of
+    from tautrank.ranker import Ranker
+
+    engine_for("lightgbm", read_loss(loss))  # a wrong name is said before the data is read
+    judge = metric_of(metric)
+    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
+    parts = _same_width([_read(path, options) for path in (data, valid) if path is not None])
+    ranker = Ranker(
+        loss=loss,
+        metric=judge,
+        n_estimators=trees,
+        learning_rate=learning_rate,
+        num_leaves=leaves,
+        early_stopping_rounds=early_stopping if valid and early_stopping else None,
+        random_state=seed,
+        n_jobs=jobs,
+        **_parameters(param),
+    )
+    ranker.fit(*parts)
+    ranker.save(model)
+    told = f"{ranker.n_trees_} trees"
+    if valid is not None:
+        told += f", validation {judge} {ranker.best_score_:.4f}"
+    _out.print(f"{model}: {told}", markup=False, soft_wrap=True)
+
+
+@app.command()
+def rank(
+    data: Annotated[Path, typer.Argument(help="Documents to rank (LETOR, Parquet, CSV).", show_default=False)],
+    model: Annotated[Path, typer.Option("--model", help="A model saved by 'tautrank train'.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
+    kind: Annotated[str, typer.Option("--format", help="scores (one a line) or trec (a TREC run).")] = "scores",
+    tag: Annotated[str, typer.Option(help="Name of the run, in a TREC run's last column.")] = "tautrank",
+    zero_based: ZeroBased = False,
+    allow_nan: AllowNan = False,
+    cache: Cache = None,
+    label: LabelColumn = "label",
+    qid: QidColumn = "qid",
+) -> None:
+    """Score documents with a model: one score a line in the order of the file, or a TREC run.
+
+    In a TREC run a document is called d1, d2, ... by its place in the file.
+
+    Example: [bold]tautrank rank --model model.taut test.txt -o run.trec --format trec[/bold]
+    """
+    from tautrank.errors import unknown
+    from tautrank.judged_files import write_run, write_scores
+    from tautrank.ranker import Ranker
+
+    if kind not in ("scores", "trec"):
+        raise unknown("format", kind, ("scores", "trec"))
+    ranker = Ranker.load(model)
+    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
+    documents = _as_wide_as(ranker, _read(data, options))
+    scores = ranker.predict(documents)
+    if kind == "scores":
+        write_scores(output, documents.in_source_order(scores))
+    else:
+        write_run(output, documents, scores, tag)
+    _out.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
+
+
+@app.command()
+def compare(
+    data: Annotated[
+        Path, typer.Argument(help="Training data, or a data set's folder (with its folds).", show_default=False)
+    ],
+    test: Annotated[Path | None, typer.Option(help="Test data; not for a folder.")] = None,
+    valid: Annotated[
+        Path | None, typer.Option(help="Validation data; default a fifth of the training queries.")
+    ] = None,
+    fold: Annotated[str, typer.Option(help="Which folds of a folder: 1, or 1,2,3, or all.")] = "1",
+    losses: Annotated[
+        list[str] | None, typer.Option("--losses", "-l", help="Losses, separated by commas; may be repeated.")
+    ] = None,
+    metrics: Annotated[
+        list[str] | None, typer.Option("--metrics", "-m", help="Metrics; the first one stops training early.")
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="How often to train each loss.")] = 5,
+    vary: Annotated[str, typer.Option(help="What changes between repeats: splits or seeds.")] = "splits",
+    tune: Annotated[int, typer.Option(help="Random configurations to choose from by validation; 0 for none.")] = 0,
+    alpha: Annotated[float, typer.Option(help="Level of significance.")] = 0.05,
+    results: Annotated[Path, typer.Option(help="Folder of finished trainings; a re-run goes on from there.")] = Path(
+        "tautrank-results"
+    ),
+    trees: Trees = 300,
+    learning_rate: LearningRate = 0.05,
+    leaves: Leaves = 31,
+    early_stopping: EarlyStopping = 50,
+    param: EngineParameters = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Trainings side by side; default by the size of the data.")
+    ] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write the table as an HTML page.")] = None,
+    zero_based: ZeroBased = False,
+    allow_nan: AllowNan = False,
+    cache: Cache = None,
+    label: LabelColumn = "label",
+    qid: QidColumn = "qid",
+    as_json: AsJson = False,
+) -> None:
+    """Train several losses on the same data, repeatedly, and show which wins are real.
+
+    Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
+    """
+    from tautrank.atomic import atomic_write
+    from tautrank.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
+    from tautrank.data.letor import job_count
+    from tautrank.studies.comparison import make_plan
+
+    names = [name for text in losses or [",".join(DEFAULT_LOSSES)] for name in _split_names(text, "--losses")]
+    judges = [name for text in metrics or [",".join(DEFAULT_METRICS)] for name in _split_names(text, "--metrics")]
+    given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
+    given["early_stopping_rounds"] = early_stopping or None
+    plan: dict[str, Any] = {"repeats": repeats, "vary": vary, "seed": seed, "tune": tune, "n_jobs": jobs}
+    plan["parameters"] = given | _parameters(param)
+    make_plan(names, judges, **plan)  # a wrong name is said before the data is read
+    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
+    splits = _splits(data, valid, test, fold, options)
+    if workers is None:  # small data trains faster side by side than on several threads
+        small = sum(part.n_documents * part.n_features for part in splits[0] if part is not None) < 5e7
+        workers = job_count(jobs) if small else 1
+    with _trainings() as progress:
+        result = compare_splits(splits, names, judges, alpha, results, progress, workers=workers, **plan)
+    if html is not None:
+        with atomic_write(html) as file:
+            file.write(result.to_html().encode())
+    if as_json:
+        _print_json(result.to_dict())
+    elif latex:
+        sys.stdout.write(result.to_latex())
+    else:
+        _out.print(result.table())
+        _out.print(result.note(), markup=False)
+        _out.print(f"Every training: {results}", markup=False, soft_wrap=True)
+
+
+@app.command()
 def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 0) -> None:
-    """Make a small web-search data set and show what ties and empty queries do to a number."""
+    """Make a web-search data set, compare losses with LightGBM's own LambdaRank on it, and say what to type next."""
     from tautrank.demo import run_demo
 
-    run_demo(_out, seed)
+    with _trainings() as progress:
+        run_demo(_out, seed, progress)
 
 
-def _split_names(text: str) -> list[str]:
+def _judged_by_model(model: Path, data: Path, options: dict[str, Any]) -> Any:
+    from tautrank.judged_files import JudgedScores
+    from tautrank.ranker import Ranker
+
+    ranker = Ranker.load(model)
+    documents = _as_wide_as(ranker, _read(data, options))
+    return JudgedScores(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
+
+
+def _read(path: Path, options: dict[str, Any]) -> Any:
+    from tautrank.judged_files import read_data
+
+    with _progress(f"reading {path.name}") as report:
+        return read_data(path, progress=report, **options)
+
+
+def _same_width(parts: list[Any]) -> list[Any]:
+    """Text leaves out features that are 0, so files of one data set may show unlike widths."""
+    width = max(part.n_features for part in parts)
+    return [part if part.feature_names else part.with_n_features(width) for part in parts]
+
+
+def _as_wide_as(ranker: Any, data: Any) -> Any:
+    if data.n_features < ranker.n_features_in_ and not data.feature_names:
+        return data.with_n_features(ranker.n_features_in_)
+    return data
+
+
+def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, options: dict[str, Any]) -> list[Any]:
+    from tautrank.data import Splits, list_folds, read_folder
+
+    if not data.is_dir():
+        if test is None:
+            raise OptionError("--test: found none; expected test data (only a folder brings its own)")
+        parts = _same_width([_read(path, options) for path in (data, valid, test) if path is not None])
+        return [Splits(parts[0], parts[1] if valid else None, parts[-1])]
+    if test is not None or valid is not None:
+        raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")
+    folds = list_folds(data) if fold == "all" else []
+    if fold != "all":
+        try:
+            folds = [int(part) for part in fold.split(",")]
+        except ValueError:
+            raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all") from None
+    letor = {name: options[name] for name in ("zero_based", "allow_nan", "cache")}
+    return [read_folder(data, number, **letor) for number in folds] or [read_folder(data, 1, **letor)]
+
+
+def _parameters(given: list[str] | None) -> dict[str, Any]:
+    """Read name=value pairs; a value is a number, true, false, or text."""
+    result = {}
+    for item in given or []:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50")
+        try:
+            result[name.strip()] = json.loads(value)
+        except ValueError:
+            result[name.strip()] = value
+    return result
+
+
+@contextmanager
+def _trainings() -> Iterator[Any]:
+    """A bar of finished trainings on standard error; lines where that is not a terminal."""
+    if not _err.is_terminal:
+        yield lambda done, total, what: _err.print(f"{done}/{total} {what}".rstrip(), markup=False)
+        return
+    columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn(), TimeRemainingColumn())
+    with Progress(*columns, TextColumn("{task.description}"), console=_err, transient=True) as bar:
+        task = bar.add_task("", total=1)
+        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+
+
+def _split_names(text: str, option: str = "--metrics") -> list[str]:
     """Cut 'ndcg@10,err(max_label=2)@5' at the commas outside parentheses."""
     names, depth, start = [], 0, 0
     for i, character in enumerate(text + ","):
@@ -165,7 +412,8 @@ def _split_names(text: str) -> list[str]:
             start = i + 1
     names = [name for name in names if name]
     if not names:
-        raise OptionError("--metrics: found no name; expected metrics such as 'ndcg@10,map'")
+        example = "ndcg@10,map" if option == "--metrics" else "lambdarank,xendcg"
+        raise OptionError(f"{option}: found no name; expected names such as '{example}'")
     return names
 
 

@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.atomic import atomic_write
 from tautrank.data import RankingData, judge_run, read_csv, read_letor, read_parquet, read_qrels, read_run, read_scores
 from tautrank.data.text_source import TextSource, line_blocks
 from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS
-from tautrank.errors import DataError
+from tautrank.errors import DataError, OptionError
 
 _TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv}
 _COMPRESSED = {".gz", ".bz2", ".xz"}
@@ -67,6 +68,26 @@ def read_judged_scores(scores: Path, data: Path, **options: Any) -> JudgedScores
             "expected one a document"
         )
     return JudgedScores(ranking.in_document_order(values), ranking.labels, ranking.offsets, ranking.qids)
+
+
+def write_scores(path: Path, scores: npt.NDArray[np.float64]) -> None:
+    """Write one score a line, with as many digits as name it exactly."""
+    with atomic_write(path) as file:
+        file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
+
+
+def write_run(path: Path, data: RankingData, scores: npt.NDArray[np.float64], tag: str) -> None:
+    """Write a TREC run; a document is called by its place in the file, d1, d2, ...; equal scores keep that order."""
+    if not tag or any(c.isspace() for c in tag):
+        raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
+    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    order = np.lexsort((-scores, query))
+    rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
+    rows = np.arange(scores.size) if data.source_rows is None else data.source_rows
+    columns = (data.qid_of_document.tolist(), (rows[order] + 1).tolist(), rank.tolist(), scores[order].tolist())
+    lines = (f"{qid} Q0 d{row} {place} {score!r} {tag}\n" for qid, row, place, score in zip(*columns, strict=True))
+    with atomic_write(path) as file:
+        file.write("".join(lines).encode())
 
 
 def _first_line(path: Path) -> str:

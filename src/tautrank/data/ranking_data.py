@@ -305,6 +305,14 @@ class RankingData:
         """
         return values if self.source_rows is None else values[self.source_rows]
 
+    def in_source_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Bring one value per document here into the order of the source's rows; undoes `in_document_order`."""
+        if self.source_rows is None:
+            return values
+        result = np.empty_like(values)
+        result[self.source_rows] = values
+        return result
+
     def describe(self) -> DataSummary:
         """Count queries, documents, features, labels, list lengths, empty and constant queries, duplicate rows.
 

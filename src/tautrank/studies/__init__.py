@@ -1,0 +1,1 @@
+"""Experiments: several systems on the same data, repeated, stored, resumed."""

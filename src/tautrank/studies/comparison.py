@@ -1,0 +1,367 @@
+"""Training several losses on the same data, several times, and asking which differences are real."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import multiprocessing
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.data import RankingData, Splits
+from tautrank.data.letor import job_count
+from tautrank.engines import engine_for, read_loss
+from tautrank.errors import DataError, OptionError, unknown
+from tautrank.metrics import Metric, metric
+from tautrank.metrics.repeated import repeated_runs_test
+from tautrank.metrics.significance import holm
+from tautrank.ranker import Ranker
+from tautrank.studies.tuning import in_words_of, random_configurations
+from tautrank.studies.unit_store import UnitStore
+
+VARY = ("splits", "seeds")
+DEFAULT_REPEATS = 5
+_HELD_OUT = 0.2  # of the training queries, where there is no validation data
+_UNIT_VERSION = 1
+
+Progress = Callable[[int, int, str], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a comparison does, apart from the data.
+
+    Attributes:
+        losses: what `Ranker` takes as `loss`; the same one twice is a self-comparison under other seeds.
+        metrics: the first one stops training early and picks configurations, all of them are reported.
+        repeats: how often every system is trained on every split.
+        vary: what changes from one repeat to the next: ``"splits"`` divides training and validation queries anew (the
+            first repeat keeps the division given), ``"seeds"`` changes only the random state.
+        seed: where all randomness starts.
+        parameters: given to every `Ranker`.
+        tune: number of random configurations to choose from by validation score; 0 for none.
+        n_jobs: threads in all.
+        workers: processes that train side by side.
+    """
+
+    losses: tuple[str, ...]
+    metrics: tuple[Metric, ...]
+    repeats: int = DEFAULT_REPEATS
+    vary: str = "splits"
+    seed: int = 0
+    parameters: dict[str, Any] = field(default_factory=dict)
+    tune: int = 0
+    n_jobs: int | None = None
+    workers: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.losses:
+            raise OptionError("losses: found none; expected at least one, such as 'lambdarank'")
+        if not self.metrics:
+            raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
+        for name, least in (("repeats", 1), ("seed", 0), ("tune", 0), ("workers", 1)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
+        if self.vary not in VARY:
+            raise unknown("vary", str(self.vary), VARY)
+
+    def names(self) -> list[str]:
+        """The systems as the table calls them: a loss that stands there twice is numbered."""
+        seen: Counter[str] = Counter()
+        names = []
+        for loss in self.losses:
+            seen[loss] += 1
+            names.append(loss if seen[loss] == 1 else f"{loss} #{seen[loss]}")
+        return names
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One system trained once: which split, which repeat, which of the plan's losses."""
+
+    split: int
+    repeat: int
+    system: int
+
+
+@dataclass(frozen=True)
+class SystemResult:
+    """What one system did in all repeats.
+
+    Attributes:
+        name: as in the table.
+        values: per metric, float64 ``[repeats, queries]``; NaN where the metric skips a query.
+        trees, seconds: of the model used, one for each repeat and split.
+        valid: validation score of the model used, likewise.
+        untuned: per metric, the test mean over all configurations tried, ``[repeats]``; None without tuning.
+    """
+
+    name: str
+    values: dict[str, npt.NDArray[np.float64]]
+    trees: list[int]
+    seconds: list[float]
+    valid: list[float]
+    untuned: dict[str, list[float]] | None
+
+    def means(self, name: str) -> npt.NDArray[np.float64]:
+        """Mean of a metric over the queries, one for each repeat; NaN if every query was skipped."""
+        values = self.values[name]
+        used = values[:, ~np.isnan(values).any(axis=0)]
+        return used.mean(axis=1) if used.shape[1] else np.full(values.shape[0], math.nan)
+
+
+def make_plan(losses: Sequence[Any], metrics: Sequence[str | Metric], **options: Any) -> Plan:
+    """Check what a user asked for and make a plan of it: a wrong name is said before anything is trained."""
+    chosen = tuple(m if isinstance(m, Metric) else metric(m) for m in metrics)
+    plan = Plan(tuple(str(loss) for loss in losses), chosen, **options)
+    for loss in plan.losses:
+        engine_for(str(plan.parameters.get("engine", "lightgbm")), read_loss(loss))
+    return plan
+
+
+def run_comparison(
+    plan: Plan, splits: Sequence[Splits], store: UnitStore, progress: Progress | None = None
+) -> list[SystemResult]:
+    """Train and judge every unit of the plan that the store does not hold yet, and put the results together."""
+    if not splits:
+        raise DataError("splits: found none; expected at least one of (train, valid, test)")
+    units = [
+        Unit(split, repeat, system)
+        for repeat in range(plan.repeats)
+        for split in range(len(splits))
+        for system in range(len(plan.losses))
+    ]
+    fingerprints = [fingerprint(split) for split in splits]
+    names = plan.names()
+
+    def key(unit: Unit) -> dict[str, Any]:
+        return _unit_key(plan, unit, fingerprints[unit.split])
+
+    def title(unit: Unit) -> str:
+        fold = f" fold {unit.split + 1}" if len(splits) > 1 else ""
+        return f"{names[unit.system]}{fold} repeat {unit.repeat + 1}"
+
+    results: dict[Unit, dict[str, Any]] = {}
+    for unit in units:
+        found = store.load(title(unit), key(unit))
+        if found is not None:
+            results[unit] = found
+    waiting = [unit for unit in units if unit not in results]
+
+    def finish(unit: Unit, result: dict[str, Any]) -> None:
+        store.save(title(unit), key(unit), result)
+        results[unit] = result
+
+    if plan.workers == 1 or len(waiting) < 2:
+        for unit in waiting:
+            if progress:
+                progress(len(results), len(units), title(unit))
+            finish(unit, run_unit(plan, splits[unit.split], unit, job_count(plan.n_jobs)))
+    else:
+        threads = max(1, job_count(plan.n_jobs) // plan.workers)
+        # Started afresh, not forked: a forked process inherits OpenMP threads that no longer run.
+        context = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(plan.workers, context, _start_worker, (plan, list(splits), threads)) as pool:
+            futures = {pool.submit(_run_in_worker, unit): unit for unit in waiting}
+            try:
+                for future in as_completed(futures):
+                    finish(futures[future], future.result())
+                    if progress:
+                        progress(len(results), len(units), title(futures[future]))
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+    if progress:
+        progress(len(units), len(units), "")
+    return [_collect(plan, len(splits), system, name, results) for system, name in enumerate(names)]
+
+
+_worker: tuple[Plan, list[Splits], int] | None = None
+
+
+def _start_worker(plan: Plan, splits: list[Splits], threads: int) -> None:
+    global _worker
+    _worker = (plan, splits, threads)
+
+
+def _run_in_worker(unit: Unit) -> dict[str, Any]:
+    assert _worker is not None
+    plan, splits, threads = _worker
+    return run_unit(plan, splits[unit.split], unit, threads)
+
+
+def fingerprint(splits: Splits) -> str:
+    """A hash of everything in a split: a changed file must not meet old results."""
+    digest = hashlib.sha256()
+    for part in splits:
+        if part is None:
+            digest.update(b"none")
+            continue
+        X = part.X if isinstance(part.X, np.ndarray) else part.X.tocsr()
+        arrays: list[npt.NDArray[Any]] = [part.labels, part.offsets]
+        arrays += [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+        for array in arrays:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _unit_key(plan: Plan, unit: Unit, data: str) -> dict[str, Any]:
+    loss = plan.losses[unit.system]
+    return {
+        "version": _UNIT_VERSION,
+        "data": data,
+        "loss": loss,
+        "occurrence": plan.losses[: unit.system].count(loss),
+        "metrics": [str(m) for m in plan.metrics],
+        "repeat": unit.repeat,
+        "vary": plan.vary,
+        "seed": plan.seed,
+        "parameters": {name: repr(value) for name, value in sorted(plan.parameters.items())},
+        "tune": plan.tune,
+    }
+
+
+def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, Any]:
+    """Train one system once (or once for each configuration) and judge it on the test queries."""
+    train, valid = divided(plan, splits, unit)
+    test = splits.test
+    loss = plan.losses[unit.system]
+    occurrence = plan.losses[: unit.system].count(loss)
+    seed = plan.seed + 1000 * unit.repeat + 1_000_000 * occurrence
+    configurations: list[dict[str, Any]] = [{}]
+    if plan.tune:
+        configurations = random_configurations(plan.tune, (plan.seed, unit.repeat, unit.split, occurrence))
+    first = plan.metrics[0]
+    judge = first.bind(valid.labels, valid.offsets)
+    sign = 1 if first.higher_is_better else -1
+    best: dict[str, Any] = {}
+    tried = []
+    for configuration in configurations:
+        start = time.perf_counter()
+        fixed = {"random_state": seed, "n_jobs": n_jobs, "verbose": 0, **plan.parameters}
+        ranker = Ranker(loss=loss, metric=first, **fixed)
+        ranker.set_params(**in_words_of(loss, configuration))
+        ranker.fit(train, valid)
+        seconds = time.perf_counter() - start
+        valid_score = judge.mean(ranker.predict(valid))
+        scores = ranker.predict(test)
+        values = {str(m): m.per_query(scores, test.labels, test.offsets) for m in plan.metrics}
+        tried.append(
+            {
+                "configuration": configuration,
+                "valid": _plain(valid_score),
+                "test": {name: _plain(_mean(v)) for name, v in values.items()},
+            }
+        )
+        if not best or sign * valid_score > sign * best["valid"]:
+            best = {
+                "valid": valid_score,
+                "configuration": configuration,
+                "trees": int(ranker.n_trees_),
+                "seconds": seconds,
+                "values": {name: [_plain(x) for x in v.tolist()] for name, v in values.items()},
+            }
+    return {**best, "valid": _plain(best["valid"]), "tried": tried if plan.tune else []}
+
+
+def divided(plan: Plan, splits: Splits, unit: Unit) -> tuple[RankingData, RankingData]:
+    """Return the training and validation data of a unit; all systems of one repeat get the same."""
+    train, valid = splits.train, splits.valid
+    as_given = unit.repeat == 0 or plan.vary == "seeds"
+    if valid is not None and as_given:
+        return train, valid
+    pool = train if valid is None else RankingData.concat([train, valid], repeated="separate")
+    held_out = _HELD_OUT if valid is None else valid.n_queries / pool.n_queries
+    repeat = 0 if as_given else unit.repeat
+    parts = pool.split([1 - held_out, held_out], seed=plan.seed + 7919 * repeat + 104729 * unit.split)
+    return parts[0], parts[1]
+
+
+def overlap_of(plan: Plan, splits: Sequence[Splits]) -> float:
+    """Nadeau and Bengio's n_held_out / n_train for repeated splits; 0 for seeds."""
+    if plan.vary == "seeds" or plan.repeats == 1:
+        return 0.0
+    ratios = [_HELD_OUT / (1 - _HELD_OUT) if s.valid is None else s.valid.n_queries / s.train.n_queries for s in splits]
+    return float(np.mean(ratios))
+
+
+def _plain(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)
+
+
+def _mean(values: npt.NDArray[np.float64]) -> float:
+    used = values[~np.isnan(values)]
+    return float(used.mean()) if used.size else math.nan
+
+
+def _collect(plan: Plan, n_splits: int, system: int, name: str, results: dict[Unit, dict[str, Any]]) -> SystemResult:
+    grid = [[results[Unit(split, repeat, system)] for split in range(n_splits)] for repeat in range(plan.repeats)]
+    values = {}
+    for m in plan.metrics:
+        rows = [[x for unit in row for x in unit["values"][str(m)]] for row in grid]
+        values[str(m)] = np.array([[math.nan if x is None else x for x in row] for row in rows], np.float64)
+    flat = [unit for row in grid for unit in row]
+    untuned = None
+    if plan.tune:
+        # A query counts once, so a split's mean counts by its queries.
+        untuned = {str(m): [_mean_over_tried(row, str(m)) for row in grid] for m in plan.metrics}
+    return SystemResult(
+        name,
+        values,
+        [unit["trees"] for unit in flat],
+        [unit["seconds"] for unit in flat],
+        [math.nan if unit["valid"] is None else unit["valid"] for unit in flat],
+        untuned,
+    )
+
+
+def _mean_over_tried(row: list[dict[str, Any]], name: str) -> float:
+    total, weight = 0.0, 0
+    for unit in row:
+        counted = sum(x is not None for x in unit["values"][name])
+        tests = [t["test"][name] for t in unit["tried"] if t["test"][name] is not None]
+        if tests and counted:
+            total += counted * float(np.mean(tests))
+            weight += counted
+    return total / weight if weight else math.nan
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """System `better` against system `worse` on one metric: mean difference and Holm-adjusted p-value."""
+
+    better: int
+    worse: int
+    difference: float
+    p_value: float
+    adjusted: float
+
+
+def pair_tests(plan: Plan, systems: Sequence[SystemResult], m: Metric, overlap: float) -> list[PairTest]:
+    """Compare every two systems on a metric; Holm's correction counts all of the metric's pairs."""
+    pairs, tests = [], []
+    for i in range(len(systems)):
+        for j in range(i + 1, len(systems)):
+            a, b = systems[i].values[str(m)], systems[j].values[str(m)]
+            if np.count_nonzero(~np.isnan(a).any(axis=0)) < 2:
+                continue
+            tests.append(repeated_runs_test(a, b, overlap=overlap))
+            pairs.append((i, j))
+    if not tests:
+        return []
+    adjusted = holm([t.p_value for t in tests])
+    result = []
+    for (i, j), test, corrected in zip(pairs, tests, adjusted, strict=True):
+        first_wins = (test.difference > 0) == m.higher_is_better
+        better, worse = (i, j) if first_wins else (j, i)
+        result.append(PairTest(better, worse, abs(test.difference), test.p_value, float(corrected)))
+    return result
