@@ -219,7 +219,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             loss=wanted,
             metric=metric(self.metric),
             valid=valid,
-            weights=_query_weights(weights, train),
+            weights=_query_weights(weights, train, "weights"),
             propensities=_propensities(propensities, train, wanted),
             start=None if start is None else start.model_,
             start_step=0 if start is None else start._record.steps,
@@ -263,7 +263,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         thread_count(self.n_jobs)
         return self.model_.predict(features, self.n_jobs)
 
-    def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None) -> float:
+    def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
         """The metric on these documents, the mean over queries; greater is better.
 
         A metric that is a cost (``arp``) is negated, as scikit-learn has it for its scorers.
@@ -273,11 +273,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             y: labels.
             qid: the query of each row; or
             group: the number of rows of each query.
+            sample_weight: weights for the mean, one a query (or one a row, alike within a query).
         """
         self._check_fitted("score")
         judge = metric(self.metric)
         data = self._ranking_data(X, y, qid, group)
-        value = judge.mean(self.predict(data), data.labels, data.offsets)
+        weights = _query_weights(sample_weight, data, "sample_weight")
+        value = judge.mean(self.predict(data), data.labels, data.offsets, weights)
         return value if judge.higher_is_better else -value
 
     def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> Ranking:
@@ -297,9 +299,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, RankingData):
             data, rows = X, np.arange(X.n_documents)
         else:
-            n = len(X) if not hasattr(X, "shape") else int(X.shape[0])
-            if qid is None and group is None:
-                group = [n] if n else []
+            n = _rows(X)
+            if n == 0:
+                qid, group = None, []
+            elif qid is None and group is None:
+                group = [n]
             with warnings.catch_warnings():
                 # Ranking is gathering: there is nothing to warn of.
                 warnings.simplefilter("ignore", TautrankWarning)
@@ -377,6 +381,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         meta, content = read_model_file(path)
         try:
             described = _Described(meta)
+            ranker = cls(**described.parameters)
             model = model_format(described.engine).from_bytes(content, described.n_features)
         except (DataError, OptionError) as error:
             raise DataError(f"{os.fspath(path)}: {error}") from None
@@ -384,7 +389,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"{os.fspath(path)}: meta.json lacks what describes a model; expected a file written by Ranker.save"
             ) from None
-        ranker = cls(**described.parameters)
         ranker._keep(model, described.record, described.feature_names)
         ranker._seed = described.seed
         return ranker
@@ -430,6 +434,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "qid, group: found neither; expected one of them, to say which documents belong together (inside a "
                 "pipeline or GridSearchCV: set_fit_request(qid=True) and set_score_request(qid=True))"
             )
+        _check_not_empty(X)
         return RankingData.from_arrays(X, y, qid, group=group)
 
     def _start(self, given: Any, train: RankingData, engine: str) -> Ranker | None:
@@ -502,6 +507,7 @@ def _validation(given: Any, train: RankingData) -> RankingData:
             raise DataError("eval_set: found something else; expected (X, y, qid) or RankingData")
         else:
             try:
+                _check_not_empty(parts[0])
                 valid = RankingData.from_arrays(*parts)
             except DataError as error:
                 raise DataError(f"eval_set: {error}") from None
@@ -509,11 +515,21 @@ def _validation(given: Any, train: RankingData) -> RankingData:
         raise DataError(
             f"eval_set: found {valid.n_features} features; expected {train.n_features}, as in the training data"
         )
-    if valid.n_documents == 0:
-        raise DataError("eval_set: found no documents; expected at least one")
     if valid.feature_names is not None and train.feature_names is not None:
         _check_names(valid.feature_names, train.feature_names, "eval_set", "as in the training data")
     return valid
+
+
+def _rows(X: Any) -> int:
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 0
+    return len(X) if hasattr(X, "__len__") else 0
+
+
+def _check_not_empty(X: Any) -> None:
+    if _rows(X) == 0:
+        raise DataError("X: found no documents; expected at least one")
 
 
 def _check_names(found: tuple[str, ...], expected: tuple[str, ...], where: str, as_in: str) -> None:
@@ -522,16 +538,16 @@ def _check_names(found: tuple[str, ...], expected: tuple[str, ...], where: str, 
             raise DataError(f"{where}: column {column} is '{name}'; expected '{wanted}', {as_in}")
 
 
-def _query_weights(weights: ArrayLike | None, train: RankingData) -> F64 | None:
+def _query_weights(weights: ArrayLike | None, train: RankingData, name: str) -> F64 | None:
     if weights is None:
         return None
     try:
         values = np.asarray(weights, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError("weights: found something else than numbers; expected one a query") from None
+        raise DataError(f"{name}: found something else than numbers; expected one a query") from None
     if values.ndim != 1 or values.size not in (train.n_queries, train.n_documents):
         raise DataError(
-            f"weights: found shape {values.shape}; expected {train.n_queries}, one a query, or "
+            f"{name}: found shape {values.shape}; expected {train.n_queries}, one a query, or "
             f"{train.n_documents}, one a document"
         )
     if values.size != train.n_queries:
@@ -541,7 +557,7 @@ def _query_weights(weights: ArrayLike | None, train: RankingData) -> F64 | None:
         if unlike.any():
             query = int(np.searchsorted(train.offsets, int(np.argmax(unlike)), side="right")) - 1
             raise DataError(
-                f"weights: documents of query {train.qids[query]} have unlike weights; expected one weight "
+                f"{name}: documents of query {train.qids[query]} have unlike weights; expected one weight "
                 "for all documents of a query"
             )
         values = by_query
@@ -549,7 +565,7 @@ def _query_weights(weights: ArrayLike | None, train: RankingData) -> F64 | None:
     if wrong.any():
         query = int(np.argmax(wrong))
         raise DataError(
-            f"weights: query {train.qids[query]} has the weight {values[query]:g}; expected a finite number "
+            f"{name}: query {train.qids[query]} has the weight {values[query]:g}; expected a finite number "
             "of at least 0"
         )
     return values

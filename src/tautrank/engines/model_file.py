@@ -89,8 +89,9 @@ def _read(archive: zipfile.ZipFile, target: Path) -> tuple[dict[str, Any], bytes
         raise DataError(
             f"{target}: is not a tautrank model (a zip archive without {_META}); expected a file written by Ranker.save"
         )
+    text = _member(archive, _META, target)
     try:
-        meta = json.loads(_member(archive, _META, target))
+        meta = json.loads(text)
     except (ValueError, RecursionError):
         raise DataError(f"{target}: {_META} is not JSON; expected a file written by Ranker.save") from None
     if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
