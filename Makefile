@@ -4,12 +4,13 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help demo test lint types bench clean
+.PHONY: help demo test lint types bench results clean
 
 help:
 	@echo "make demo   see it work, on data made up for the purpose"
 	@echo "make test   lint, types, tests and doctests"
-	@echo "make bench  speed and memory beside the peers (about 5 minutes)"
+	@echo "make bench  speed and memory beside the peers (about 25 minutes)"
+	@echo "make results  every loss on the real data sets, tuned (about an hour)"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(VENV)/bin/python:
@@ -42,6 +43,9 @@ types: $(VENV)/test.stamp
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench --write docs/speed.md
+
+results: $(VENV)/test.stamp
+	$(BIN)/python -m bench.results --write docs/results.md
 
 clean:
 	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

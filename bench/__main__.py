@@ -15,13 +15,19 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench import metric_speed, reading, start_up
+from bench import loss_speed, metric_speed, reading, start_up
 from tautrank.atomic import atomic_write
 from tautrank.data.letor import job_count
 
-PARTS = {"start": start_up.claims, "metrics": metric_speed.claims, "reading": reading.claims}
+PARTS = {
+    "start": start_up.claims,
+    "metrics": metric_speed.claims,
+    "reading": reading.claims,
+    "losses": loss_speed.claims,
+    "training": loss_speed.training_claims,
+}
 HEADINGS = ("what", "measured", "asked for", "holds")
-PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx")
+PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx", "lightgbm")
 
 Row = tuple[str, str, str, bool]
 

@@ -1,0 +1,199 @@
+"""Gradients, trainings and first starts beside LightGBM's own ranking objectives: 6,000 queries of 120 documents."""
+
+from __future__ import annotations
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from rich.console import Console
+
+import tautrank as tr
+from bench.side_by_side import interleaved
+
+QUERIES, DOCUMENTS, FEATURES, THREADS = 6000, 120, 136, 2
+ROUNDS = 7
+Claims = Iterator[tuple[str, str, str, bool]]
+
+
+def labels_and_offsets() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
+    rng = np.random.default_rng(0)
+    labels = rng.choice(5, QUERIES * DOCUMENTS, p=tr.simulate.web_search.LABEL_SHARES).astype(np.float32)
+    return labels, np.arange(QUERIES + 1, dtype=np.int64) * DOCUMENTS
+
+
+def _booster(labels: npt.NDArray[np.float32], objective: str, **parameters: Any) -> Any:
+    """LightGBM on one trivial feature with two leaves: what is left of its time is the objective's."""
+    import lightgbm as lgb
+
+    x = np.random.default_rng(1).random((labels.size, 1))
+    group = None if objective == "regression" else np.full(QUERIES, DOCUMENTS)
+    fixed = {"num_leaves": 2, "max_bin": 3, "verbose": -1, "num_threads": THREADS, "min_data_in_leaf": 1}
+    booster = lgb.Booster({"objective": objective, **fixed, **parameters}, lgb.Dataset(x, labels, group=group))
+    booster.update()
+    return booster
+
+
+def claims(console: Console) -> Claims:
+    yield from _gradients()
+    yield from _long_list()
+    yield from _first_starts(console)
+
+
+def _gradients() -> Claims:
+    labels, offsets = labels_and_offsets()
+    scores = np.random.default_rng(2).standard_normal(labels.size).astype(np.float32)
+
+    def ours(name: str, **parameters: Any) -> Any:
+        objective = tr.loss(name, **parameters).bind(labels, offsets, n_jobs=THREADS)
+        objective.gradients(scores, 0)  # compiles
+        steps = iter(range(1, 10**6))
+        return lambda: objective.gradients(scores, next(steps))
+
+    plain = {"lambdarank_norm": False}
+    peers = {
+        "regression": _booster(labels, "regression"),
+        "lgb full": _booster(labels, "lambdarank", lambdarank_truncation_level=DOCUMENTS, **plain),
+        "lgb k=30": _booster(labels, "lambdarank", lambdarank_truncation_level=30, **plain),
+        "lgb xendcg": _booster(labels, "rank_xendcg"),
+    }
+    times = interleaved(
+        {name: booster.update for name, booster in peers.items()}
+        | {
+            "full": ours("lambdarank", k=None),
+            "k=30": ours("lambdarank"),
+            "++ full": ours("ndcg-loss2++", k=None),
+            "++ k=30": ours("ndcg-loss2++"),
+            "xendcg": ours("xendcg"),
+        },
+        ROUNDS,
+    )
+    for what, mine, theirs, asked in (
+        ("lambdarank gradient, full lists", "full", "lgb full", 5.0),
+        ("lambdarank gradient, k=30", "k=30", "lgb k=30", 3.0),
+        ("xendcg gradient", "xendcg", "lgb xendcg", 1.0),
+    ):
+        peer = times[theirs] - times["regression"]
+        ratio = peer / times[mine]
+        yield (
+            f"{what}, beside LightGBM's ({times[mine] * 1e3:.0f} ms / {peer * 1e3:.0f} ms)",
+            f"{ratio:.1f}x",
+            f"{asked:g}x",
+            ratio >= asked,
+        )
+    for what, mine, base in (("full lists", "++ full", "full"), ("k=30", "++ k=30", "k=30")):
+        ratio = times[mine] / times[base]
+        yield f"time of ndcg-loss2++ over lambdarank, {what}", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5
+
+
+_LONG = """
+import json, time, numpy as np, tautrank as tr
+def peak():
+    with open("/proc/self/status") as status:
+        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+rng = np.random.default_rng(0)
+n = 50_000
+labels, scores = rng.choice(5, n).astype(np.float32), rng.standard_normal(n).astype(np.float32)
+warm = tr.loss("lambdarank", k=None).bind(labels[:100], [0, 100])
+warm.gradients(scores[:100], 0)
+before = peak()
+objective = tr.loss("lambdarank", k=None).bind(labels, [0, n])
+start = time.perf_counter()
+objective.gradients(scores, 0)
+print(json.dumps([time.perf_counter() - start, peak() - before]))
+"""
+
+
+def _long_list() -> Claims:
+    output = subprocess.run([sys.executable, "-c", _LONG], check=True, capture_output=True).stdout
+    seconds, megabytes = json.loads(output)
+    yield (
+        f"memory of a gradient over one list of 50,000, full ({seconds:.2f} s)",
+        f"{megabytes:.0f} MB",
+        "no n x n (10,000 MB)",
+        megabytes < 200,
+    )
+
+
+_FIRST = """
+import time, numpy as np
+start = time.perf_counter()
+import tautrank as tr, sys
+objective = tr.loss(sys.argv[1]).bind(np.array([0, 1, 2], np.float32), [0, 3])
+objective.gradients(np.zeros(3, np.float32), 0)
+print(time.perf_counter() - start)
+"""
+
+
+def _first_starts(console: Console) -> Claims:
+    for name in ("lambdarank", "ndcg-loss2++", "xendcg", "listnet", "lambdarank(assignment=soft)"):
+        with tempfile.TemporaryDirectory() as folder:
+
+            def run(name: str = name, folder: str = folder) -> float:
+                environment = os.environ | {"NUMBA_CACHE_DIR": folder}
+                command = [sys.executable, "-c", _FIRST, name]
+                return float(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
+
+            first = run()
+            later = statistics.median(run() for _ in range(3))
+        yield f"first gradient ever of {name}, compiling", f"{first:.1f} s", "under 6 s", first < 6
+        yield f"first gradient of {name} in a later process", f"{later:.2f} s", "under 1 s", later < 1
+
+
+TRAINED = (
+    "mse",
+    "ranknet",
+    "lambdarank",
+    "arp-loss1",
+    "arp-loss2",
+    "ndcg-loss1",
+    "ndcg-loss2",
+    "ndcg-loss2++",
+    "listnet",
+    "xendcg",
+)
+
+
+def training_claims(console: Console) -> Claims:
+    """100 trees of 255 leaves on 136 features: every loss through `Ranker`, beside LightGBM's lambdarank as it is."""
+    import lightgbm as lgb
+
+    labels, offsets = labels_and_offsets()
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((labels.size, FEATURES)).astype(np.float32)
+    X[:, :10] += 0.3 * labels[:, None]
+    data = tr.RankingData(X, labels, offsets, np.arange(QUERIES))
+    small = {"n_estimators": 100, "learning_rate": 0.1, "num_leaves": 255, "n_jobs": THREADS, "verbose": 0}
+
+    def theirs() -> float:
+        start = time.perf_counter()
+        dataset = lgb.Dataset(X, labels, group=np.full(QUERIES, DOCUMENTS))
+        fixed = {"objective": "lambdarank", "num_leaves": 255, "num_threads": THREADS, "verbose": -1}
+        lgb.train(fixed, dataset, 100)
+        return time.perf_counter() - start
+
+    peer = [theirs()]
+    seconds = {}
+    for i, name in enumerate(TRAINED):
+        start = time.perf_counter()
+        tr.Ranker(loss=name, **small).fit(data)
+        seconds[name] = time.perf_counter() - start
+        console.print(f"  {name}: {seconds[name]:.0f} s", style="dim")
+        if i in (len(TRAINED) // 2, len(TRAINED) - 1):
+            peer.append(theirs())
+    reference = statistics.median(peer)
+    for name, own in seconds.items():
+        yield (
+            f"100 trees with {name} over LightGBM's lambdarank ({own:.0f} s / {reference:.0f} s)",
+            f"{own / reference:.2f}x",
+            "at most 1.0x",
+            own <= reference,
+        )
