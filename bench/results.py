@@ -28,7 +28,7 @@ SYSTEMS = (
     "lightgbm:regression",
     "xgboost:rank:ndcg",
     "catboost:YetiRank",
-    "catboost:StochasticRank",
+    "catboost:StochasticRank:metric=NDCG;top=5",
     "mse",
     "ranknet",
     "lambdarank",

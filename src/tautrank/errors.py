@@ -30,6 +30,9 @@ class TautrankWarning(UserWarning):
     """Something was repaired or assumed; the result is usable and the message says what was done."""
 
 
+_MOST_NAMED = 40  # of the known names; a longer list buries the sentence
+
+
 def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
     """Build the error for an unknown ``word`` where one of ``known`` was expected.
 
@@ -41,4 +44,7 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
     names = sorted(known)
     match = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
     hint = f"; did you mean '{match[0]}'?" if match else ""
-    return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
+    if len(names) <= _MOST_NAMED:
+        return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
+    close = difflib.get_close_matches(word.lower(), names, n=5, cutoff=0.3)
+    return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")
