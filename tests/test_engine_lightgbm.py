@@ -126,7 +126,7 @@ def test_callbacks_see_each_tree_and_may_stop():
 
     def stop_at_four(step):
         seen.append((step.step, step.valid, step.train))
-        return step.step == 3
+        return np.bool_(step.step == 3)
 
     fitted = ranker(eval_train=True).fit(TRAIN, VALID, callbacks=[stop_at_four])
     assert [step for step, _, _ in seen] == [0, 1, 2, 3]

@@ -207,6 +207,10 @@ def test_wrong_data_for_predict():
     fitted = ranker().fit(pd.DataFrame(X, columns=NAMES), Y, QID)
     with pytest.raises(tr.DataError, match=r"^X: found 5 features; expected 4, as in fit$"):
         fitted.predict(WIDE)
+    with pytest.raises(
+        tr.DataError, match=r"found 3 features; expected 4, as in fit \(RankingData.with_n_features adds"
+    ):
+        fitted.predict(X[:, :3])
     with pytest.raises(tr.DataError, match=r"^X: column 0 is 'b'; expected 'a', as in fit$"):
         fitted.predict(pd.DataFrame(X, columns=["b", "a", "c", "d"]))
     with pytest.raises(tr.DataError, match=r"^X: column 3 is 'e'; expected 'd', as in fit$"):

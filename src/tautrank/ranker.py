@@ -28,6 +28,8 @@ F64 = NDArray[np.float64]
 
 # LightGBM, XGBoost and CatBoost take seeds of 31 bits.
 _SEEDS = 2**31
+# LETOR text leaves out features that are 0, the last ones too.
+_PADDING = " (RankingData.with_n_features adds columns of zeros)"
 
 
 class UnfittedError(TautrankError, NotFittedError):  # type: ignore[misc]
@@ -97,6 +99,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         best_iteration_: how many trees give the best validation value; all of them without validation data.
         best_score_: that value, None without validation data.
         n_trees_: how many trees predict.
+        model_: the trees; ``model_.booster`` is the engine's own object (``model_.model`` for CatBoost).
         n_features_in_: number of features.
         feature_names_in_: their names, if the data had names.
 
@@ -200,8 +203,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             eval_set: validation data, ``(X, y, qid)`` or `RankingData`.
             weights: one a query (or one a row, alike within a query): they scale the loss, not the metric.
             propensities: one a row, for the softmax losses: the probability that a user looked at the document.
-            init_model: a ranker, or the file of one, to add ``n_estimators`` trees to. Where trees are not grown on
-                random samples the result is the same bits as training in one go.
+            init_model: a ranker, or the file of one, to add ``n_estimators`` trees to. With a loss of this library the
+                result is the same bits as training in one go, unless the engine samples documents or features.
             callbacks: functions of one argument, a `Step`, called after each tree; training stops if one returns True.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
@@ -453,7 +456,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _check_like_fit(self, n_features: int, names: tuple[str, ...] | None, where: str) -> None:
         if n_features != self.n_features_in_:
-            raise DataError(f"{where}: found {n_features} features; expected {self.n_features_in_}, as in fit")
+            hint = _PADDING if n_features < self.n_features_in_ else ""
+            raise DataError(f"{where}: found {n_features} features; expected {self.n_features_in_}, as in fit{hint}")
         fitted = getattr(self, "feature_names_in_", None)
         if fitted is not None and names is not None:
             _check_names(names, tuple(fitted), where, "as in fit")
@@ -512,8 +516,9 @@ def _validation(given: Any, train: RankingData) -> RankingData:
             except DataError as error:
                 raise DataError(f"eval_set: {error}") from None
     if valid.n_features != train.n_features:
+        hint = _PADDING if valid.n_features < train.n_features else ""
         raise DataError(
-            f"eval_set: found {valid.n_features} features; expected {train.n_features}, as in the training data"
+            f"eval_set: found {valid.n_features} features; expected {train.n_features}, as in the training data{hint}"
         )
     if valid.feature_names is not None and train.feature_names is not None:
         _check_names(valid.feature_names, train.feature_names, "eval_set", "as in the training data")

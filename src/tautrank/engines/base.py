@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.data import RankingData
+from tautrank.engines.forking import usable_threads
 from tautrank.errors import OptionError
 from tautrank.losses.base import Loss, real, whole
 from tautrank.losses.parallel import thread_count
@@ -142,8 +143,6 @@ class Settings:
     @property
     def threads(self) -> int:
         """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `forking`)."""
-        from tautrank.engines.forking import usable_threads
-
         return usable_threads(self.n_jobs)
 
 

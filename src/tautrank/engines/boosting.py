@@ -196,7 +196,7 @@ class Watch:
         for callback in self._settings.callbacks:
             seconds = time.perf_counter() - self._began
             answer = callback(Step(start + index, train, valid, start + self._best, seconds, self.history))
-            stop = stop or answer is True
+            stop = stop or (isinstance(answer, bool | np.bool_) and bool(answer))
         rounds = self._settings.early_stopping_rounds
         return stop or (rounds is not None and index - self._best >= rounds)
 

@@ -265,7 +265,7 @@ def _checked_names(extra: Any) -> dict[str, Any]:
     main_names = _main_names()
     checked: dict[str, Any] = {}
     for name, value in extra.items():
-        main = main_names.get(name)
+        main = main_names.get(name) if main_names else name
         if main is None:
             raise unknown("parameter of lightgbm", name, set(main_names) | set(_OURS.values()))
         if main in _OURS:
@@ -280,9 +280,14 @@ def _checked_names(extra: Any) -> dict[str, Any]:
 
 @functools.cache
 def _main_names() -> dict[str, str]:
-    from lightgbm.basic import _ConfigAliases
+    """LightGBM's main name for each of its names; empty if this LightGBM does not tell."""
+    try:
+        from lightgbm.basic import _ConfigAliases
 
-    return {alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in aliases}
+        known = _ConfigAliases._get_all_param_aliases()
+    except (ImportError, AttributeError):
+        return {}
+    return {alias: main for main, aliases in known.items() for alias in aliases}
 
 
 @contextmanager
