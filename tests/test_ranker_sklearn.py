@@ -117,7 +117,6 @@ UNFITTED_CHECKS = [
     "check_parameters_default_constructible",
     "check_get_params_invariance",
     "check_set_params",
-    "check_do_not_raise_errors_in_init_or_set_param",
     "check_mixin_order",
     "check_valid_tag_types",
     "check_estimator_tags_renamed",
@@ -149,7 +148,6 @@ class OneQuery(Ranker):
 FITTED_CHECKS = [
     "check_fit_score_takes_y",
     "check_estimators_overwrite_params",
-    "check_dont_overwrite_attributes",
     "check_estimators_fit_returns_self",
     "check_readonly_memmap_input",
     "check_estimators_unfitted",
