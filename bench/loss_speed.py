@@ -148,18 +148,7 @@ def _first_starts(console: Console) -> Claims:
         yield f"first gradient of {name} in a later process", f"{later:.2f} s", "under 1 s", later < 1
 
 
-TRAINED = (
-    "mse",
-    "ranknet",
-    "lambdarank",
-    "arp-loss1",
-    "arp-loss2",
-    "ndcg-loss1",
-    "ndcg-loss2",
-    "ndcg-loss2++",
-    "listnet",
-    "xendcg",
-)
+TRAINED = tuple(tr.losses.REGISTRY)
 
 
 def training_claims(console: Console) -> Claims:

@@ -233,11 +233,10 @@ def rank(
     ranker = Ranker.load(model)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     documents = _as_wide_as(ranker, _read(data, options))
-    scores = ranker.predict(documents)
     if kind == "scores":
-        write_scores(output, documents.in_source_order(scores))
+        write_scores(output, documents.in_source_order(ranker.predict(documents)))
     else:
-        write_run(output, documents, scores, tag)
+        write_run(output, ranker.rank(documents), documents.source_rows, tag)
     _out.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
 
 

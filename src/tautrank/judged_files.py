@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from tautrank.data import RankingData, judge_run, read_csv, read_letor, read_par
 from tautrank.data.text_source import TextSource, line_blocks
 from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS
 from tautrank.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from tautrank.ranker import Ranking
 
 _TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv}
 _COMPRESSED = {".gz", ".bz2", ".xz"}
@@ -76,15 +79,12 @@ def write_scores(path: Path, scores: npt.NDArray[np.float64]) -> None:
         file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
 
 
-def write_run(path: Path, data: RankingData, scores: npt.NDArray[np.float64], tag: str) -> None:
-    """Write a TREC run; a document is called by its place in the file, d1, d2, ...; equal scores keep that order."""
+def write_run(path: Path, ranking: Ranking, source_rows: npt.NDArray[np.int64] | None, tag: str) -> None:
+    """Write a TREC run; a document is called by its place in the file it was read from: d1, d2, ..."""
     if not tag or any(c.isspace() for c in tag):
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
-    query = np.repeat(np.arange(data.n_queries), data.sizes)
-    order = np.lexsort((-scores, query))
-    rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
-    rows = np.arange(scores.size) if data.source_rows is None else data.source_rows
-    columns = (data.qid_of_document.tolist(), (rows[order] + 1).tolist(), rank.tolist(), scores[order].tolist())
+    rows = ranking.document if source_rows is None else source_rows[ranking.document]
+    columns = (ranking.qid.tolist(), (rows + 1).tolist(), ranking.rank.tolist(), ranking.score.tolist())
     lines = (f"{qid} Q0 d{row} {place} {score!r} {tag}\n" for qid, row, place, score in zip(*columns, strict=True))
     with atomic_write(path) as file:
         file.write("".join(lines).encode())
