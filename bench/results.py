@@ -85,6 +85,16 @@ def page(results: dict[str, Comparison], arguments: argparse.Namespace) -> str:
     for name, result in results.items():
         queries = next(iter(result.systems[0].values.values())).shape[1]
         lines += [f"## {name} ({queries} queries)", "", result.to_markdown(), ""]
+        for m in result.plan.metrics:
+            tests = sorted(result.tests(m), key=lambda test: test.p_value)
+            won = sum(test.adjusted < result.alpha for test in tests)
+            first = tests[0]
+            better, worse = (result.systems[i].name for i in (first.better, first.worse))
+            lines.append(
+                f"- {m}: {won} of {len(tests)} pairs differ significantly; the clearest is {better} over {worse}, "
+                f"+{first.difference:.4f}, p = {first.p_value:.2g} ({first.adjusted:.2g} after Holm)."
+            )
+        lines.append("")
     return "\n".join(lines)
 
 

@@ -71,6 +71,14 @@ def test_group_sizes_and_ids_agree():
     assert by_group.qids.tolist() == [0, 1, 2]
 
 
+def test_no_rows_are_no_queries():
+    for grouped in ({"qid": []}, {"group": []}):
+        data = tr.RankingData.from_arrays(np.zeros((0, 2)), [], **grouped)
+        assert (data.n_queries, data.n_documents, data.n_features) == (0, 0, 2)
+        assert data.offsets.tolist() == [0]
+        assert data.describe().documents == 0
+
+
 def test_missing_values_of_frames_become_nan():
     for frame in (pd.DataFrame({"a": [1.0, None]}), pl.DataFrame({"a": [1, None]})):
         assert np.isnan(tr.RankingData.from_arrays(frame, [0, 1], group=[2]).X[1, 0])

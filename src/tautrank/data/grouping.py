@@ -47,6 +47,8 @@ def _typed_ids(tokens: list[bytes]) -> Ids:
 
 def codes_by_appearance(ids: Ids) -> tuple[npt.NDArray[np.int64], Offsets, Ids]:
     """The same as `offsets_from_runs`, for one id a row: runs of equal ids, numbered by first appearance."""
+    if ids.size == 0:
+        return np.zeros(0, np.int64), np.zeros(1, np.int64), ids
     change = np.flatnonzero(ids[1:] != ids[:-1]) + 1
     boundaries = np.concatenate([[0], change, [ids.size]]).astype(np.int64)
     heads = ids[boundaries[:-1]]

@@ -491,7 +491,7 @@ def _write_value(value: object) -> str:
     if isinstance(value, tuple):
         return "[" + ",".join(_write_value(item) for item in value) + "]"
     if isinstance(value, float):
-        return repr(int(value)) if value == int(value) and abs(value) < 1e15 else repr(value)
+        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     return str(value)
 
 
