@@ -9,7 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c const
 help:
 	@echo "make demo   see it work, on data made up for the purpose"
 	@echo "make test   lint, types, tests and doctests"
-	@echo "make bench  speed and memory beside the peers (about 25 minutes)"
+	@echo "make bench  speed and memory beside the peers (about 15 minutes)"
 	@echo "make results  every loss on the real data sets, tuned (about an hour)"
 	@echo "make clean  remove the virtual environment and caches"
 
