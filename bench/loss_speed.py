@@ -75,6 +75,7 @@ def _gradients() -> Claims:
             "xendcg": ours("xendcg"),
         },
         ROUNDS,
+        settle=True,
     )
     for what, mine, theirs, asked in (
         ("lambdarank gradient, full lists", "full", "lgb full", 5.0),
