@@ -59,7 +59,6 @@ class FeatureStore:
 
     def __init__(self, sparse: Sparse = "auto", width: int | None = None) -> None:
         self._choice = sparse
-        self._fixed_width = width is not None
         self.width = width or 0
         self._laid_width = self.width  # columns the dense buffer is laid out for; may run ahead of `width`
         self.rows = 0

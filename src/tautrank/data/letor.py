@@ -135,7 +135,7 @@ def read_letor(
     X = store.finished()
     where = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     if sizes:
-        return RankingData._grouped(X, all_labels, *offsets_from_sizes(np.concatenate(sizes)))
+        return RankingData(X, all_labels, *offsets_from_sizes(np.concatenate(sizes)))
     return RankingData._from_query_codes(X, all_labels, *offsets_from_runs(qid_runs, all_labels.size), where=where)
 
 
@@ -157,10 +157,15 @@ class _Meter:
             self.at(0)
 
 
+def available_cores() -> int:
+    """Number of cores this process may use, which a container or `taskset` may have made fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 def job_count(n_jobs: int | None) -> int:
     """Turn an `n_jobs` argument into a number of threads; None or -1 means every core this process may use."""
     if n_jobs is None or n_jobs == -1:
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return available_cores()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
         raise OptionError(f"n_jobs: found {n_jobs!r}; expected a whole number of at least 1, or -1 for all cores")
     return n_jobs
@@ -282,7 +287,7 @@ class _Collected:
         text = memoryview(scratch.buffer)[start:]
         if rows and self._rows and status != kernel.BAD_LABEL and bool(self._runs) != bool(n_runs):
             # This block's first row disagrees with the rows before it on whether there is a qid.
-            status, stop, lines = (kernel.UNEXPECTED_QID if n_runs else kernel.MISSING_QID), 0, 0
+            status = kernel.UNEXPECTED_QID if n_runs else kernel.MISSING_QID
             stop = _first_row_start(text)
             lines = bytes(text[:stop]).count(b"\n")
         if n_slow:

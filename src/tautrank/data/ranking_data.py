@@ -81,20 +81,9 @@ class RankingData:
             found = "neither" if qid is None else "both"
             raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
         if qid is None:
-            return cls._grouped(features, labels, *offsets_from_sizes(checked_sizes(group, labels.size)), names=names)
+            return cls(features, labels, *offsets_from_sizes(checked_sizes(group, labels.size)), names)
         codes = codes_by_appearance(checked_ids(qid, labels.size))
         return cls._from_query_codes(features, labels, *codes, where="qid", names=names)
-
-    @classmethod
-    def _grouped(
-        cls,
-        X: Any,
-        labels: Floats,
-        offsets: Ints,
-        qids: npt.NDArray[Any],
-        names: tuple[str, ...] | None = None,
-    ) -> RankingData:
-        return cls(X, labels, offsets, qids, names)
 
     @classmethod
     def _from_query_codes(

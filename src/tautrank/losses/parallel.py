@@ -15,6 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.data.letor import available_cores
 from tautrank.errors import OptionError
 
 Range = tuple[int, int]
@@ -38,9 +39,7 @@ def thread_count(n_jobs: int | None) -> int:
     tautrank.errors.OptionError: n_jobs: found 0; expected a number of threads, or None for all cores
     """
     if n_jobs is None or n_jobs == -1:
-        if hasattr(os, "sched_getaffinity"):
-            return max(1, len(os.sched_getaffinity(0)))
-        return max(1, os.cpu_count() or 1)
+        return available_cores()
     if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
         raise OptionError(f"n_jobs: found {n_jobs!r}; expected a number of threads, or None for all cores")
     return int(n_jobs)

@@ -18,6 +18,15 @@ from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric, metric
 
 
+def or_none(value: float) -> float | None:
+    """A number as JSON can hold it: None for NaN.
+
+    >>> or_none(0.5), or_none(math.nan)
+    (0.5, None)
+    """
+    return None if math.isnan(value) else float(value)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Per-query values of several metrics.
@@ -48,16 +57,12 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes None."""
-
-        def plain(value: float) -> float | None:
-            return None if math.isnan(value) else value
-
         return {
             "queries": int(self.qids.size),
             "metrics": {
                 str(m): {
-                    "mean": plain(self.mean(i)),
-                    "standard_error": plain(self.standard_error(i)),
+                    "mean": or_none(self.mean(i)),
+                    "standard_error": or_none(self.standard_error(i)),
                     "queries": int(self.qids.size) - self.skipped(i),
                     "skipped": self.skipped(i),
                     "ties": m.ties,

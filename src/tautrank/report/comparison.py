@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from tautrank.metrics import Metric
+from tautrank.metrics.evaluation import or_none
 from tautrank.studies.comparison import PairTest, Plan, SystemResult, pair_tests
 
 _EMPTY = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
@@ -35,7 +36,7 @@ class Comparison:
 
     def tests(self, m: Metric) -> list[PairTest]:
         """Every pair of systems on one metric."""
-        return pair_tests(self.plan, self.systems, m, self.overlap)
+        return pair_tests(self.systems, m, self.overlap)
 
     def wins(self, m: Metric) -> list[list[int]]:
         """For each system, the systems it is significantly better than."""
@@ -55,6 +56,7 @@ class Comparison:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
         metrics = self.plan.metrics
+        wins = {str(m): self.wins(m) for m in metrics}
         return {
             "repeats": self.plan.repeats,
             "vary": self.plan.vary,
@@ -67,13 +69,13 @@ class Comparison:
                     "seconds": system.seconds,
                     "metrics": {
                         str(m): {
-                            "mean": _plain(float(system.means(str(m)).mean())),
-                            "by_repeat": [_plain(x) for x in system.means(str(m)).tolist()],
-                            "spread": _plain(_spread(system.means(str(m)))),
-                            "better_than": [self.systems[j].name for j in self.wins(m)[i]],
+                            "mean": or_none(float(system.means(str(m)).mean())),
+                            "by_repeat": [or_none(x) for x in system.means(str(m)).tolist()],
+                            "spread": or_none(_spread(system.means(str(m)))),
+                            "better_than": [self.systems[j].name for j in wins[str(m)][i]],
                             "win_tie_loss": list(self.win_tie_loss(m, i)),
                             **(
-                                {"mean_over_configurations": _plain(float(np.mean(system.untuned[str(m)])))}
+                                {"mean_over_configurations": or_none(float(np.mean(system.untuned[str(m)])))}
                                 if system.untuned
                                 else {}
                             ),
@@ -197,9 +199,10 @@ class Comparison:
         return _PAGE.format(head=head, body=body, note=html.escape(self.note()))
 
     def __str__(self) -> str:
-        console = Console(width=max(100, 24 * len(self._cells()[0])), color_system=None, highlight=False)
+        table = self.table()
+        console = Console(width=max(100, 24 * len(table.columns)), color_system=None, highlight=False)
         with console.capture() as captured:
-            console.print(self.table())
+            console.print(table)
             console.print(self.note())
         return captured.get()
 
@@ -231,10 +234,6 @@ def _letter(index: int) -> str:
 
 def _spread(values: Sequence[float] | Any) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else value
 
 
 def _latex(text: str) -> str:

@@ -20,6 +20,7 @@ from tautrank.data.letor import job_count
 from tautrank.engines import engine_for, read_loss
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.metrics import Metric, metric
+from tautrank.metrics.evaluation import or_none
 from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
 from tautrank.ranker import Ranker
@@ -258,8 +259,8 @@ def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, A
         tried.append(
             {
                 "configuration": configuration,
-                "valid": _plain(valid_score),
-                "test": {name: _plain(_mean(v)) for name, v in values.items()},
+                "valid": or_none(valid_score),
+                "test": {name: or_none(_mean(v)) for name, v in values.items()},
             }
         )
         if not best or sign * valid_score > sign * best["valid"]:
@@ -268,9 +269,9 @@ def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, A
                 "configuration": configuration,
                 "trees": int(ranker.n_trees_),
                 "seconds": seconds,
-                "values": {name: [_plain(x) for x in v.tolist()] for name, v in values.items()},
+                "values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()},
             }
-    return {**best, "valid": _plain(best["valid"]), "tried": tried if plan.tune else []}
+    return {**best, "valid": or_none(best["valid"]), "tried": tried if plan.tune else []}
 
 
 def divided(plan: Plan, splits: Splits, unit: Unit) -> tuple[RankingData, RankingData]:
@@ -292,10 +293,6 @@ def overlap_of(plan: Plan, splits: Sequence[Splits]) -> float:
         return 0.0
     ratios = [_HELD_OUT / (1 - _HELD_OUT) if s.valid is None else s.valid.n_queries / s.train.n_queries for s in splits]
     return float(np.mean(ratios))
-
-
-def _plain(value: float) -> float | None:
-    return None if math.isnan(value) else float(value)
 
 
 def _mean(values: npt.NDArray[np.float64]) -> float:
@@ -346,7 +343,7 @@ class PairTest:
     adjusted: float
 
 
-def pair_tests(plan: Plan, systems: Sequence[SystemResult], m: Metric, overlap: float) -> list[PairTest]:
+def pair_tests(systems: Sequence[SystemResult], m: Metric, overlap: float) -> list[PairTest]:
     """Compare every two systems on a metric; Holm's correction counts all of the metric's pairs."""
     pairs, tests = [], []
     for i in range(len(systems)):
