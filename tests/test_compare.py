@@ -265,3 +265,20 @@ def test_page_is_one_self_contained_file(result):
     page = result.to_html()
     assert "http" not in page.replace("http-equiv", "")
     assert "<script" not in page
+
+
+def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
+    systems = ["mse", study.System("mse", "mse, stumps", {"num_leaves": 2}), "mse"]
+    result = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], repeats=1, n_estimators=5, store=tmp_path)
+    assert [system.name for system in result.systems] == ["mse", "mse, stumps", "mse #2"]
+    train, _, test = parts
+    stumps = tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, num_leaves=2).fit(train).predict(test)
+    expected = tr.metric("ndcg@5").per_query(stumps, test.labels, test.offsets)
+    np.testing.assert_array_equal(result.systems[1].values["ndcg@5"][0], expected)
+    again = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], repeats=1, n_estimators=5, store=tmp_path)
+    assert again.to_dict() == result.to_dict()
+
+
+def test_an_unknown_loss_of_a_system_is_said_at_once(parts):
+    with pytest.raises(OptionError, match="unknown loss 'msee'"):
+        tr.compare(*parts, losses=[study.System("msee")], metrics=["ndcg@5"])

@@ -46,7 +46,8 @@ def compare(
 
     Args:
         train, valid, test: `valid` None holds a fifth of the training queries out.
-        losses: what :class:`Ranker` takes; peers too, such as ``"lightgbm:lambdarank"``.
+        losses: what :class:`Ranker` takes; peers too, such as ``"lightgbm:lambdarank"``; or a
+            `tautrank.studies.comparison.System`, a loss with parameters of its own.
         metrics: the first one stops training early; all are reported.
         repeats: how often to train each; one training says nothing of what another seed or split would give.
         vary: ``"splits"`` divides training and validation queries anew in each repeat, ``"seeds"`` changes only the

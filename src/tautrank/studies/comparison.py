@@ -36,11 +36,32 @@ Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
+class System:
+    """A loss with parameters of its own, where one loss is compared under several settings.
+
+    Args:
+        loss: what `Ranker` takes.
+        name: what the table calls it; the loss if it is left out.
+        parameters: given to this system's `Ranker` on top of everyone's, such as ``{"langevin": tr.Langevin()}``.
+
+    >>> str(System("mse", parameters={"num_leaves": 7}))
+    'mse'
+    """
+
+    loss: str
+    name: str = ""
+    parameters: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name or self.loss
+
+
+@dataclass(frozen=True)
 class Plan:
     """What a comparison does, apart from the data.
 
     Attributes:
-        losses: what `Ranker` takes as `loss`; the same one twice is a self-comparison under other seeds.
+        losses: what `Ranker` takes as `loss`, or a `System`; the same one twice is a self-comparison under other seeds.
         metrics: the first one stops training early and picks configurations, all of them are reported.
         repeats: how often every system is trained on every split.
         vary: what changes from one repeat to the next: ``"splits"`` divides training and validation queries anew (the
@@ -52,7 +73,7 @@ class Plan:
         workers: processes that train side by side.
     """
 
-    losses: tuple[str, ...]
+    losses: tuple[str | System, ...]
     metrics: tuple[Metric, ...]
     repeats: int = DEFAULT_REPEATS
     vary: str = "splits"
@@ -74,11 +95,20 @@ class Plan:
         if self.vary not in VARY:
             raise unknown("vary", str(self.vary), VARY)
 
+    def system(self, index: int) -> System:
+        """One of the losses, as a system."""
+        chosen = self.losses[index]
+        return chosen if isinstance(chosen, System) else System(chosen)
+
+    def occurrence(self, index: int) -> int:
+        """How often the same system stands before this one."""
+        return sum(self.system(i) == self.system(index) for i in range(index))
+
     def names(self) -> list[str]:
-        """The systems as the table calls them: a loss that stands there twice is numbered."""
+        """The systems as the table calls them: one that stands there twice is numbered."""
         seen: Counter[str] = Counter()
         names = []
-        for loss in self.losses:
+        for loss in map(str, self.losses):
             seen[loss] += 1
             names.append(loss if seen[loss] == 1 else f"{loss} #{seen[loss]}")
         return names
@@ -122,9 +152,10 @@ class SystemResult:
 def make_plan(losses: Sequence[Any], metrics: Sequence[str | Metric], **options: Any) -> Plan:
     """Check what a user asked for and make a plan of it: a wrong name is said before anything is trained."""
     chosen = tuple(m if isinstance(m, Metric) else metric(m) for m in metrics)
-    plan = Plan(tuple(str(loss) for loss in losses), chosen, **options)
-    for loss in plan.losses:
-        engine_for(str(plan.parameters.get("engine", "lightgbm")), read_loss(loss))
+    plan = Plan(tuple(loss if isinstance(loss, System) else str(loss) for loss in losses), chosen, **options)
+    for system in map(plan.system, range(len(plan.losses))):
+        parameters = {**plan.parameters, **system.parameters}
+        engine_for(str(parameters.get("engine", "lightgbm")), read_loss(system.loss))
     return plan
 
 
@@ -216,17 +247,18 @@ def fingerprint(splits: Splits) -> str:
 
 
 def _unit_key(plan: Plan, unit: Unit, data: str) -> dict[str, Any]:
-    loss = plan.losses[unit.system]
+    system = plan.system(unit.system)
+    parameters = {**plan.parameters, **system.parameters}
     return {
         "version": _UNIT_VERSION,
         "data": data,
-        "loss": loss,
-        "occurrence": plan.losses[: unit.system].count(loss),
+        "loss": system.loss,
+        "occurrence": plan.occurrence(unit.system),
         "metrics": [str(m) for m in plan.metrics],
         "repeat": unit.repeat,
         "vary": plan.vary,
         "seed": plan.seed,
-        "parameters": {name: repr(value) for name, value in sorted(plan.parameters.items())},
+        "parameters": {name: repr(value) for name, value in sorted(parameters.items())},
         "tune": plan.tune,
     }
 
@@ -235,8 +267,9 @@ def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, A
     """Train one system once (or once for each configuration) and judge it on the test queries."""
     train, valid = divided(plan, splits, unit)
     test = splits.test
-    loss = plan.losses[unit.system]
-    occurrence = plan.losses[: unit.system].count(loss)
+    system = plan.system(unit.system)
+    loss = system.loss
+    occurrence = plan.occurrence(unit.system)
     seed = plan.seed + 1000 * unit.repeat + 1_000_000 * occurrence
     configurations: list[dict[str, Any]] = [{}]
     if plan.tune:
@@ -248,7 +281,7 @@ def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, A
     tried = []
     for configuration in configurations:
         start = time.perf_counter()
-        fixed = {"random_state": seed, "n_jobs": n_jobs, "verbose": 0, **plan.parameters}
+        fixed = {"random_state": seed, "n_jobs": n_jobs, "verbose": 0, **plan.parameters, **system.parameters}
         ranker = Ranker(loss=loss, metric=first, **fixed)
         ranker.set_params(**in_words_of(loss, configuration))
         ranker.fit(train, valid)
