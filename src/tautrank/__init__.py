@@ -38,12 +38,13 @@ from tautrank.metrics.significance import (
 
 if TYPE_CHECKING:
     from tautrank.compare import compare
+    from tautrank.engines.langevin import Langevin
     from tautrank.ranker import Ranker
 
 __version__ = "0.1.0"
 
 # What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
-_LATER = {"Ranker": "tautrank.ranker", "compare": "tautrank.compare"}
+_LATER = {"Langevin": "tautrank.engines.langevin", "Ranker": "tautrank.ranker", "compare": "tautrank.compare"}
 
 
 def __getattr__(name: str) -> Any:
@@ -62,6 +63,7 @@ __all__ = [
     "DataError",
     "DataSummary",
     "Evaluation",
+    "Langevin",
     "Metric",
     "MissingDependencyError",
     "OptionError",

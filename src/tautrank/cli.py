@@ -165,6 +165,12 @@ def train(
     learning_rate: LearningRate = 0.05,
     leaves: Leaves = 31,
     early_stopping: EarlyStopping = 50,
+    langevin_temperature: Annotated[
+        float | None, typer.Option(help="Add noise to gradients: Langevin boosting, 1e8 by default; more is less.")
+    ] = None,
+    langevin_shrink_rate: Annotated[
+        float | None, typer.Option(help="Shrink the model before each tree: Langevin boosting, 1e-4 by default.")
+    ] = None,
     param: EngineParameters = None,
     seed: Seed = 0,
     jobs: Jobs = None,
@@ -184,6 +190,7 @@ def train(
 
     engine_for("lightgbm", read_loss(loss))  # a wrong name is said before the data is read
     judge = metric_of(metric)
+    langevin = _langevin(langevin_temperature, langevin_shrink_rate)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     parts = _same_width([_read(path, options) for path in (data, valid) if path is not None])
     ranker = Ranker(
@@ -195,6 +202,7 @@ def train(
         early_stopping_rounds=early_stopping if valid and early_stopping else None,
         random_state=seed,
         n_jobs=jobs,
+        langevin=langevin,
         **_parameters(param),
     )
     ranker.fit(*parts)
@@ -373,6 +381,15 @@ def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, option
             raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all") from None
     letor = {name: options[name] for name in ("zero_based", "allow_nan", "cache")}
     return [read_folder(data, number, **letor) for number in folds] or [read_folder(data, 1, **letor)]
+
+
+def _langevin(temperature: float | None, shrink_rate: float | None) -> Any:
+    """None if neither is given; else the one that is not has its default."""
+    from tautrank import Langevin
+
+    given = {"temperature": temperature, "shrink_rate": shrink_rate}
+    chosen = {name: value for name, value in given.items() if value is not None}
+    return Langevin(**chosen) if chosen else None
 
 
 def _parameters(given: list[str] | None) -> dict[str, Any]:

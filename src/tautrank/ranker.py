@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import warnings
@@ -17,6 +18,7 @@ from sklearn.exceptions import NotFittedError
 from tautrank.data import RankingData
 from tautrank.data.arrays import checked_features
 from tautrank.engines import Callback, FittedModel, Record, Settings, Task, engine_for, model_format, read_loss
+from tautrank.engines.langevin import Langevin, Shrunk
 from tautrank.engines.model_file import read_model_file, write_model_file
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning, unknown
 from tautrank.losses import Loss
@@ -91,6 +93,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             (joblib sets it in its workers); -1 is all cores.
         verbose: 0 for silence, 1 for progress on standard error, None for a progress bar if that is a terminal.
         eval_train: judge the training data after each tree too.
+        langevin: `Langevin` (temperature, shrink_rate) adds noise to the gradients and shrinks the model before each
+            tree, which leads out of local optima; what is judged, kept and saved is the shrunk model. With a loss of
+            this library, or CatBoost's; None is off.
         **engine_parameters: any parameter of the engine, under the engine's own name, as ``min_data_in_leaf=50``;
             with LightGBM also ``categorical_feature``, the names or numbers of columns that hold category codes.
 
@@ -127,6 +132,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         n_jobs: int | None = None,
         verbose: int | None = None,
         eval_train: bool = False,
+        langevin: Langevin | None = None,
         **engine_parameters: Any,
     ) -> None:
         self.loss = loss
@@ -140,6 +146,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.eval_train = eval_train
+        self.langevin = langevin
         self._engine_parameters = engine_parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -226,6 +233,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             propensities=_propensities(propensities, train, wanted),
             start=None if start is None else start.model_,
             start_step=0 if start is None else start._record.steps,
+            start_shrunk=None if start is None else start._record.shrunk,
             categorical=_columns(columns, train),
         )
         seed = _seed(self.random_state)
@@ -239,6 +247,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             eval_train=bool(self.eval_train),
             verbose=self.verbose,
             callbacks=tuple(callbacks),
+            langevin=self.langevin,
             extra=extra,
         )
         model, record = engine.fit(task, settings)
@@ -348,6 +357,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         parameters = self.get_params()
         for name in ("loss", "metric"):
             parameters[name] = str(parameters[name])
+        if isinstance(self.langevin, Langevin):
+            parameters["langevin"] = dataclasses.asdict(self.langevin)
         if not isinstance(self.random_state, (int, np.integer, type(None))):
             parameters["random_state"] = self._seed  # what was drawn from the generator
         names = getattr(self, "feature_names_in_", None)
@@ -368,6 +379,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "best_iteration": record.best_iteration,
                 "best_score": record.best_score,
                 "history": record.history,
+                "shrunk": None if record.shrunk is None else dataclasses.asdict(record.shrunk),
             },
         }
         write_model_file(path, meta, self.model_.member, self.model_.to_bytes())
@@ -471,6 +483,9 @@ class _Described:
         self.engine = _typed(meta["engine"], str)
         self.n_features = _typed(meta["n_features"], int)
         self.parameters: dict[str, Any] = _typed(meta["parameters"], dict)
+        langevin = self.parameters.get("langevin")
+        if langevin is not None:
+            self.parameters["langevin"] = Langevin(langevin["temperature"], langevin["shrink_rate"])
         names = meta["feature_names"]
         self.feature_names = None if names is None else tuple(_typed(name, str) for name in _typed(names, list))
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
@@ -488,6 +503,7 @@ class _Described:
             best_iteration=_typed(training["best_iteration"], int),
             best_score=None if best is None else float(best),
             steps=_typed(training["steps"], int),
+            shrunk=_shrunk(training.get("shrunk")),
         )
 
 
@@ -495,6 +511,14 @@ def _typed(value: Any, kind: type[Any]) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
         raise ValueError
     return value
+
+
+def _shrunk(described: Any) -> Shrunk | None:
+    if described is None:
+        return None
+    return Shrunk(
+        _typed(described["factor"], float), _typed(described["since"], int), _typed(described["lost"], str)
+    )  # fmt: skip
 
 
 def _validation(given: Any, train: RankingData) -> RankingData:

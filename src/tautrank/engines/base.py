@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from tautrank.data import RankingData
 from tautrank.engines.forking import usable_threads
+from tautrank.engines.langevin import Langevin, Shrunk, checked
 from tautrank.errors import OptionError
 from tautrank.losses.base import Loss, real, whole
 from tautrank.losses.parallel import thread_count
@@ -79,6 +80,7 @@ class Task:
         propensities: one a document of `train`, for the losses that take them.
         start: a model to add trees to.
         start_step: how many steps `start` was trained for.
+        start_shrunk: what `start` remembers, if it shrank.
         categorical: columns of category codes.
     """
 
@@ -90,6 +92,7 @@ class Task:
     propensities: F64 | None = None
     start: FittedModel | None = None
     start_step: int = 0
+    start_shrunk: Shrunk | None = None
     categorical: tuple[int, ...] = ()
 
 
@@ -108,6 +111,7 @@ class Settings:
         eval_train: whether to judge the training data too.
         verbose: 0 for silence, 1 for progress, None for a progress bar where standard error is a terminal.
         callbacks: called after each tree.
+        langevin: noise on the gradients and shrinking of the model; None for neither.
         extra: the engine's own parameters, under its own names.
 
     >>> Settings(learning_rate=0)
@@ -124,6 +128,7 @@ class Settings:
     eval_train: bool = False
     verbose: int | None = None
     callbacks: tuple[Callback, ...] = ()
+    langevin: Langevin | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -139,6 +144,7 @@ class Settings:
         for callback in self.callbacks:
             if not callable(callback):
                 raise OptionError(f"callbacks: found {callback!r}; expected functions of one argument, a Step")
+        checked(self.langevin, self.learning_rate)
 
     @property
     def threads(self) -> int:
@@ -156,12 +162,14 @@ class Record:
             is no validation data.
         best_score: that value.
         steps: how many steps the trees that were kept took; continued training starts there.
+        shrunk: what the model remembers, if it shrank before each tree.
     """
 
     history: History
     best_iteration: int
     best_score: float | None
     steps: int
+    shrunk: Shrunk | None = None
 
 
 class FittedModel(abc.ABC):

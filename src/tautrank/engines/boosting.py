@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from tautrank.data import RankingData
 from tautrank.engines.base import F64, FittedModel, History, Record, Settings, Step, Task
 from tautrank.engines.exact_sums import round_to_grid
+from tautrank.engines.langevin import GradientNoise, Shrunk
 from tautrank.engines.progress import Progress
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss, place
@@ -37,8 +38,8 @@ class Grower(Protocol):
     def valid_scores(self) -> NDArray[Any]:
         """The current score of each validation document."""
 
-    def finish(self, n_trees: int) -> FittedModel:
-        """The model of the first ``n_trees`` trees."""
+    def finish(self, n_trees: int, steps: int) -> tuple[FittedModel, Shrunk | None]:
+        """The first ``n_trees`` trees, as the model was after ``steps`` steps, and what it remembers if it shrank."""
 
 
 def boost(grower: Grower, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
@@ -54,9 +55,9 @@ def boost(grower: Grower, task: Task, settings: Settings) -> tuple[FittedModel, 
             grower.grow(step)
             if watch.judge(grower.n_trees(), grower.train_scores, grower.valid_scores):
                 break
-    model = grower.finish(watch.trees_to_keep)
+    model, shrunk = grower.finish(watch.trees_to_keep, watch.steps_to_keep)
     warn_if_constant(model, task)
-    return model, watch.record()
+    return model, watch.record(shrunk)
 
 
 def warn_if_constant(model: FittedModel, task: Task) -> None:
@@ -78,11 +79,12 @@ def warn_if_constant(model: FittedModel, task: Task) -> None:
 class Gradients:
     """The gradients of a loss as an engine takes them: from its scores to checked float32 arrays with exact sums.
 
-    No NaN passes: the sentence names the loss, the query and the tree. The arrays are reused by the next call.
+    The noise of Langevin boosting is added to every gradient before it is rounded. No NaN passes: the sentence names
+    the loss, the query and the tree. The arrays are reused by the next call.
 
     Args:
         task: its loss is one of this library.
-        settings: seed and threads.
+        settings: seed, threads and noise.
     """
 
     def __init__(self, task: Task, settings: Settings) -> None:
@@ -95,6 +97,11 @@ class Gradients:
         self._objective = task.loss.bind(
             data.labels, data.offsets, weights=task.weights, seed=settings.seed, n_jobs=settings.threads, **more
         )
+        self._noise: GradientNoise | None = None
+        if settings.langevin is not None:
+            self._noise = GradientNoise(
+                settings.langevin, settings.learning_rate, data.offsets, settings.seed, settings.threads
+            )
         self._scores = np.empty(data.n_documents, np.float32)
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)
@@ -109,11 +116,11 @@ class Gradients:
         with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which the loss reports
             np.copyto(self._scores, scores, casting="same_kind")
         grad, hess = self._objective.gradients(self._scores, step)
-        self._take("gradient", grad, step, self._grad)
-        self._take("hessian", hess, step, self._hess)
+        self._take("gradient", grad, step, self._noise, self._grad)
+        self._take("hessian", hess, step, None, self._hess)
         return self._grad, self._hess
 
-    def _take(self, kind: str, values: Any, step: int, out: F32) -> None:
+    def _take(self, kind: str, values: Any, step: int, noise: GradientNoise | None, out: F32) -> None:
         array = np.asarray(values)
         if array.shape != out.shape:
             raise DataError(
@@ -121,6 +128,8 @@ class Gradients:
             )
         with np.errstate(over="ignore"):
             single = array.astype(np.float32, copy=False)
+        if noise is not None:
+            single = noise.added_to(single, step)
         low, high = (float(single.min()), float(single.max())) if single.size else (0.0, 0.0)
         if not (-math.inf < low and high < math.inf):
             at = int(np.argmax(~np.isfinite(single)))
@@ -205,10 +214,19 @@ class Watch:
         """All trees, or those up to the best validation value where training may stop early."""
         return self._trees[self._last]
 
-    def record(self) -> Record:
-        """What happened, once training has ended."""
+    @property
+    def steps_to_keep(self) -> int:
+        """How many steps those trees took, from the first of all."""
+        return self._task.start_step + self._last + 1
+
+    def record(self, shrunk: Shrunk | None = None) -> Record:
+        """What happened, once training has ended.
+
+        Args:
+            shrunk: what the model remembers, if it shrank.
+        """
         best = None if self._valid is None else self.history["valid"][self._name][self._best]
-        return Record(self.history, self._trees[self._best], best, self._task.start_step + self._last + 1)
+        return Record(self.history, self._trees[self._best], best, self.steps_to_keep, shrunk)
 
     @property
     def _last(self) -> int:

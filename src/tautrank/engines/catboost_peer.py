@@ -37,7 +37,11 @@ _OURS = {
     "cat_features": "categorical_feature",
     "od_wait": "early_stopping_rounds",
     "od_type": "early_stopping_rounds",
+    "diffusion_temperature": "langevin",
 }
+# CatBoost computes in these units what a model shrinks by.
+_F32 = np.float32
+_SMALLEST_SCALE = 2.0**-512
 _DEEPEST = 16
 
 
@@ -73,6 +77,7 @@ class CatBoostPeer(Engine):
             raise OptionError(
                 "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
             )
+        _check_langevin(task, settings)
         first = task.start.n_trees if task.start is not None else 0
         with _sentences(task), Watch(task, settings) as watch:
             judge = _Judge(watch, first)
@@ -93,8 +98,14 @@ class CatBoostPeer(Engine):
                 )
         if judge.failure is not None:
             raise judge.failure
-        if watch.trees_to_keep < model.tree_count_:
+        later = model.tree_count_ - watch.trees_to_keep
+        if later > 0:
             model.shrink(watch.trees_to_keep)
+            if settings.langevin is not None:
+                # The trees that were kept were shrunk before each of those that were not.
+                undone = _factor(settings) ** -later
+                scale, bias = model.get_scale_and_bias()
+                model.set_scale_and_bias(scale * undone, bias * undone)
         fitted = CatBoostModel.from_bytes(CatBoostModel(model, task.train.n_features).to_bytes(), task.train.n_features)
         warn_if_constant(fitted, task)
         return fitted, watch.record()
@@ -223,9 +234,42 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "logging_level": "Silent",
         "use_best_model": False,
     }
+    if settings.langevin is not None:
+        params |= {
+            "langevin": True,
+            "diffusion_temperature": settings.langevin.temperature,
+            "model_shrink_rate": settings.langevin.shrink_rate,
+            "model_shrink_mode": "Constant",
+        }
     if not {"depth", "max_depth", "grow_policy"} & set(settings.extra):
         params["depth"] = min(_DEEPEST, max(1, math.ceil(math.log2(settings.num_leaves))))
     return {**params, **settings.extra}
+
+
+def _check_langevin(task: Task, settings: Settings) -> None:
+    if settings.langevin is None:
+        return
+    for name in ("model_shrink_rate", "model_shrink_mode"):
+        if name in settings.extra:
+            raise OptionError(f"{name}: found beside langevin, which has a shrink_rate; expected one of the two")
+    factor = _factor(settings)
+    if task.start is not None and factor != 1:
+        raise OptionError(
+            "init_model: CatBoost does not shrink a model that it goes on from; expected none, or langevin with "
+            "shrink_rate=0"
+        )
+    if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
+        raise OptionError(
+            f"early_stopping_rounds: CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} "
+            "rounds; expected fewer, or a smaller shrink_rate of langevin"
+        )
+
+
+def _factor(settings: Settings) -> float:
+    """What CatBoost scales a model by before each tree."""
+    if settings.langevin is None:
+        return 1.0
+    return 1.0 - float(_F32(settings.learning_rate)) * float(_F32(settings.langevin.shrink_rate))
 
 
 @contextmanager

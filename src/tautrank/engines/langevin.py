@@ -9,8 +9,8 @@ Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML
 *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020, section 6.
 
 Engines cannot rescale the trees they have, and need not. They keep ``G_t = F_t / s^t``, to which ``tree_t`` is added at
-the rate ``learning_rate / s^(t + 1)``; the loss and the metric see ``s^t G_t``; and the leaves are rescaled once, at the
-end.
+the rate ``learning_rate / s^(t + 1)``; the loss and the metric see ``s^t G_t``; and the leaves are rescaled once, at
+the end.
 """
 
 from __future__ import annotations
@@ -278,10 +278,10 @@ def unshrink(shrunk: F64, scale: float, lost: str) -> F64:
     """
     if len(lost) != shrunk.size:
         raise DataError(f"init_model: remembers the rounding of {len(lost)} leaves; expected {shrunk.size}, as it has")
-    # In ASCII "-", "0" and "+" are 45, 48 and 43.
     codes = np.frombuffer(lost.encode(), np.uint8)
     steps = (codes == ord("+")).astype(np.int64) - (codes == ord("-"))
-    return ((shrunk / scale).view(np.int64) + steps).view(np.float64)
+    found: F64 = ((shrunk / scale).view(np.int64) + steps).view(np.float64)
+    return found
 
 
 def _written(number: float) -> str:

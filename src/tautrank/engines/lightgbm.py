@@ -15,6 +15,9 @@ from tautrank.data import RankingData
 from tautrank.engines.base import F64, Engine, FittedModel, NativeLoss, Record, Settings, Task, shares
 from tautrank.engines.boosting import Gradients, boost, document_weights
 from tautrank.engines.forking import make_safe, usable_threads
+from tautrank.engines.langevin import Shrinking, Shrunk, shrink, unshrink
+from tautrank.engines.lightgbm_text import leaf_numbers, with_leaf_numbers
+from tautrank.engines.peers import refuse_langevin
 from tautrank.errors import DataError, OptionError, unknown
 
 if TYPE_CHECKING:
@@ -35,6 +38,9 @@ _OURS = {
 }
 # Of no use, or harmful, to a training that has its data in memory.
 _FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result", "convert_model", "snapshot_freq")
+
+# The kinds of boosting that add each tree at the learning rate, and leave it as it is.
+_ADDING = ("gbdt", "gbrt", "goss")
 
 _FEW_FEATURES = 300
 _FEW_THREADS = 16
@@ -60,6 +66,7 @@ class LightGBMEngine(Engine):
             settings: how; `extra` holds any parameter of LightGBM.
         """
         make_safe("lightgbm")
+        refuse_langevin(task, settings)
         with _sentences(task):
             return boost(_Grower(task, settings), task, settings)
 
@@ -138,13 +145,19 @@ class LightGBMModel(FittedModel):
 
 
 class _Grower:
-    """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up, `update` for the rest."""
+    """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up, `update` for the rest.
+
+    A model that shrinks lies in LightGBM unshrunk, see `Shrinking`.
+    """
 
     def __init__(self, task: Task, settings: Settings) -> None:
-        import lightgbm
-
         self._task = task
+        self._settings = settings
         self._params = _parameters(task, settings)
+        self._shrinking = shrinking = Shrinking.of(
+            settings.langevin, settings.learning_rate, task.start_step, task.start_shrunk
+        )
+        self._ended: dict[int, str] = {}
         self._booster: Booster | None = None
         self._step = 0
         self._objective: Callable[..., Any] | None = None
@@ -153,42 +166,23 @@ class _Grower:
 
             # A plain function: LightGBM copies its parameters deeply, and a bound method would take the data along.
             def objective(scores: NDArray[Any], _: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+                if shrinking is not None:
+                    scores = scores * shrinking.before(self._step)
                 return gradients(scores, self._step)
 
             self._objective = objective
 
-        def dataset(data: Any, weights: F64 | None, reference: Any) -> Any:
-            return lightgbm.Dataset(
-                data.X,
-                label=data.labels,
-                group=data.sizes,
-                weight=weights,
-                reference=reference,
-                params=self._params,
-                categorical_feature=list(task.categorical) or "auto",
-            )
-
-        # A loss of this library is bound to the weights already.
-        weights = document_weights(task.train, task.weights) if self._objective is None else None
-        self._train = dataset(task.train, weights, None)
-        self._valid = None if task.valid is None else dataset(task.valid, None, self._train)
-
     def grow(self, step: int) -> None:
         self._step = step
-        if self._booster is not None:
+        if self._booster is None:
+            self._begin(self._start())
+        elif self._shrinking is None:
             self._booster.update(fobj=self._objective)
-            return
-        import lightgbm
-
-        start = self._task.start
-        self._booster = lightgbm.train(
-            {**self._params, "objective": self._objective} if self._objective is not None else self._params,
-            self._train,
-            num_boost_round=1,
-            valid_sets=None if self._valid is None else [self._valid],
-            init_model=start.booster if isinstance(start, LightGBMModel) else None,
-            keep_training_booster=True,
-        )
+        elif self._shrinking.stretch(step) == step:
+            self._begin(self._end_stretch())
+        else:
+            self._booster.reset_parameter({"learning_rate": self._shrinking.rate(step)})
+            self._booster.update(fobj=self._objective)
 
     def n_trees(self) -> int:
         return int(self._grown.num_trees())
@@ -199,19 +193,92 @@ class _Grower:
     def valid_scores(self) -> NDArray[Any]:
         return self._scores(self._grown.eval_valid)
 
-    def finish(self, n_trees: int) -> FittedModel:
+    def finish(self, n_trees: int, steps: int) -> tuple[FittedModel, Shrunk | None]:
         import lightgbm
 
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
-        return LightGBMModel(lightgbm.Booster(model_str=self._grown.model_to_string(num_iteration=n_trees)))
+        if self._shrinking is None:
+            text = self._grown.model_to_string(num_iteration=n_trees)
+            return LightGBMModel(lightgbm.Booster(model_str=text)), None
+        stretch = self._shrinking.stretch(steps - 1)
+        ended = self._ended.get(stretch)
+        booster, lost = self._shrunk(self._text(n_trees) if ended is None else _first(n_trees, ended), steps - 1)
+        return LightGBMModel(booster), Shrunk(self._shrinking.factor, stretch, lost)
+
+    def _begin(self, start: Booster | None) -> None:
+        import lightgbm
+
+        # Bins must be the same when training continues, samples of documents and features must not.
+        params = {**self._params, "seed": (self._settings.seed + self._step) % 2**31}
+        if self._shrinking is not None:
+            params["learning_rate"] = self._shrinking.rate(self._step)
+
+        task = self._task
+
+        def dataset(data: RankingData, weights: F64 | None, reference: Any) -> Any:
+            return lightgbm.Dataset(
+                data.X,
+                label=data.labels,
+                group=data.sizes,
+                weight=weights,
+                reference=reference,
+                params=params,
+                categorical_feature=list(task.categorical) or "auto",
+            )
+
+        # A loss of this library is bound to the weights already.
+        weights = document_weights(task.train, task.weights) if self._objective is None else None
+        train = dataset(task.train, weights, None)
+        self._booster = lightgbm.train(
+            {**params, "objective": self._objective} if self._objective is not None else params,
+            train,
+            num_boost_round=1,
+            valid_sets=None if task.valid is None else [dataset(task.valid, None, train)],
+            init_model=start,
+            keep_training_booster=True,
+        )
+
+    def _start(self) -> Booster | None:
+        """The trees to start from; unshrunk where they were in the midst of a stretch."""
+        import lightgbm
+
+        model, shrunk, step = self._task.start, self._task.start_shrunk, self._task.start_step
+        if not isinstance(model, LightGBMModel):
+            return None
+        if self._shrinking is None or shrunk is None or self._shrinking.stretch(step) == step:
+            return model.booster
+        text, scale = model.to_text(), self._shrinking.before(step)
+        numbers = unshrink(leaf_numbers(text), scale, shrunk.lost)
+        return lightgbm.Booster(model_str=with_leaf_numbers(text, numbers, 1 / scale))
+
+    def _end_stretch(self) -> Booster:
+        """The shrunk model, to start anew from."""
+        assert self._shrinking is not None
+        text, last = self._text(-1), self._step - 1
+        if self._settings.early_stopping_rounds is not None:
+            self._ended[self._shrinking.stretch(last)] = text
+        return self._shrunk(text, last)[0]
+
+    def _shrunk(self, text: str, step: int) -> tuple[Booster, str]:
+        """The model after a step from the text of its trees unshrunk, and what rounding lost."""
+        import lightgbm
+
+        assert self._shrinking is not None
+        scale = self._shrinking.after(step)
+        numbers, lost = shrink(leaf_numbers(text), scale)
+        return lightgbm.Booster(model_str=with_leaf_numbers(text, numbers, scale)), lost
+
+    def _text(self, n_trees: int) -> str:
+        # The text ends with the parameters of the training, which the rate of its last tree is not.
+        self._grown.reset_parameter({"learning_rate": self._settings.learning_rate})
+        return str(self._grown.model_to_string(num_iteration=n_trees))
 
     @property
     def _grown(self) -> Booster:
         assert self._booster is not None, "grow comes first"
         return self._booster
 
-    @staticmethod
-    def _scores(evaluate: Callable[[Any], Any]) -> NDArray[Any]:
+    def _scores(self, evaluate: Callable[[Any], Any]) -> NDArray[Any]:
         """The scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
         seen: list[NDArray[Any]] = []
 
@@ -220,7 +287,13 @@ class _Grower:
             return "seen", 0.0, True
 
         evaluate(take)
-        return seen[0]
+        return seen[0] if self._shrinking is None else seen[0] * self._shrinking.after(self._step)
+
+
+def _first(n_trees: int, text: str) -> str:
+    import lightgbm
+
+    return str(lightgbm.Booster(model_str=text).model_to_string(num_iteration=n_trees))
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -230,13 +303,15 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
             "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; "
             "expected None, or another boosting"
         )
+    if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
+        raise OptionError(
+            f"langevin: LightGBM's boosting={extra['boosting']} weighs trees in its own way; expected gbdt or goss"
+        )
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,
         "num_leaves": settings.num_leaves,
         "num_threads": settings.threads,
-        # Bins must be the same when training continues, samples of documents and features must not.
         "data_random_seed": settings.seed,
-        "seed": (settings.seed + task.start_step) % 2**31,
         "verbosity": -1,
         "metric": "None",
     }

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tautrank.engines.base import NativeLoss
+from tautrank.engines.base import NativeLoss, Settings, Task
 from tautrank.errors import MissingDependencyError, OptionError, unknown
 
 OBJECTIVES: dict[str, tuple[str, ...]] = {
@@ -80,6 +80,20 @@ def missing(tool: str) -> MissingDependencyError:
     """
     written = {"xgboost": "XGBoost", "catboost": "CatBoost"}[tool]
     return MissingDependencyError(f"loss '{tool}:...' needs {written}; install it with: pip install 'tautrank[{tool}]'")
+
+
+def refuse_langevin(task: Task, settings: Settings) -> None:
+    """Say that a tool's own objective cannot be trained with noise on its gradients.
+
+    Args:
+        task: its loss is a tool's own.
+        settings: Langevin boosting or not.
+    """
+    if settings.langevin is not None and isinstance(task.loss, NativeLoss):
+        raise OptionError(
+            f"langevin: the gradients of {task.loss} are out of reach; expected a loss of this library, or one of "
+            "CatBoost's, which has Langevin boosting of its own"
+        )
 
 
 def refuse_names(extra: object, ours: dict[str, str], tool: str) -> None:

@@ -14,7 +14,8 @@ from tautrank.data import RankingData
 from tautrank.engines.base import F64, Engine, FittedModel, NativeLoss, Record, Settings, Task, shares
 from tautrank.engines.boosting import boost, document_weights
 from tautrank.engines.forking import make_safe, usable_threads
-from tautrank.engines.peers import missing, refuse_names
+from tautrank.engines.langevin import Shrunk
+from tautrank.engines.peers import missing, refuse_langevin, refuse_names
 from tautrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -59,6 +60,7 @@ class XGBoostPeer(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of XGBoost.
         """
+        refuse_langevin(task, settings)
         with _sentences(task):
             return boost(_Grower(task, settings), task, settings)
 
@@ -174,9 +176,9 @@ class _Grower:
     def valid_scores(self) -> NDArray[Any]:
         return np.asarray(self._booster.predict(self._valid, output_margin=True))
 
-    def finish(self, n_trees: int) -> FittedModel:
+    def finish(self, n_trees: int, steps: int) -> tuple[FittedModel, Shrunk | None]:
         kept = self._booster if n_trees == self.n_trees() else self._booster[:n_trees]
-        return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), self._booster.num_features())
+        return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), self._booster.num_features()), None
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
