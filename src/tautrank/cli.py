@@ -166,10 +166,12 @@ def train(
     leaves: Leaves = 31,
     early_stopping: EarlyStopping = 50,
     langevin_temperature: Annotated[
-        float | None, typer.Option(help="Add noise to gradients: Langevin boosting, 1e8 by default; more is less.")
+        float | None,
+        typer.Option(help="Langevin boosting: noise on gradients, the less the higher; 1e8 if only the next is given."),
     ] = None,
     langevin_shrink_rate: Annotated[
-        float | None, typer.Option(help="Shrink the model before each tree: Langevin boosting, 1e-4 by default.")
+        float | None,
+        typer.Option(help="Langevin boosting: shrinking before each tree; 1e-4 if only the last is given."),
     ] = None,
     param: EngineParameters = None,
     seed: Seed = 0,
@@ -193,18 +195,10 @@ def train(
     langevin = _langevin(langevin_temperature, langevin_shrink_rate)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     parts = _same_width([_read(path, options) for path in (data, valid) if path is not None])
-    ranker = Ranker(
-        loss=loss,
-        metric=judge,
-        n_estimators=trees,
-        learning_rate=learning_rate,
-        num_leaves=leaves,
-        early_stopping_rounds=early_stopping if valid and early_stopping else None,
-        random_state=seed,
-        n_jobs=jobs,
-        langevin=langevin,
-        **_parameters(param),
-    )
+    given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
+    given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
+    given["early_stopping_rounds"] = early_stopping if valid and early_stopping else None
+    ranker = Ranker(**given | _parameters(param))
     ranker.fit(*parts)
     ranker.save(model)
     told = f"{ranker.n_trees_} trees"

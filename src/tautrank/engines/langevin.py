@@ -41,9 +41,9 @@ class Langevin:
     """How strongly training is shaken and held back: `Ranker(langevin=Langevin(...))`, with any loss of this library.
 
     Every gradient gets noise of the variance ``2 / (learning_rate * temperature)``, drawn anew for each seed, tree,
-    query and document, and before every tree the model is scaled by ``1 - learning_rate * shrink_rate``.
-    StochasticRank's authors tuned ``temperature`` between 1e8 and 1e11 and ``shrink_rate`` between 1e-5 and 1e-2 on web
-    search, and took 1e3 and 1e-3 for a few documents.
+    query and document, whatever its gradient and hessian are; and before a tree is added the model is scaled by
+    ``1 - learning_rate * shrink_rate``. The authors tuned ``temperature`` between 1e8 and 1e11 and ``shrink_rate``
+    between 1e-5 and 1e-2 for StochasticRank on web search, and took 1e3 and 1e-3 for a set of five documents.
 
     Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021.
 
