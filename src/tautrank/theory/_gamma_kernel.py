@@ -1,0 +1,92 @@
+"""Kernels that look for gammas: those a loss drew, and those with the smallest Jensen gap."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tautrank.losses.randomness import GAMMA_STREAM, fill_uniform
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def drawn_gammas(
+    offsets: NDArray[np.int64], seed: np.uint64, step: int, first: int, last: int, gamma: NDArray[np.float64]
+) -> None:
+    """Write the gammas that ``xendcg(gamma=uniform)`` draws for the queries ``first`` to ``last``.
+
+    Args:
+        offsets: where each query starts.
+        seed: the loss's seed.
+        step: the loss's step.
+        first: first query.
+        last: one past the last query.
+        gamma: receives one number a document.
+    """
+    for query in range(first, last):
+        fill_uniform(gamma[offsets[query] : offsets[query + 1]], seed, step, query, GAMMA_STREAM)
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def smallest_jensen_gaps(
+    log_rho: NDArray[np.float64],
+    least: NDArray[np.float64],
+    unit: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    first: int,
+    last: int,
+    gaps: NDArray[np.float64],
+    windows: NDArray[np.int64],
+) -> None:
+    """Find the gammas of 0 and 1 that minimise ``log sum phi rho - sum phi log rho``.
+
+    The gap is concave in the target ``phi``, so its minimum is a corner of the box of gammas, and there it also
+    minimises its own linear part, whose slopes ``rho/A - log rho`` are convex in ``rho``: the documents with a gamma of
+    0 are neighbours in the order of the scores. All such windows are tried with running sums.
+
+    Args:
+        log_rho: log of the softmax of the scores, from the highest to the lowest within each query.
+        least: the target's numerator at a gamma of 1 in that order.
+        unit: what a gamma of 0 adds to it, one a query.
+        offsets: where each query starts.
+        first: first query.
+        last: one past the last query.
+        gaps: receives the smallest gap, one a query; infinity where no document has a numerator.
+        windows: receives for each query the first place of the window and the one past its last.
+    """
+    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
+        weight = 0.0
+        likely = 0.0
+        weighted = 0.0
+        # Probabilities are measured by the highest one in the sum: next to a far better document all may underflow.
+        top = -math.inf
+        for p in range(start, stop):
+            if least[p] > 0.0:
+                top = max(top, log_rho[p])
+        for p in range(start, stop):
+            if least[p] > 0.0:
+                weight += least[p]
+                likely += least[p] * math.exp(log_rho[p] - top)
+                weighted -= least[p] * log_rho[p]
+        best = math.inf
+        if weight > 0.0:
+            best = math.log(likely / weight) + top + weighted / weight
+        from_place, to_place = 0, 0
+        for begin in range(start, stop):
+            reference = max(top, log_rho[begin])
+            w, c = weight, weighted
+            x = likely * math.exp(top - reference)
+            for end in range(begin, stop):
+                w += unit[query]
+                x += unit[query] * math.exp(log_rho[end] - reference)
+                c -= unit[query] * log_rho[end]
+                gap = math.log(x / w) + reference + c / w
+                if gap < best:
+                    best = gap
+                    from_place, to_place = begin - start, end + 1 - start
+        gaps[query] = best
+        windows[query, 0] = from_place
+        windows[query, 1] = to_place

@@ -1,0 +1,62 @@
+"""The sums over pairs of documents that stand between a LambdaLoss and the metric it bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tautrank.losses._ranking_kernel import longest_list
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def pair_sums(
+    ranks: NDArray[np.int32],
+    gains: NDArray[np.float64],
+    levels: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    v: NDArray[np.float64],
+    gap: NDArray[np.float64],
+    cap: float,
+    k: int,
+    first: int,
+    last: int,
+    sums: NDArray[np.float64],
+) -> None:
+    """Write for each query what its pairs add up to, with ``w_ij`` the rank part of the loss's weight.
+
+    Args:
+        ranks: 0-based, in the order of the arrangement, as is everything that is one a document.
+        gains: what weighs a document.
+        levels: rank of the label among the distinct labels.
+        offsets: where each query starts.
+        v: discount by rank.
+        gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``.
+        cap: the most that a difference of gains counts.
+        k: pairs count when their upper rank is at most this.
+        first: first query.
+        last: one past the last query.
+        sums: receives three numbers a query: ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order;
+            ``sum w_ij u_j`` over the pairs of equal labels; ``sum w_ij min(u_i, u_j)`` over the pairs of unlike ones.
+    """
+    longest = longest_list(offsets, first, last)
+    u = np.empty(longest)
+    level = np.empty(longest)
+    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
+        for p in range(start, stop):
+            u[ranks[p]] = gains[p]
+            level[ranks[p]] = levels[p]
+        wrong, alike, unlike = 0.0, 0.0, 0.0
+        for i in range(min(k, stop - start - 1)):
+            for j in range(i + 1, stop - start):
+                w = v[i] - v[j] + gap[j - i + 2]
+                if level[i] == level[j]:
+                    alike += w * u[j]
+                else:
+                    unlike += w * min(u[i], u[j])
+                    if level[i] < level[j]:
+                        wrong += w * min(u[j] - u[i], cap)
+        sums[query, 0] = wrong
+        sums[query, 1] = alike
+        sums[query, 2] = unlike

@@ -1,0 +1,132 @@
+"""What a theorem of the form "this is at least that" says about given lists: both sides, and the gap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.errors import OptionError
+from tautrank.losses import Loss
+
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Bound:
+    """Both sides of ``upper >= lower``, for each query and for the average over queries.
+
+    A query the theorem does not speak of (no relevant document) is NaN and left out of the averages.
+
+    Args:
+        name: the inequality, as one would write it.
+        paper: where it stands.
+        upper: the side that should be larger, one a query.
+        lower: the side that should be smaller, one a query.
+        mean_upper: the larger side on average.
+        mean_lower: the smaller side on average: the mean, or what the theorem makes of means (``-log mean NDCG``).
+        steps: what stands between the two sides in the proof, from the upper side down, one array each.
+        constants: what was added to the loss to make the upper side, one array each.
+
+    >>> bound = Bound(name="a >= b", paper="a paper", upper=np.array([3.0, np.nan]), lower=np.array([1.0, np.nan]),
+    ...               mean_upper=3.0, mean_lower=1.0, steps={"in between": np.array([2.5, np.nan])})
+    >>> bound
+    a >= b: 3 >= 1 on average over 1 query, the smallest gap 2; holds
+    >>> bound.parts
+    {'in between': array([0.5, nan]), 'b': array([1.5, nan])}
+    """
+
+    name: str
+    paper: str
+    upper: F64
+    lower: F64
+    mean_upper: float
+    mean_lower: float
+    steps: Mapping[str, F64] = field(default_factory=dict)
+    constants: Mapping[str, F64] = field(default_factory=dict)
+
+    @property
+    def gap(self) -> F64:
+        """How loose the bound is, one a query; negative where it fails."""
+        return self.upper - self.lower
+
+    @property
+    def mean_gap(self) -> float:
+        """How loose the bound on the average is."""
+        return self.mean_upper - self.mean_lower
+
+    @property
+    def parts(self) -> dict[str, F64]:
+        """How much of the gap each inequality of the proof loses, from the upper side down; they add up to the gap."""
+        values = [self.upper, *self.steps.values(), self.lower]
+        names = [*self.steps, self.name.split(" >= ")[-1]]
+        return {name: above - below for name, above, below in zip(names, values[:-1], values[1:], strict=True)}
+
+    @property
+    def margin(self) -> float:
+        """The smallest gap, over the queries and the average, in units of ``1 + |lower|``; NaN without queries."""
+        gaps = self.gap / (1.0 + np.abs(self.lower))
+        mean = self.mean_gap / (1.0 + abs(self.mean_lower))
+        kept = gaps[~np.isnan(gaps)]
+        return min(float(kept.min()), mean) if kept.size else math.nan
+
+    def holds(self, tolerance: float = 1e-9) -> bool:
+        """Whether no query and no average falls below its lower side.
+
+        Args:
+            tolerance: how much below counts as rounding, in units of ``1 + |lower|``.
+        """
+        return not self.margin < -tolerance
+
+    def __repr__(self) -> str:
+        queries = int(np.count_nonzero(~np.isnan(self.gap)))
+        if queries == 0:
+            return f"{self.name}: no query with a relevant document"
+        return (
+            f"{self.name}: {self.mean_upper:.4g} >= {self.mean_lower:.4g} on average over {queries} "
+            f"quer{'y' if queries == 1 else 'ies'}, the smallest gap {np.nanmin(self.gap):.4g}; "
+            f"{'holds' if self.holds() else 'fails'}"
+        )
+
+
+def mean_over_queries(values: F64) -> float:
+    """The mean over the queries that are not NaN; NaN when all are.
+
+    >>> mean_over_queries(np.array([1.0, np.nan, 2.0]))
+    1.5
+    """
+    kept = values[~np.isnan(values)]
+    return float(kept.mean()) if kept.size else math.nan
+
+
+def negative_log(values: F64) -> F64:
+    """``-log`` of numbers that may be 0, which is infinity, or NaN.
+
+    >>> negative_log(np.array([1.0, 0.0, np.nan]))
+    array([ 0., inf, nan])
+    """
+    with np.errstate(divide="ignore"):
+        # 0 - 0 is 0, where -0 would print as such.
+        result: F64 = 0.0 - np.log(values)
+    return result
+
+
+def check_sees_scores(loss: Loss) -> None:
+    """Refuse a loss that adds noise: theorems speak of the scores themselves.
+
+    Args:
+        loss: the loss.
+
+    >>> from tautrank.losses import loss
+    >>> check_sees_scores(loss("listnet", noise="gumbel"))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: loss: found listnet(noise=gumbel); expected a loss without noise, because bounds
+    speak of the scores themselves
+    """
+    if loss.noise is not None and loss.strength > 0:
+        raise OptionError(
+            f"loss: found {loss}; expected a loss without noise, because bounds speak of the scores themselves"
+        )

@@ -1,0 +1,577 @@
+"""What is claimed of a loss, as a list: each claim knows which losses it speaks of, and checks itself on given lists.
+
+General claims speak of any loss, a new one included: that its gradient is its derivative, that it lies above a
+metric's cost. The papers' theorems speak of theirs. `check_claims` runs all of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import unknown
+from tautrank.losses import (
+    XENDCG,
+    ARPLoss1,
+    ARPLoss2,
+    LambdaLoss,
+    LambdaRank,
+    ListNet,
+    Loss,
+    NDCGLoss1,
+    NDCGLoss2,
+    NDCGLoss2PP,
+    RankNet,
+    SoftmaxLoss,
+)
+from tautrank.losses import loss as loss_named
+from tautrank.losses.base import Lists, query_sums
+from tautrank.metrics import discount_values, metric
+from tautrank.theory.bound import Bound, negative_log
+from tautrank.theory.derivatives import differences
+from tautrank.theory.distributions import check_scored_lists
+from tautrank.theory.em import descends, majorise_minimise
+from tautrank.theory.hessian import DampedSoftmax, smallest_eigenvalue, spectral_gap
+from tautrank.theory.lipschitz import measured_constant, paper_constant, proven_constant
+from tautrank.theory.pairwise_bounds import lambdaloss_bound, lambdarank_metric_bound, ndcg_cost_bound
+from tautrank.theory.softmax_bounds import (
+    softmax_mrr_bound,
+    softmax_ndcg_bound,
+    xe_ndcg_bound,
+    xe_ndcg_refined_bound,
+)
+
+F64 = NDArray[np.float64]
+
+HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
+
+# Lists longer than this are looked at in this many places, spread evenly.
+_MOST_PLACES = 40
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a claim on given lists.
+
+    Args:
+        claim: its name.
+        status: ``"holds"``, ``"fails"`` or ``"does not apply"``.
+        margin: how far it was from failing, below 0 where it fails; NaN where it does not apply.
+        detail: a sentence with the numbers, or the reason why it does not apply.
+
+    >>> Outcome("derivative", HOLDS, 1e-5, "the largest error is 2e-10")
+    derivative holds: the largest error is 2e-10
+    """
+
+    claim: str
+    status: str
+    margin: float
+    detail: str
+
+    def __repr__(self) -> str:
+        return f"{self.claim} {self.status}: {self.detail}"
+
+
+Check = Callable[[Loss, F64, Lists], tuple[float, str] | str]
+"""From a loss, scores and lists to a margin and a sentence; or to the reason why the claim does not apply to them."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A statement about losses that can be checked.
+
+    Args:
+        name: what a user types.
+        statement: the claim, in a sentence.
+        paper: where it stands; empty for claims of this library.
+        silent_on: from a loss to the reason why the claim does not speak of it, or None where it does.
+        examine: from a loss, scores and lists to a margin (the claim fails below ``-tolerance``) and a sentence, or to
+            the reason why the claim does not speak of these lists.
+        tolerance: how far below 0 counts as rounding.
+        once: whether one scoring is enough, because the claim looks for scores itself or does not depend on them.
+
+    >>> CLAIMS["xe-ndcg"].statement
+    'XE >= -log(NDCG + 1/maxDCG), for each query and on average'
+    """
+
+    name: str
+    statement: str
+    paper: str
+    silent_on: Callable[[Loss], str | None]
+    examine: Check
+    tolerance: float = _ROUNDING
+    once: bool = False
+
+    def check(self, loss: Loss | str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> Outcome:
+        """Check the claim for a loss at given scores.
+
+        Args:
+            loss: any loss, or its name.
+            scores: one finite number a document.
+            labels: one finite number of at least 0 a document.
+            offsets: where each query starts, and the number of documents at the end.
+
+        >>> CLAIMS["xe-ndcg"].check("listnet", [1.0, 0.0], [0, 1], [0, 2])
+        xe-ndcg does not apply: it speaks of xendcg without noise
+        """
+        chosen = loss_named(loss) if isinstance(loss, str) else loss
+        reason = self.silent_on(chosen)
+        if reason is None:
+            found = self.examine(chosen, *check_scored_lists(scores, labels, offsets))
+            if not isinstance(found, str):
+                margin, detail = found
+                # NaN is no margin: nothing was found to look at.
+                if not math.isnan(margin):
+                    return Outcome(self.name, HOLDS if margin >= -self.tolerance else FAILS, margin, detail)
+                found = "no query has a relevant document"
+            reason = found
+        return Outcome(self.name, DOES_NOT_APPLY, math.nan, reason)
+
+
+CLAIMS: dict[str, Claim] = {}
+"""Every claim by its name, general ones first."""
+
+
+def claim(
+    name: str,
+    statement: str,
+    *,
+    paper: str = "",
+    silent_on: Callable[[Loss], str | None] = lambda loss: None,
+    tolerance: float = _ROUNDING,
+    once: bool = False,
+) -> Callable[[Check], Check]:
+    """Function decorator: make a check known to `check_claims` under a name.
+
+    Args:
+        name: what a user types.
+        statement: the claim, in a sentence.
+        paper: where it stands.
+        silent_on: as in `Claim`.
+        tolerance: as in `Claim`.
+        once: as in `Claim`.
+
+    >>> @claim("positive", "the loss is never below 0")
+    ... def positive(loss, scores, lists):
+    ...     least = float(loss.bind(lists.labels, lists.offsets).values(scores).min())
+    ...     return least, f"the smallest value is {least:g}"
+    >>> CLAIMS["positive"].check("mse", [2.0], [1], [0, 1])
+    positive holds: the smallest value is 0.5
+    >>> del CLAIMS["positive"]
+    """
+
+    def enter(check: Check) -> Check:
+        CLAIMS[name] = Claim(name, statement, paper, silent_on, check, tolerance, once)
+        return check
+
+    return enter
+
+
+def check_claims(
+    loss: Loss | str,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    names: Iterable[str] | None = None,
+) -> list[Outcome]:
+    """Check every claim for a loss, at the given scores and at harder ones made from them.
+
+    Beside the given scores, every claim that depends on scores is checked with all of them equal, with the documents
+    upside down, and with the scores a hundred times as far apart and a hundred times as near. The outcome is that of
+    the worst.
+
+    Args:
+        loss: any loss, or its name; one of your own need not be registered.
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        names: of the claims; None for all.
+
+    >>> for outcome in check_claims("xendcg", [1.0, 0.0, 2.0], [1, 0, 2], [0, 3], ["xe-ndcg", "xe-lipschitz"]):
+    ...     print(outcome)
+    xe-ndcg holds: the smallest gap is 1.02 between 0.7767 and -0.2433
+    xe-lipschitz holds: the steepest slope found is 1.98, the constant 2
+    """
+    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    s, lists = check_scored_lists(scores, labels, offsets)
+    wanted = list(CLAIMS) if names is None else list(names)
+    for name in wanted:
+        if name not in CLAIMS:
+            raise unknown("claim", name, CLAIMS)
+    scorings = [s, np.zeros_like(s), -lists.labels, 100.0 * s, 0.01 * s]
+    return [_worst(CLAIMS[name], chosen, scorings, lists) for name in wanted]
+
+
+def _worst(subject: Claim, loss: Loss, scorings: Sequence[F64], lists: Lists) -> Outcome:
+    tried = scorings[:1] if subject.once else scorings
+    outcomes = [subject.check(loss, scores, lists.labels, lists.offsets) for scores in tried]
+    return min(outcomes, key=lambda outcome: math.inf if math.isnan(outcome.margin) else outcome.margin)
+
+
+# Of any loss.
+
+
+@claim(
+    "derivative",
+    "the gradient is the derivative of the loss with its weights, targets and noise held",
+    silent_on=lambda loss: None if loss.gradient_is_derivative else "its gradient is not meant to be a derivative",
+)
+def _derivative(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    objective = loss.bind(lists.labels, lists.offsets)
+    grad = np.asarray(objective.gradients(scores)[0], dtype=np.float64)
+    held = objective.frozen(scores)
+    slopes = differences(held.values, scores, lists.offsets, places=_some_places(lists))
+    error = query_sums(np.nan_to_num(np.abs(slopes - grad)), lists.offsets)
+    # A difference has as many digits as the value has left after the width of the step took its share.
+    unit = 1.0 + query_sums(np.abs(grad), lists.offsets) + 1e-4 * np.abs(held.values(scores))
+    worst = float((error / unit).max(initial=0.0))
+    return 1e-5 - worst, f"the largest error is {worst:.2g} of the gradient, 1e-05 allowed"
+
+
+@claim(
+    "shift",
+    "adding a constant to the scores of a query changes neither the loss nor its gradient",
+    silent_on=lambda loss: None if loss.ignores_shifts else "it is meant to see the scores themselves",
+)
+def _shift(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    objective = loss.bind(lists.labels, lists.offsets)
+    # A power of two, so that the sum rounds little and no two scores become one.
+    shift = np.repeat(np.where(np.arange(lists.sizes.size) % 2 == 0, 4.0, -2.0), lists.sizes)
+    worst = 0.0
+    for moved, plain in zip(
+        (*objective.gradients(scores + shift), objective.values(scores + shift)),
+        (*objective.gradients(scores), objective.values(scores)),
+        strict=True,
+    ):
+        worst = max(worst, float((np.abs(moved - plain) / (1.0 + np.abs(plain))).max(initial=0.0)))
+    return 1e-6 - worst, f"the largest change is {worst:.2g}, 1e-06 allowed"
+
+
+@claim(
+    "zero-sum",
+    "the gradient adds up to 0 in every query",
+    silent_on=lambda loss: (
+        None if loss.gradient_is_derivative and loss.ignores_shifts else "only derivatives that ignore shifts must"
+    ),
+)
+def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    grad = np.asarray(loss.bind(lists.labels, lists.offsets).gradients(scores)[0], dtype=np.float64)
+    total = np.abs(query_sums(grad, lists.offsets)) / (1.0 + query_sums(np.abs(grad), lists.offsets))
+    worst = float(total.max(initial=0.0))
+    return 1e-9 - worst, f"the largest sum is {worst:.2g} of the gradient, 1e-09 allowed"
+
+
+@claim("order", "the order in which documents are given does not matter")
+def _order(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
+    if loss.is_random:
+        return "random numbers belong to places"
+    query = np.repeat(np.arange(lists.sizes.size), lists.sizes)
+    upside_down = lists.offsets[1:][query] - 1 - (np.arange(scores.size) - lists.offsets[query])
+    plain = loss.bind(lists.labels, lists.offsets).values(scores)
+    moved = loss.bind(lists.labels[upside_down], lists.offsets).values(scores[upside_down])
+    worst = float((np.abs(moved - plain) / (1.0 + np.abs(plain))).max(initial=0.0))
+    return 1e-9 - worst, f"the largest change is {worst:.2g}, 1e-09 allowed"
+
+
+@claim("no-relevant", "a query without a relevant document has value 0 and gradient 0", once=True)
+def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    objective = loss.bind(np.zeros_like(lists.labels), lists.offsets)
+    most = max(
+        float(np.abs(part).max(initial=0.0)) for part in (*objective.gradients(scores), objective.values(scores))
+    )
+    return -most, f"the largest number there is {most:g}"
+
+
+@claim("finite", "values, gradients and hessians are finite, and no hessian is below 0")
+def _finite(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    objective = loss.bind(lists.labels, lists.offsets)
+    for scale in (1.0, 1e6):
+        grad, hess = objective.gradients(scale * scores)
+        for name, part in (("value", objective.values(scale * scores)), ("gradient", grad), ("hessian", hess)):
+            if not np.isfinite(part).all():
+                return -math.inf, f"found a {name} of {part[~np.isfinite(part)][0]} at scores of size {scale:g}"
+        if (hess < 0).any():
+            return float(hess.min()), f"found a hessian of {hess.min():g}"
+    return 1.0, "all are, also at scores a million times as large"
+
+
+@claim("lipschitz", "the loss, its weights held, is Lipschitz: its slope does not grow with the scores", once=True)
+def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    _, few = _short_lists(scores, lists)
+    near, far = (measured_constant(loss, few, 3, 0, (scale,)) for scale in (30.0, 3e4))
+    proven = proven_constant(loss, few)
+    near_most, far_most = (float(part.max(initial=0.0)) for part in (near, far))
+    if np.isnan(proven).any() or not np.isfinite(proven).all():
+        detail = f"the steepest slope found is {near_most:.3g}, and {far_most:.3g} at scores a thousand times as large"
+        return 1.5 * near_most + _ROUNDING - far_most, detail
+    most = np.maximum(near, far)
+    detail = f"the steepest slope found is {float(most.max(initial=0.0)):.3g}, the proven constant {proven.max():.3g}"
+    return float((1.0 - (most - 1e-6) / np.maximum(proven, 1e-6)).min(initial=1.0)), detail
+
+
+@claim("m-step", "with its weights held, the loss falls along its derivative, and never rises", once=True)
+def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    s, few = _short_lists(scores, lists)
+    trace = majorise_minimise(loss, s, few.labels, few.offsets, iterations=2, steps=2)
+    rise = trace.largest_rise_in_a_step
+    return -rise, f"the largest rise in a step is {rise:.2g}"
+
+
+def _above(judge: str, cost: Callable[[F64], F64]) -> Check:
+    """The check that a loss lies above a cost made from a metric, measured on the lists at hand."""
+
+    def examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+        lower = cost(metric(judge).per_query(scores, lists.labels, lists.offsets))
+        gap = loss.bind(lists.labels, lists.offsets).values(scores) - lower
+        kept = np.flatnonzero(~np.isnan(lower))
+        if kept.size == 0:
+            return math.nan, ""
+        at = int(kept[np.argmin(gap[kept])])
+        below = int(np.count_nonzero(gap[kept] < -_ROUNDING))
+        where = f"below it in {below} of {kept.size} queries, " if below else ""
+        return float(gap[at]), f"{where}the smallest gap is {gap[at]:.4g}, above a cost of {lower[at]:.4g}"
+
+    return examine
+
+
+def _one_minus(values: F64) -> F64:
+    return 1.0 - values
+
+
+claim("above-ndcg-cost", "measured: the loss is at least 1 - NDCG")(_above("ndcg", _one_minus))
+claim("above-mrr-cost", "measured: the loss is at least 1 - RR")(_above("mrr", _one_minus))
+claim("above-log-ndcg", "measured: the loss is at least -log NDCG")(_above("ndcg", negative_log))
+claim("above-log-mrr", "measured: the loss is at least -log RR")(_above("mrr", negative_log))
+
+
+# Of cross entropy.
+
+
+def _is_plain(loss: Loss) -> bool:
+    return loss.noise is None or loss.strength == 0
+
+
+def _of(kinds: type[Loss] | tuple[type[Loss], ...], words: str) -> Callable[[Loss], str | None]:
+    """Silent on all but some classes without noise."""
+    return lambda loss: None if isinstance(loss, kinds) and _is_plain(loss) else f"it speaks of {words} without noise"
+
+
+_XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
+_BINARY_PAPER = "Bruch et al., An Analysis of the Softmax Cross Entropy Loss, ICTIR 2019"
+_LAMBDA_PAPER = "Wang et al., The LambdaLoss Framework, CIKM 2018"
+
+
+@claim(
+    "xe-ndcg",
+    "XE >= -log(NDCG + 1/maxDCG), for each query and on average",
+    paper=f"{_XE_PAPER}, Theorem 1",
+    silent_on=_of(XENDCG, "xendcg"),
+)
+def _xe_ndcg(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    return _of_bound(xe_ndcg_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@claim(
+    "xe-ndcg-refined",
+    "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average",
+    paper=f"{_XE_PAPER}, from the proof of Theorem 1",
+    silent_on=_of(XENDCG, "xendcg"),
+)
+def _xe_ndcg_refined(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    return _of_bound(xe_ndcg_refined_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@claim(
+    "xe-lipschitz",
+    "cross entropy is 2-Lipschitz",
+    paper=f"{_XE_PAPER}, Proposition 2",
+    silent_on=_of(SoftmaxLoss, "the softmax family"),
+    once=True,
+)
+def _xe_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    return _below_paper_constant(loss, scores, lists)
+
+
+@claim(
+    "hessian",
+    "with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S is below 1",
+    paper=f"{_XE_PAPER}, Claims 1 and 2",
+    silent_on=_of(SoftmaxLoss, "the softmax family"),
+)
+def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
+    epsilon = 1e-3
+    rho = DampedSoftmax.of(scores, lists.offsets, epsilon).rho
+    if (rho < 1e-290).any() or not rho.size:
+        return "a probability is too small for a float"
+    eigenvalue = float(np.nanmin(smallest_eigenvalue(scores, lists.offsets, epsilon)))
+    gap = float(np.nanmin(spectral_gap(scores, lists.offsets, epsilon)))
+    margin = min(eigenvalue, gap)
+    detail = f"with epsilon {epsilon:g} the smallest eigenvalue is {eigenvalue:.2g}, the spectral radius 1 - {gap:.2g}"
+    return (margin if margin > 0 else -1.0), detail
+
+
+@claim(
+    "softmax-mrr",
+    "XE >= -log RR, for each query and on average",
+    paper=f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here",
+    silent_on=_of(ListNet, "listnet"),
+)
+def _softmax_mrr(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    return _of_bound(softmax_mrr_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@claim(
+    "softmax-ndcg",
+    "XE >= -log NDCG, for each query and on average, with binary labels",
+    paper=f"{_BINARY_PAPER}, Theorem 3",
+    silent_on=lambda loss: (
+        None
+        if isinstance(loss, ListNet) and loss.target == "linear" and _is_plain(loss)
+        else "it speaks of listnet with the linear target and without noise"
+    ),
+)
+def _softmax_ndcg(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
+    if np.unique(lists.labels[lists.labels > 0]).size > 1:
+        return "it speaks of binary labels"
+    return _of_bound(softmax_ndcg_bound(scores, lists.labels, lists.offsets, loss))
+
+
+# Of the LambdaLoss family.
+
+
+def _of_the_paper(*kinds: type[LambdaLoss]) -> Callable[[Loss], str | None]:
+    """Silent on all but members of the family as the paper defines them."""
+
+    def reason(loss: Loss) -> str | None:
+        if not isinstance(loss, kinds) or not _is_plain(loss):
+            return f"it speaks of {', '.join(kind.name for kind in kinds)} without noise"
+        if loss.norm is not None:
+            return "it speaks of losses without norm"
+        return "it speaks of the hard assignment" if loss._draws_rankings else None
+
+    return reason
+
+
+@claim(
+    "lambdaloss",
+    "the loss and its constants are at least the cost it was derived from",
+    paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3",
+    silent_on=_of_the_paper(RankNet, ARPLoss1, ARPLoss2, NDCGLoss1, NDCGLoss2, NDCGLoss2PP, LambdaRank),
+)
+def _lambdaloss(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
+    if isinstance(loss, NDCGLoss1 | NDCGLoss2 | NDCGLoss2PP):
+        reason = _not_full(loss, lists)
+        if reason:
+            return reason
+        discounts = discount_values(lists.longest, loss.discount)
+        if discounts.size and discounts[0] != 1.0:
+            return "it speaks of discounts that start at 1"
+        if isinstance(loss, NDCGLoss1) and (discounts * np.arange(1, discounts.size + 1) < 1.0).any():
+            return "it speaks of discounts of at least 1/rank"
+    return _of_bound(lambdaloss_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@claim(
+    "ndcg-cost",
+    "without constants the loss is at least 1 - NDCG",
+    paper=f"{_LAMBDA_PAPER}, sec. 5, without its constants",
+    silent_on=_of_the_paper(NDCGLoss1, NDCGLoss2, NDCGLoss2PP, LambdaRank),
+)
+def _ndcg_cost(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
+    assert isinstance(loss, NDCGLoss1 | NDCGLoss2 | NDCGLoss2PP | LambdaRank)
+    reason = _not_full(loss, lists)
+    if reason:
+        return reason
+    discounts = discount_values(lists.longest + 1, loss.discount)
+    if isinstance(loss, NDCGLoss2) and (np.diff(discounts, 2) < 0).any():
+        return "it speaks of discounts whose steps shrink"
+    if isinstance(loss, NDCGLoss1) and (
+        discounts[0] != 1.0 or (discounts[:-1] * np.arange(1, discounts.size) < 1.0).any()
+    ):
+        return "it speaks of discounts that start at 1 and are at least 1/rank"
+    return _of_bound(ndcg_cost_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@claim(
+    "lambdarank-metric",
+    "the metric that LambdaRank bounds is at least the cost of NDCG",
+    paper=f"{_LAMBDA_PAPER}, sec. 5.3",
+    silent_on=_of(LambdaRank, "lambdarank"),
+)
+def _lambdarank_metric(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
+    assert isinstance(loss, LambdaRank)
+    if discount_values(1, loss.discount)[0] != 1.0:
+        return "it speaks of discounts that start at 1"
+    y, cuts = lists.labels, lists.offsets
+    return _of_bound(lambdarank_metric_bound(scores, y, cuts, gain=loss.gain, discount=loss.discount))
+
+
+@claim(
+    "lambdarank-lipschitz",
+    "LambdaRank, its weights held, is sigma m^2-Lipschitz (over log 2, for logarithms to base 2)",
+    paper=f"{_XE_PAPER}, Proposition 1",
+    silent_on=_of_the_paper(LambdaRank),
+    once=True,
+)
+def _lambdarank_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    return _below_paper_constant(loss, scores, lists)
+
+
+@claim(
+    "em-descent",
+    "the loss never rises from one M-step to the next",
+    paper=f"{_LAMBDA_PAPER}, sec. 4.2",
+    silent_on=lambda loss: None if descends(loss) else "nothing makes its EM descend",
+    once=True,
+)
+def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    s, few = _short_lists(scores, lists)
+    trace = majorise_minimise(loss, s, few.labels, few.offsets, iterations=3, steps=2)
+    # The tight gamma is found to one part in 10^12 of the loss.
+    rise = float(np.diff(trace.objective, axis=0).max(initial=-math.inf))
+    return -rise, f"from one iteration to the next the loss changes by at most {rise:.2g}"
+
+
+def _of_bound(bound: Bound) -> tuple[float, str]:
+    if math.isnan(bound.margin):
+        return math.nan, ""
+    at = int(np.nanargmin(bound.gap / (1.0 + np.abs(bound.lower))))
+    return bound.margin, (
+        f"the smallest gap is {bound.gap[at]:.4g} between {bound.upper[at]:.4g} and {bound.lower[at]:.4g}"
+    )
+
+
+def _not_full(loss: LambdaLoss, lists: Lists) -> str | None:
+    short = loss.k is not None and loss.k < lists.longest
+    return f"it speaks of full lists: k is {loss.k}, the longest list has {lists.longest} documents" if short else None
+
+
+def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    _, few = _short_lists(scores, lists)
+    found, stated = measured_constant(loss, few, 5, 0)[few.has_relevant], paper_constant(loss, few)[few.has_relevant]
+    if not found.size:
+        return math.nan, ""
+    at = int(np.argmax(found - stated))
+    detail = f"the steepest slope found is {found[at]:.3g}, the constant {stated[at]:.3g}"
+    return float(stated[at] - found[at]), detail
+
+
+def _some_places(lists: Lists) -> list[int] | None:
+    """Places to differentiate by in long lists; None for all."""
+    if lists.longest <= _MOST_PLACES:
+        return None
+    return sorted(set(np.linspace(0, lists.longest - 1, _MOST_PLACES).astype(int).tolist()))
+
+
+def _short_lists(scores: F64, lists: Lists, longest: int = 200, documents: int = 2000) -> tuple[F64, Lists]:
+    """The first queries that are not too long, and so many documents in all: for claims that look at many scores."""
+    short = lists.sizes <= longest
+    taken = short & (np.cumsum(np.where(short, lists.sizes, 0)) <= documents)
+    rows = np.repeat(taken, lists.sizes)
+    offsets = np.concatenate(([0], np.cumsum(lists.sizes[taken])))
+    return scores[rows], Lists.of(lists.labels[rows], offsets, None)

@@ -1,0 +1,136 @@
+"""The two distributions over the documents of a query that cross entropy compares."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import DataError
+from tautrank.losses.base import Lists, numbers, place, query_sums
+from tautrank.metrics.validation import check_offsets
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+def check_finite_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
+    """Scores as float64 and offsets as int64, or a sentence that says what is wrong.
+
+    Args:
+        scores: one finite number a document.
+        offsets: where each query starts, and the number of documents at the end.
+
+    >>> check_finite_scores([0.0, float("nan")], [0, 2])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: scores: query 0 has score nan at document 1; expected finite numbers
+    """
+    s = numbers("scores", scores, "one number a document")
+    cuts = check_offsets(offsets, s.size)
+    bad = ~np.isfinite(s)
+    if bad.any():
+        query, document = place(cuts, int(np.argmax(bad)))
+        raise DataError(
+            f"scores: query {query} has score {s[bad][0]:g} at document {document}; expected finite numbers"
+        )
+    return s, cuts
+
+
+def check_scored_lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> tuple[F64, Lists]:
+    """Scores and labelled lists of the same documents, or a sentence that says what is wrong.
+
+    Args:
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+
+    >>> check_scored_lists([0.0], [1, 0], [0, 2])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: scores: found 1 for 2 labels; expected one a document
+    """
+    lists = Lists.of(labels, offsets, None)
+    s = numbers("scores", scores, "one number a document")
+    if s.size != lists.labels.size:
+        raise DataError(f"scores: found {s.size} for {lists.labels.size} labels; expected one a document")
+    return check_finite_scores(s, lists.offsets)[0], lists
+
+
+def query_maxima(values: F64, offsets: I64) -> F64:
+    """The highest value of each query; 0 for a query without documents.
+
+    >>> query_maxima(np.array([1.0, 3.0, -2.0]), np.array([0, 2, 2, 3]))
+    array([ 3.,  0., -2.])
+    """
+    maxima = np.zeros(offsets.size - 1)
+    full = np.flatnonzero(np.diff(offsets))
+    if full.size:
+        maxima[full] = np.maximum.reduceat(values, offsets[full])
+    return maxima
+
+
+def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
+    """``log rho``, where ``rho_i = exp(s_i) / sum_j exp(s_j)`` over the documents of the query.
+
+    Args:
+        scores: one finite number a document.
+        offsets: where each query starts, and the number of documents at the end.
+
+    >>> log_softmax([0.0, 0.0, 7.0], [0, 2, 3])
+    array([-0.69314718, -0.69314718,  0.        ])
+    """
+    s, cuts = check_finite_scores(scores, offsets)
+    sizes = np.diff(cuts)
+    centred = s - np.repeat(query_maxima(s, cuts), sizes)
+    totals = query_sums(np.exp(centred), cuts)
+    logs = np.log(totals, out=np.zeros_like(totals), where=totals > 0)
+    result: F64 = centred - np.repeat(logs, sizes)
+    return result
+
+
+def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
+    """The target of XE-NDCG, ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)``.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
+
+    Args:
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        gamma: numbers in [0, 1], one a document or one for all.
+
+    >>> gamma_targets([2, 1, 0], [0, 3], 1.0)
+    array([0.75, 0.25, 0.  ])
+    >>> gamma_targets([2, 1], [0, 2], [0.0, 1.5])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: gamma: query 0 has 1.5 at document 1; expected numbers from 0 to 1
+    """
+    lists = Lists.of(labels, offsets, None)
+    g = check_gamma(gamma, lists)
+    # In units of the query's highest 2^y, so that no label overflows.
+    highest = np.repeat(query_maxima(lists.labels, lists.offsets), lists.sizes)
+    t = (np.exp2(lists.labels - highest) - np.exp2(-highest)) + np.exp2(-highest) * (1.0 - g)
+    totals = query_sums(t, lists.offsets)
+    shares = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
+    result: F64 = t * np.repeat(shares, lists.sizes)
+    return result
+
+
+def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
+    """Gamma as float64, one a document, or a sentence that says what is wrong.
+
+    Args:
+        gamma: numbers in [0, 1], one a document or one for all.
+        lists: the labelled lists.
+
+    >>> check_gamma(0.5, Lists.of([1, 0], [0, 2], None))
+    array([0.5, 0.5])
+    """
+    array = np.asarray(gamma)
+    if array.ndim == 0:
+        array = np.broadcast_to(array, lists.labels.shape)
+    g = numbers("gamma", array, "one number for all, or one a document")
+    if g.size != lists.labels.size:
+        raise DataError(f"gamma: found {g.size} for {lists.labels.size} labels; expected one a document")
+    bad = ~((g >= 0) & (g <= 1))
+    if bad.any():
+        query, document = place(lists.offsets, int(np.argmax(bad)))
+        raise DataError(f"gamma: query {query} has {g[bad][0]:g} at document {document}; expected numbers from 0 to 1")
+    return g

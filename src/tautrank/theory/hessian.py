@@ -1,0 +1,275 @@
+"""The second derivative of cross entropy, and how well the paper's three terms invert it.
+
+The paper takes a probability mass ``epsilon / (sum exp(s) + epsilon)`` away from the scores, so that the Hessian
+``H = diag(rho) - rho rho^T`` can be inverted, writes ``H = D (I - S)`` with ``D_ii = rho_i (1 - rho_i)`` and
+``S_ij = rho_j / (1 - rho_i)`` for ``i != j``, and cuts ``(I - S)^-1 = I + S + S^2 + ...`` after three terms.
+
+No matrix is formed here: ``H`` is a diagonal minus a matrix of rank one, and ``S`` is similar to one (scale its rows by
+``sqrt(rho_i (1 - rho_i))``), so that eigenvalues are roots of a sum over documents and the inverse is a formula.
+
+Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.4 and appendices C and D.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import DataError
+from tautrank.losses.base import numbers, query_sums, real, whole
+from tautrank.theory.distributions import check_finite_scores, log_softmax, query_maxima
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+# Newton's method on these functions gains digits from the first step on; this many end it for any float64.
+_MOST_ROUNDS = 200
+
+
+@dataclass(frozen=True, eq=False)
+class DampedSoftmax:
+    """The score distribution of eq. 14: ``rho_i = exp(s_i) / (sum_j exp(s_j) + epsilon)``.
+
+    Args:
+        rho: one a document.
+        rest: ``1 - rho``, exact also where ``rho`` is nearly 1.
+        missing: the mass taken away, ``epsilon / (sum_j exp(s_j) + epsilon)``, one a query.
+        best: flat index of a document with the highest score, one a query with documents.
+        offsets: where each query starts, and the number of documents at the end.
+
+    >>> damped = DampedSoftmax.of([0.0, 0.0], [0, 2], epsilon=2.0)
+    >>> damped.rho, damped.rest, damped.missing
+    (array([0.25, 0.25]), array([0.75, 0.75]), array([0.5]))
+    """
+
+    rho: F64
+    rest: F64
+    missing: F64
+    best: I64
+    offsets: I64
+
+    @classmethod
+    def of(cls, scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> DampedSoftmax:
+        """The distribution of given scores.
+
+        Args:
+            scores: one finite number a document.
+            offsets: where each query starts, and the number of documents at the end.
+            epsilon: of eq. 14, above 0.
+        """
+        e = real("epsilon", epsilon, 0.0, above=True)
+        s, cuts = check_finite_scores(scores, offsets)
+        sizes = np.diff(cuts)
+        top = query_maxima(s, cuts)
+        ex = np.exp(s - np.repeat(top, sizes))
+        # epsilon in units of the largest term; it may overflow when all scores are far below 0, and rho is 0 then.
+        with np.errstate(over="ignore"):
+            extra = e * np.exp(-top)
+        tops = np.flatnonzero(ex == 1.0)
+        best = tops[np.unique(np.repeat(np.arange(sizes.size), sizes)[tops], return_index=True)[1]]
+        # Added up without the best document, next to which the others would lose their digits.
+        others = ex.copy()
+        others[best] = 0.0
+        tail = query_sums(others, cuts)
+        full = sizes > 0
+        total = np.where(full, 1.0, 0.0) + tail + extra
+        per_document = np.repeat(total, sizes)
+        with np.errstate(invalid="ignore"):
+            rho = np.where(np.isinf(per_document), 0.0, ex / per_document)
+            rest = 1.0 - rho
+            rest[best] = np.where(np.isinf(total[full]), 1.0, (tail + extra)[full] / total[full])
+            missing = np.where(np.isinf(total), 1.0, extra / total)
+        return cls(rho, rest, missing, best, cuts)
+
+
+def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
+    """The smallest eigenvalue of the Hessian, one a query: above 0, the Hessian is positive definite.
+
+    It is the root below ``min rho`` of ``sum_i rho_i x / (rho_i - x) = missing``, the secular equation of
+    ``diag(rho) - rho rho^T``; the proof's own floor, by Gershgorin's circles, is ``missing min rho``. Where the scores
+    are so far apart that a ``rho`` underflows it is 0 in floating point. NaN for a query without documents.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 1.
+
+    Args:
+        scores: one finite number a document.
+        offsets: where each query starts, and the number of documents at the end.
+        epsilon: of eq. 14, above 0.
+
+    >>> smallest_eigenvalue([0.0, 0.0], [0, 2], epsilon=2.0)  # [[3, -1], [-1, 3]]/16
+    array([0.125])
+    """
+    damped = DampedSoftmax.of(scores, offsets, epsilon)
+    rho, missing, cuts = damped.rho, damped.missing, damped.offsets
+    sizes = np.diff(cuts)
+    least = -query_maxima(-rho, cuts)
+    positive = least > 0
+
+    def value_and_slope(x: F64) -> tuple[F64, F64]:
+        spread = np.repeat(x, sizes)
+        distance = np.where(rho > spread, rho - spread, 1.0)
+        share = rho / distance
+        return query_sums(share * spread, cuts) - missing, query_sums(share * share, cuts)
+
+    start = np.where(positive, missing * (least / (least + missing)), 0.0)
+    root = _root_from_the_right(value_and_slope, start)
+    return np.where(sizes == 0, np.nan, np.where(positive, root, 0.0))
+
+
+def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
+    """``1 -`` the spectral radius of ``S``, one a query: above 0, the series ``I + S + S^2 + ...`` converges.
+
+    It is the root in (0, 1] of ``sum_i rho_i x (1 - rho_i) / (1 - x (1 - rho_i)) = missing``. After ``n`` terms the
+    error of the series shrinks like ``(1 - gap)^n``; the gap is about ``epsilon / (sum exp(s) sum rho (1 - rho))``, so
+    for a negligible ``epsilon`` the series converges in name only, along the direction that adds a constant to all
+    scores. NaN for a query without documents.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 2.
+
+    Args:
+        scores: one finite number a document.
+        offsets: where each query starts, and the number of documents at the end.
+        epsilon: of eq. 14, above 0.
+
+    >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=2.0)  # S = [[0, 1], [1, 0]]/3
+    array([0.66666667])
+    >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=1e-10)
+    array([1.e-10])
+    """
+    damped = DampedSoftmax.of(scores, offsets, epsilon)
+    rho, rest, missing, cuts = damped.rho, damped.rest, damped.missing, damped.offsets
+    sizes = np.diff(cuts)
+
+    def value_and_slope(x: F64) -> tuple[F64, F64]:
+        left = 1.0 - np.repeat(x, sizes) * rest
+        # Only a document with no probability at all has nothing left, and it counts nothing.
+        share = np.divide(rho * rest, left, out=np.zeros_like(rho), where=left > 0)
+        slope = np.divide(share, left, out=np.zeros_like(rho), where=left > 0)
+        return query_sums(share * np.repeat(x, sizes), cuts) - missing, query_sums(slope, cuts)
+
+    spread = query_sums(rho * rest, cuts)
+    start = np.minimum(np.divide(missing, spread, out=np.ones_like(spread), where=spread > 0), 1.0)
+    root = _root_from_the_right(value_and_slope, start)
+    return np.where(sizes == 0, np.nan, root)
+
+
+@dataclass(frozen=True, eq=False)
+class NewtonSteps:
+    """The Newton step ``H^-1 (rho - phi)``, exact and from a cut-off series.
+
+    Args:
+        exact: ``-phi / rho``, one a document.
+        series: ``(I + S + ... ) D^-1 (rho - phi)``, one a document.
+        relative_error: ``|series - exact| / |exact|`` (Euclidean), one a query; NaN without documents.
+        relative_error_of_differences: the same after the mean over the query's documents was taken off both, since
+            adding a constant to all scores of a query changes no ranking; NaN where the exact step is constant.
+
+    >>> steps = newton_steps([0.0, 0.0], [0.5, 0.5], [0, 2])
+    >>> steps.exact
+    array([-1., -1.])
+    """
+
+    exact: F64
+    series: F64
+    relative_error: F64
+    relative_error_of_differences: F64
+
+
+def newton_steps(
+    scores: ArrayLike, targets: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10, terms: int = 3
+) -> NewtonSteps:
+    """The exact Newton step of cross entropy, and the paper's with ``I + S + S^2`` in place of ``(I - S)^-1``.
+
+    By Sherman and Morrison ``H^-1 = diag(1/rho) + 1 1^T / missing``. The gradient ``rho - phi`` adds up to
+    ``-missing``, so the exact step is ``1 - phi/rho - 1 = -phi/rho``, whatever epsilon. The series after ``n`` terms is
+    off by ``S^n (-phi/rho)``.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.4.
+
+    Args:
+        scores: one finite number a document.
+        targets: ``phi``, one number of at least 0 a document that add up to 1 in a query, see `targets_of`.
+        offsets: where each query starts, and the number of documents at the end.
+        epsilon: of eq. 14, above 0.
+        terms: of the series; the paper takes 3.
+
+    >>> steps = newton_steps([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0, 3])
+    >>> steps.exact.round(3)
+    array([-1.736,  0.   ,  0.   ])
+    >>> steps.relative_error.round(3), steps.relative_error_of_differences.round(3)
+    (array([0.854]), array([0.391]))
+    """
+    damped = DampedSoftmax.of(scores, offsets, epsilon)
+    cuts = damped.offsets
+    phi = numbers("targets", targets, "one number a document")
+    if phi.size != damped.rho.size:
+        raise DataError(f"targets: found {phi.size} for {damped.rho.size} scores; expected one a document")
+    totals = query_sums(phi, cuts)
+    wrong = (np.abs(totals - 1.0) > 1e-6) & (np.diff(cuts) > 0)
+    if wrong.any() or (phi < 0).any():
+        query = int(np.argmax(wrong)) if wrong.any() else int(np.searchsorted(cuts, np.argmax(phi < 0), "right")) - 1
+        raise DataError(
+            f"targets: those of query {query} add up to {totals[query]:g}; expected numbers of at least 0 "
+            "that add up to 1"
+        )
+    # With the exact logarithm, so that a rho that underflows still gives the size of the step.
+    log_rho = log_softmax(scores, cuts) + np.repeat(np.log1p(-damped.missing), np.diff(cuts))
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = np.where(phi > 0, -phi * np.exp(-log_rho), 0.0)
+        error = exact
+        for _ in range(whole("terms", terms, 1)):
+            error = _times_s(error, damped)
+        return NewtonSteps(
+            exact,
+            exact - error,
+            _relative(error, exact, cuts),
+            _relative(_centred(error, cuts), _centred(exact, cuts), cuts),
+        )
+
+
+def _times_s(x: F64, damped: DampedSoftmax) -> F64:
+    """``S x``: for each document the sum of the others' ``rho x``, over ``1 - rho``."""
+    cuts, best = damped.offsets, damped.best
+    sizes = np.diff(cuts)
+    weighted = damped.rho * x
+    others = weighted.copy()
+    others[best] = 0.0
+    sums = query_sums(others, cuts)
+    lead = np.zeros(sizes.size)
+    lead[sizes > 0] = weighted[best]
+    sums_of_others: F64 = np.repeat(sums + lead, sizes) - weighted
+    # The sum over all but the best document, not the difference: it is divided by a 1 - rho that may be tiny.
+    sums_of_others[best] = sums[sizes > 0]
+    return np.divide(sums_of_others, damped.rest, out=np.zeros_like(x), where=damped.rest > 0)
+
+
+def _centred(x: F64, cuts: I64) -> F64:
+    sizes = np.diff(cuts)
+    result: F64 = x - np.repeat(query_sums(x, cuts) / np.maximum(sizes, 1), sizes)
+    return result
+
+
+def _relative(error: F64, exact: F64, cuts: I64) -> F64:
+    # In units of the query's largest number, whose square may be beyond a float.
+    sizes = np.diff(cuts)
+    unit = np.repeat(query_maxima(np.abs(exact), cuts), sizes)
+    unit = np.where(unit > 0, unit, 1.0)
+    size = query_sums((exact / unit) ** 2, cuts)
+    wrong = query_sums((error / unit) ** 2, cuts)
+    return np.sqrt(np.divide(wrong, size, out=np.full_like(size, np.nan), where=size > 0))
+
+
+def _root_from_the_right(value_and_slope: Callable[[F64], tuple[F64, F64]], start: F64) -> F64:
+    """The root of an increasing convex function, one a query, by Newton's method from a point at or above it."""
+    x = start
+    for _ in range(_MOST_ROUNDS):
+        value, slope = value_and_slope(x)
+        step = np.divide(value, slope, out=np.zeros_like(x), where=slope > 0)
+        moved = x - np.maximum(step, 0.0)
+        if not (moved < x).any():
+            break
+        x = np.where(moved > 0, moved, x)
+    return x

@@ -1,0 +1,315 @@
+"""What cross entropy with a softmax bounds: NDCG for any labels (XE-NDCG), MRR and NDCG for binary ones (ListNet).
+
+Every theorem here rests on one inequality: the rank of a document is at most ``sum_j exp(s_j - s_i) = 1/rho_i``. A tied
+document adds ``exp(0) = 1`` to the sum, and at most 1 to the rank, so the theorems hold for every tie policy of the
+metric. They need the full list: past a cutoff a document earns nothing, however large its ``rho``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import OptionError
+from tautrank.losses import XENDCG, ListNet, Loss, SoftmaxLoss
+from tautrank.losses import loss as loss_named
+from tautrank.losses.base import query_sums
+from tautrank.metrics import Gain, gain_values, metric
+from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries, negative_log
+from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
+from tautrank.theory.gamma import cross_entropy, gammas_of
+from tautrank.theory.jensen import log_expected_probability
+
+F64 = NDArray[np.float64]
+
+_XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
+_BINARY_PAPER = (
+    "Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank "
+    "with Binary Relevance, ICTIR 2019"
+)
+
+
+def xe_ndcg_bound(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "xendcg",
+    *,
+    gamma: ArrayLike | None = None,
+    ties: str = "worst",
+    seed: int = 0,
+    step: int = 0,
+) -> Bound:
+    """XE-NDCG bounds mean NDCG, translated and on a log scale, whatever the labels and whatever gamma.
+
+    ``mean XE >= -log(mean NDCG + mean 1/maxDCG)``, and for each query ``XE >= -log(NDCG + 1/maxDCG)``.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 1. The steps are those of its
+    proof: Jensen's inequality (eq. 12 and 13), ``rho <= 1/rank`` (eq. 9), ``log2(1 + rank) <= rank`` (eq. 11) and
+    ``maxDCG <= sum 2^y - gamma`` (eq. 10). Holds for every tie policy, and for full lists
+    only: ``NDCG@k`` may fall below.
+
+    Args:
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        loss: a ``xendcg`` loss, or its name.
+        gamma: numbers in [0, 1], one a document or one for all, instead of those of the loss.
+        ties: how the metric ranks equal scores.
+        seed: of the loss, where it draws gammas.
+        step: of the loss, where it draws gammas.
+
+    >>> xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=0.5)
+    XE >= -log(NDCG + 1/maxDCG): 1.513 >= 0.2545 on average over 1 query, the smallest gap 1.258; holds
+    """
+    parts = _XEParts.of(scores, labels, offsets, loss, gamma, ties, seed, step)
+    translation = parts.kept(1.0 / parts.ideal)
+    return Bound(
+        name="XE >= -log(NDCG + 1/maxDCG)",
+        paper=f"{_XE_PAPER}, Theorem 1",
+        upper=parts.value,
+        lower=negative_log(parts.ndcg + translation),
+        mean_upper=mean_over_queries(parts.value),
+        mean_lower=float(negative_log(mean_over_queries(parts.ndcg) + np.array(mean_over_queries(translation)))),
+        steps={
+            "Jensen's inequality (13)": parts.kept(-parts.log_expected),
+            "rho <= 1/rank (9)": negative_log((parts.reciprocal + 1.0) / parts.total),
+            "log2(1 + rank) <= rank (11)": negative_log((parts.dcg + 1.0) / parts.total),
+        },
+    )
+
+
+def xe_ndcg_refined_bound(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "xendcg",
+    *,
+    gamma: ArrayLike | None = None,
+    ties: str = "worst",
+    seed: int = 0,
+    step: int = 0,
+) -> Bound:
+    """XE-NDCG bounds NDCG with as little translation as gamma asks for; none when every gamma is 1.
+
+    ``mean XE >= -log mean(NDCG + sum_i (1 - gamma_i) rho_i / maxDCG)``, for each query and on average.
+
+    It follows from the proof of Theorem 1 of Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020: eq.
+    11 replaces ``sum (1 - gamma_i) rho_i`` by 1, which is the translation. With ``gamma = 1`` this is
+    ``XE >= -log NDCG`` for graded labels, which Theorem 3 of the binary paper says for binary ones. The conditions
+    are those of `xe_ndcg_bound`.
+
+    Args:
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        loss: a ``xendcg`` loss, or its name.
+        gamma: numbers in [0, 1], one a document or one for all, instead of those of the loss.
+        ties: how the metric ranks equal scores.
+        seed: of the loss, where it draws gammas.
+        step: of the loss, where it draws gammas.
+
+    >>> bound = xe_ndcg_refined_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=1.0)
+    >>> bool(bound.lower[0] == -np.log(metric("ndcg").mean([1.0, 2.0, 0.0], [3, 0, 1], [0, 3])))
+    True
+    """
+    parts = _XEParts.of(scores, labels, offsets, loss, gamma, ties, seed, step)
+    lower = parts.ndcg + parts.spared / parts.ideal
+    return Bound(
+        name="XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)",
+        paper=f"{_XE_PAPER}, from the proof of Theorem 1",
+        upper=parts.value,
+        lower=negative_log(lower),
+        mean_upper=mean_over_queries(parts.value),
+        mean_lower=float(negative_log(np.array(mean_over_queries(lower)))),
+        steps={
+            "Jensen's inequality (13)": parts.kept(-parts.log_expected),
+            "rho <= 1/rank (9)": negative_log((parts.reciprocal + parts.spared) / parts.total),
+            "log2(1 + rank) <= rank (11)": negative_log((parts.dcg + parts.spared) / parts.total),
+        },
+    )
+
+
+def softmax_mrr_bound(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "listnet",
+    *,
+    ties: str = "worst",
+) -> Bound:
+    """Softmax cross entropy bounds mean reciprocal rank on a log scale.
+
+    ``mean XE >= -log MRR``, and ``XE >= -log RR`` for each query.
+
+    Bruch et al., *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary Relevance*, ICTIR
+    2019, Theorem 1 (one relevant document) and Theorem 2 (any number), for binary labels. It also holds for graded
+    ones: the reciprocal rank is at least ``sum phi_i / rank_i`` for any target on the relevant documents, and the
+    softmax target, which gives irrelevant documents equal and smallest shares, keeps ``sum phi_i rho_i`` below it too.
+    Holds for every tie policy, and for full lists only.
+
+    Args:
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        loss: a ``listnet`` loss, or its name.
+        ties: how the metric ranks equal scores.
+
+    >>> softmax_mrr_bound([1.0, 2.0, 0.0], [1, 0, 0], [0, 3])
+    XE >= -log RR: 1.408 >= 0.6931 on average over 1 query, the smallest gap 0.7145; holds
+    """
+    s, value, expected = _listnet(scores, labels, offsets, loss)
+    reciprocal = metric("mrr", ties=ties).per_query(s, labels, offsets)
+    return Bound(
+        name="XE >= -log RR",
+        paper=f"{_BINARY_PAPER}, Theorems 1 and 2",
+        upper=np.where(np.isnan(reciprocal), np.nan, value),
+        lower=negative_log(reciprocal),
+        mean_upper=mean_over_queries(np.where(np.isnan(reciprocal), np.nan, value)),
+        mean_lower=float(negative_log(np.array(mean_over_queries(reciprocal)))),
+        steps={"Jensen's inequality": np.where(np.isnan(reciprocal), np.nan, -expected)},
+    )
+
+
+def softmax_ndcg_bound(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "listnet",
+    *,
+    gain: Gain = "exp2",
+    ties: str = "worst",
+) -> Bound:
+    """Softmax cross entropy bounds mean NDCG on a log scale, for binary labels.
+
+    ``mean XE >= -log mean NDCG``, and ``XE >= -log NDCG`` for each query.
+
+    Bruch et al., *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary Relevance*, ICTIR
+    2019, Theorem 3. Its proof needs the target to be the gain over the sum of gains: binary labels, or graded ones with
+    ``target="linear"`` and ``gain="linear"``. The paper says that it fails for graded labels; with the
+    softmax target and labels far apart it does (`docs/theory.md` has the numbers). Holds for every tie policy, and
+    for full lists only.
+
+    Args:
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        loss: a ``listnet`` loss, or its name.
+        gain: of the metric.
+        ties: how the metric ranks equal scores.
+
+    >>> softmax_ndcg_bound([1.0, 2.0, 0.0], [1, 0, 1], [0, 3])
+    XE >= -log NDCG: 1.908 >= 0.3661 on average over 1 query, the smallest gap 1.541; holds
+    """
+    s, value, expected = _listnet(scores, labels, offsets, loss)
+    ndcg = metric("ndcg", ties=ties, gain=gain).per_query(s, labels, offsets)
+    return Bound(
+        name="XE >= -log NDCG",
+        paper=f"{_BINARY_PAPER}, Theorem 3",
+        upper=np.where(np.isnan(ndcg), np.nan, value),
+        lower=negative_log(ndcg),
+        mean_upper=mean_over_queries(np.where(np.isnan(ndcg), np.nan, value)),
+        mean_lower=float(negative_log(np.array(mean_over_queries(ndcg)))),
+        steps={"Jensen's inequality": np.where(np.isnan(ndcg), np.nan, -expected)},
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class _XEParts:
+    """Everything the proof of Theorem 1 speaks of, one a query; NaN without a relevant document."""
+
+    value: F64
+    log_expected: F64
+    reciprocal: F64
+    dcg: F64
+    ideal: F64
+    ndcg: F64
+    total: F64
+    spared: F64
+
+    def kept(self, values: F64) -> F64:
+        return np.where(np.isnan(self.ndcg), np.nan, values)
+
+    @classmethod
+    def of(
+        cls,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike,
+        loss: Loss | str,
+        gamma: ArrayLike | None,
+        ties: str,
+        seed: int,
+        step: int,
+    ) -> _XEParts:
+        chosen = loss_named(loss) if isinstance(loss, str) else loss
+        if not isinstance(chosen, XENDCG):
+            raise OptionError(f"loss: found {chosen}; expected a xendcg loss")
+        check_sees_scores(chosen)
+        s, lists = check_scored_lists(scores, labels, offsets)
+        y, cuts = lists.labels, lists.offsets
+        if gamma is None:
+            value = chosen.bind(y, cuts, seed=seed).values(s, step)
+            used = gammas_of(chosen, s, y, cuts, seed=seed, step=step)
+        else:
+            used = check_gamma(gamma, lists)
+            value = cross_entropy(s, y, cuts, used)
+        targets = gamma_targets(y, cuts, used)
+        empty = ~lists.has_relevant
+        ideal = metric("dcg").per_query(y, y, cuts)
+        total = query_sums(gain_values(y) + (1.0 - used), cuts)
+        spared = query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts)
+        return cls(
+            value=np.where(empty, np.nan, value),
+            log_expected=log_expected_probability(s, targets, cuts),
+            reciprocal=metric("dcg", discount="reciprocal", ties=ties).per_query(s, y, cuts),
+            dcg=metric("dcg", ties=ties).per_query(s, y, cuts),
+            ideal=ideal,
+            ndcg=metric("ndcg", ties=ties).per_query(s, y, cuts),
+            total=np.where(empty, np.nan, total),
+            spared=np.where(empty, np.nan, spared),
+        )
+
+
+def _listnet(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str) -> tuple[F64, F64, F64]:
+    """Scores, the loss of each query and ``log sum phi rho``."""
+    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    if not isinstance(chosen, ListNet):
+        raise OptionError(f"loss: found {chosen}; expected a listnet loss")
+    check_sees_scores(chosen)
+    s, lists = check_scored_lists(scores, labels, offsets)
+    value = chosen.bind(lists.labels, lists.offsets).values(s)
+    return s, value, log_expected_probability(s, targets_of(chosen, s, lists.labels, lists.offsets), lists.offsets)
+
+
+def targets_of(
+    loss: SoftmaxLoss,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    seed: int = 0,
+    step: int = 0,
+) -> F64:
+    """The distribution ``phi`` that a loss of the softmax family compares with, read off its gradient ``rho - phi``.
+
+    Args:
+        loss: the loss.
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        seed: of the loss, where it draws targets.
+        step: of the loss, where it draws targets.
+
+    >>> targets_of(ListNet(), [0.0, 0.0, 0.0], [1, 3, 0], [0, 3])
+    array([0.25, 0.75, 0.  ])
+    """
+    s, lists = check_scored_lists(scores, labels, offsets)
+    plain = dataclasses.replace(loss, hessian="diagonal")
+    grad, _ = plain.bind(lists.labels, lists.offsets, seed=seed).gradients(s, step)
+    phi = np.exp(log_softmax(s, lists.offsets)) - grad
+    # What is left of rho - (rho - 0) is rounding.
+    phi[phi < 1e-15] = 0.0
+    return np.where(np.repeat(lists.has_relevant, lists.sizes), phi, 0.0)
