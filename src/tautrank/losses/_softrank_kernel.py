@@ -1,0 +1,649 @@
+"""Kernels of SoftRank: the expected discount of every document, and its derivative by every contest.
+
+A document meets every other one of its list in a contest that the other wins with probability ``pi``; its rank is the
+number of contests it loses. Documents that have a gain are taken in blocks of ``LANES``, best score first, and
+whatever belongs to a block is laid out as ``[contest or rank][lane]``, so that every inner loop runs over the lanes.
+
+The expected discount of a block's documents comes in one of two ways:
+
+- by *recursion* over contests, ``p(r) <- p(r - 1) pi + p(r) (1 - pi)``, on the ranks before the cutoff only. Going
+  back through the contests, ``a(r)``, the discount expected of a document that has lost ``r`` contests so far,
+  gives the derivative by each contest: ``sum_r p(r) (a(r + 1) - a(r))``, with ``p`` before and ``a`` after it. The
+  states ``p`` are kept for one segment of contests at a time, and computed again from the state at its start.
+- by *powers*: where the discount is ``sum_q c_q x_q^r``, its expectation is ``sum_q c_q prod_m (1 - pi_m (1 - x_q))``,
+  with as many terms as `discount_powers` needs, however long the list is.
+
+Contests whose outcome is certain are not played: those lost for certain only shift the rank.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tautrank.losses._ranking_kernel import longest_list
+
+LANES = 16
+"""Documents of a block."""
+
+RANKS = 5
+"""Ranks (and powers, one fewer) are taken in groups, which share loads; the common cutoffs are multiples of this."""
+
+POWERS = 4
+"""Terms of a sum of powers are taken in groups of this many, which share a division."""
+
+MOST_NET = 1024
+"""Up to this many documents with a gain a list, the two sides of a contest are set off against each other in the
+hessian; beyond, where the table of all contests would be large, their magnitudes are added."""
+
+_FEWEST_IN_SEGMENT = 32
+
+# A multiplication and an addition may be fused; nothing may be reordered, since the rounding trick of `_contests`
+# depends on the order.
+_FUSE = {"nsz", "arcp", "contract"}
+_REORDER = {"reassoc", "nsz", "arcp", "contract"}
+
+# Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
+_U = np.uintp
+_L = np.uintp(LANES)
+_F = np.float32
+
+# exp(-y^2) = 2^(n + f): adding 1.5 2^23 rounds to the integer n and leaves it in the low bits.
+_ROUND = _F(12582912.0)
+_LOG2_E = _F(math.log2(math.e))
+# Minimax polynomial of 2^f on [-1/2, 1/2], relative error 2e-9.
+_E0, _E1, _E2, _E3 = _F(1.0), _F(6.93147206e-01), _F(2.40226469e-01), _F(5.55032878e-02)
+_E4, _E5, _E6 = _F(9.61848897e-03), _F(1.33999312e-03), _F(1.53458075e-04)
+# erfc(y) exp(y^2) = t P(t) with t = 1/(1 + 0.46 y): minimax on [0, 5.2] with the weight exp(-y^2 / 2), which makes the
+# error of erfc(y) at most 5e-9 exp(-y^2 / 2).
+_SHRINK = _F(0.46)
+_C0, _C1, _C2, _C3 = _F(0.2625960668133179), _F(0.2246945476033094), _F(0.3987733244007023), _F(-0.25468139290831565)
+_C4, _C5, _C6 = _F(0.7404743109982268), _F(-0.46404625675853955), _F(0.09218940443335509)
+
+# Distances in units of 2 sigma beyond which a contest is certain: erfc is 1.5e-12 and 4e-20 there.
+_CERTAIN_FLOAT32 = 5.0
+_CERTAIN_FLOAT64 = 6.5
+# A chance of a discount below this is none. A contest's share in the gradient is at most the chance times the
+# hazard of a normal distribution, a small number.
+_NO_CHANCE_FLOAT32 = 1e-12
+_NO_CHANCE_FLOAT64 = 1e-30
+# Probabilities stay above this, so that neither they nor their products become denormal numbers, which are slow.
+_LEAST_FLOAT32 = 1e-18
+_LEAST_FLOAT64 = 1e-150
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def contests(
+    s: NDArray[Any],
+    first: int,
+    last: int,
+    own: NDArray[Any],
+    place: NDArray[np.int32],
+    sigma: float,
+    precise: bool,
+    beaten: NDArray[Any],
+    density: NDArray[Any],
+) -> None:
+    """Probability that the documents ``first`` to ``last`` beat those of the block, and its derivative by the score.
+
+    ``beaten = (1 + erf(d / (2 sigma))) / 2`` and ``density = exp(-d^2 / (4 sigma^2)) / (2 sigma sqrt(pi))`` for a
+    difference of scores ``d``; both are 0 for a document against itself.
+
+    Args:
+        s: scores by rank.
+        first: the first contest.
+        last: one past the last contest.
+        own: scores of the block's documents.
+        place: their ranks.
+        sigma: standard deviation of every score.
+        precise: use the functions of the C library instead of float32 lanes.
+        beaten: receives the probabilities, ``[contest][lane]``.
+        density: receives the derivatives.
+    """
+    real = s.dtype.type
+    zero = real(0.0)
+    half = real(0.5 / sigma)
+    height = real(0.5 / (sigma * math.sqrt(math.pi)))
+    if precise:
+        for m in range(first, last):
+            row = _U(m) * _L
+            for lane in range(LANES):
+                i = _U(lane)
+                x = (s[_U(m)] - own[i]) * half
+                itself = place[i] == m
+                beaten[row + i] = zero if itself else real(0.5 * math.erfc(-x))
+                density[row + i] = zero if itself else height * real(math.exp(-x * x))
+        return
+    one = _F(1.0)
+    for m in range(first, last):
+        row = _U(m) * _L
+        sm = s[_U(m)]
+        for lane in range(LANES):
+            i = _U(lane)
+            x = _F((sm - own[i]) * half)
+            y = min(abs(x), _F(_CERTAIN_FLOAT32))
+            power = -(y * y) * _LOG2_E
+            rounded = power + _ROUND
+            f = power - (rounded - _ROUND)
+            e = _E5 + _E6 * f
+            e = _E4 + e * f
+            e = _E3 + e * f
+            e = _E2 + e * f
+            e = _E1 + e * f
+            e = _E0 + e * f
+            bits = _F(e).view(np.int32) + (_F(rounded).view(np.int32) << np.int32(23))
+            e = np.int32(bits).view(np.float32)
+            t = one / (one + _SHRINK * y)
+            q = _C5 + _C6 * t
+            q = _C4 + q * t
+            q = _C3 + q * t
+            q = _C2 + q * t
+            q = _C1 + q * t
+            q = _C0 + q * t
+            tail = _F(0.5) * e * (q * t)
+            itself = place[i] == m
+            beaten[row + i] = zero if itself else real(tail if x < _F(0.0) else one - tail)
+            density[row + i] = zero if itself else height * real(e)
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def _play(
+    states: NDArray[Any],
+    stride: int,
+    beaten: NDArray[Any],
+    first: int,
+    last: int,
+    played: int,
+    ranks: int,
+    least: float,
+) -> None:
+    """Play the contests ``first`` to ``last``: from the state before each of them write the state after it.
+
+    State ``t`` (before contest ``first + t``) starts at ``t * stride`` with a rank of zeros, the rank before the
+    first one. After ``played`` contests no more than ``played`` are lost: the ranks beyond are not touched.
+    """
+    low = states.dtype.type(least)
+    for m in range(first, last):
+        row = _U(m) * _L
+        source = _U((m - first) * stride)
+        target = source + _U(stride)
+        top = _reached(played + m - first + 1, ranks)
+        for r in range(0, top, RANKS):
+            at = source + _U(r) * _L
+            to = target + _U(r + 1) * _L
+            for lane in range(LANES):
+                i = _U(lane)
+                b = beaten[row + i]
+                j = at + i
+                p0 = states[j]
+                p1 = states[j + _L]
+                p2 = states[j + _U(2) * _L]
+                p3 = states[j + _U(3) * _L]
+                p4 = states[j + _U(4) * _L]
+                p5 = states[j + _U(5) * _L]
+                j = to + i
+                states[j] = max(p1 + b * (p0 - p1), low)
+                states[j + _L] = max(p2 + b * (p1 - p2), low)
+                states[j + _U(2) * _L] = max(p3 + b * (p2 - p3), low)
+                states[j + _U(3) * _L] = max(p4 + b * (p3 - p4), low)
+                states[j + _U(4) * _L] = max(p5 + b * (p4 - p5), low)
+        for cell in range((top + 1) * LANES, (_reached(played + m - first + 2, ranks) + 1) * LANES):
+            states[target + _U(cell)] = 0.0
+
+
+@njit(error_model="numpy", inline="always")
+def _reached(losses: int, ranks: int) -> int:
+    """The ranks, in whole groups, that ``losses`` lost contests can lead to."""
+    return min(losses // RANKS * RANKS + RANKS, ranks)
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def _return(
+    states: NDArray[Any],
+    stride: int,
+    ahead: NDArray[Any],
+    beaten: NDArray[Any],
+    first: int,
+    last: int,
+    played: int,
+    ranks: int,
+    least: float,
+    slopes: NDArray[Any],
+) -> None:
+    """Take the contests ``last`` to ``first`` back: the derivative by each, and ``ahead`` as it is before them."""
+    low = states.dtype.type(least)
+    for m in range(last - 1, first - 1, -1):
+        row = _U(m) * _L
+        source = _U((m - first) * stride)
+        for lane in range(LANES):
+            slopes[row + _U(lane)] = 0.0
+        for r in range(0, _reached(played + m - first, ranks), RANKS):
+            at = _U(r) * _L
+            state = source + at + _L
+            for lane in range(LANES):
+                i = _U(lane)
+                b = beaten[row + i]
+                j = at + i
+                a0 = ahead[j]
+                a1 = ahead[j + _L]
+                a2 = ahead[j + _U(2) * _L]
+                a3 = ahead[j + _U(3) * _L]
+                a4 = ahead[j + _U(4) * _L]
+                d0 = a1 - a0
+                d1 = a2 - a1
+                d2 = a3 - a2
+                d3 = a4 - a3
+                d4 = ahead[j + _U(5) * _L] - a4
+                ahead[j] = max(a0 + b * d0, low)
+                ahead[j + _L] = max(a1 + b * d1, low)
+                ahead[j + _U(2) * _L] = max(a2 + b * d2, low)
+                ahead[j + _U(3) * _L] = max(a3 + b * d3, low)
+                ahead[j + _U(4) * _L] = max(a4 + b * d4, low)
+                j = state + i
+                slopes[row + i] += (
+                    (states[j] * d0 + states[j + _L] * d1)
+                    + (states[j + _U(2) * _L] * d2 + states[j + _U(3) * _L] * d3)
+                    + states[j + _U(4) * _L] * d4
+                )
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def _expect(
+    states: NDArray[Any], at: int, ahead: NDArray[Any], ranks: int, chance: NDArray[Any], expected: NDArray[Any]
+) -> None:
+    """For the state at ``at``: ``sum_r p(r)``, the chance of any discount, and ``sum_r p(r) a(r)``, what to expect."""
+    for lane in range(LANES):
+        chance[_U(lane)] = 0.0
+        expected[_U(lane)] = 0.0
+    for r in range(ranks):
+        state = _U(at) + _U(r + 1) * _L
+        row = _U(r) * _L
+        for lane in range(LANES):
+            p = states[state + _U(lane)]
+            chance[_U(lane)] += p
+            expected[_U(lane)] += p * ahead[row + _U(lane)]
+
+
+@njit(error_model="numpy")
+def _by_recursion(
+    s: NDArray[Any],
+    first: int,
+    last: int,
+    own: NDArray[Any],
+    place: NDArray[np.int32],
+    sigma: float,
+    precise: bool,
+    ranks: int,
+    segment: int,
+    no_chance: float,
+    least: float,
+    wanted: bool,
+    states: NDArray[Any],
+    stride: int,
+    checkpoints: NDArray[Any],
+    ahead: NDArray[Any],
+    beaten: NDArray[Any],
+    density: NDArray[Any],
+    slopes: NDArray[Any],
+    chance: NDArray[Any],
+    expected: NDArray[Any],
+) -> bool:
+    """The expected discounts of a block and, if ``wanted``, their slopes; False where no lane has a chance of any.
+
+    ``ahead`` comes with the discounts by rank, ``[rank][lane]``, and a rank of zeros at the end.
+    """
+    size = (ranks + 1) * LANES
+    for j in range(size):
+        checkpoints[j] = 0.0
+    for lane in range(LANES):
+        checkpoints[LANES + lane] = 1.0
+    start, at = first, 0
+    while True:
+        stop = min(start + segment, last)
+        for j in range(size):
+            states[j] = checkpoints[at + j]
+        contests(s, start, stop, own, place, sigma, precise, beaten, density)
+        _play(states, stride, beaten, start, stop, start - first, ranks, least)
+        end = (stop - start) * stride
+        _expect(states, end, ahead, _reached(stop - first, ranks), chance, expected)
+        best = 0.0
+        for lane in range(LANES):
+            best = max(best, chance[lane])
+        if best < no_chance:
+            return False
+        if stop == last:
+            break
+        start, at = stop, at + stride
+        for j in range(size):
+            checkpoints[at + j] = states[end + j]
+    while wanted:
+        _return(states, stride, ahead, beaten, start, stop, start - first, ranks, least, slopes)
+        if start == first:
+            break
+        start, stop, at = start - segment, start, at - stride
+        for j in range(size):
+            states[j] = checkpoints[at + j]
+        _play(states, stride, beaten, start, stop, start - first, ranks, least)
+    return True
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def _multiply(
+    beaten: NDArray[Any],
+    first: int,
+    last: int,
+    gaps: NDArray[Any],
+    terms: int,
+    least: float,
+    products: NDArray[Any],
+) -> None:
+    """Multiply the product of every power by ``1 - beaten gap`` for the contests ``first`` to ``last``."""
+    one = beaten.dtype.type(1.0)
+    low = beaten.dtype.type(least)
+    for m in range(first, last):
+        row = _U(m) * _L
+        for q in range(0, terms, POWERS):
+            y0, y1, y2, y3 = gaps[_U(q)], gaps[_U(q + 1)], gaps[_U(q + 2)], gaps[_U(q + 3)]
+            at = _U(q) * _L
+            for lane in range(LANES):
+                b = beaten[row + _U(lane)]
+                j = at + _U(lane)
+                products[j] = max(products[j] * (one - b * y0), low)
+                products[j + _L] = max(products[j + _L] * (one - b * y1), low)
+                products[j + _U(2) * _L] = max(products[j + _U(2) * _L] * (one - b * y2), low)
+                products[j + _U(3) * _L] = max(products[j + _U(3) * _L] * (one - b * y3), low)
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def _divide(
+    beaten: NDArray[Any],
+    first: int,
+    last: int,
+    gaps: NDArray[Any],
+    terms: int,
+    weighed: NDArray[Any],
+    slopes: NDArray[Any],
+) -> None:
+    """Slopes of the products: ``sum_q weighed_q / (1 - beaten gap_q)``, a group of fractions over one denominator."""
+    one = beaten.dtype.type(1.0)
+    for m in range(first, last):
+        row = _U(m) * _L
+        for lane in range(LANES):
+            slopes[row + _U(lane)] = 0.0
+        for q in range(0, terms, POWERS):
+            y0, y1, y2, y3 = gaps[_U(q)], gaps[_U(q + 1)], gaps[_U(q + 2)], gaps[_U(q + 3)]
+            at = _U(q) * _L
+            for lane in range(LANES):
+                b = beaten[row + _U(lane)]
+                j = at + _U(lane)
+                f0 = one - b * y0
+                f1 = one - b * y1
+                f2 = one - b * y2
+                f3 = one - b * y3
+                upper = weighed[j] * f1 + weighed[j + _L] * f0
+                lower = weighed[j + _U(2) * _L] * f3 + weighed[j + _U(3) * _L] * f2
+                slopes[row + _U(lane)] += (upper * (f2 * f3) + lower * (f0 * f1)) / ((f0 * f1) * (f2 * f3))
+
+
+@njit(error_model="numpy")
+def _by_powers(
+    s: NDArray[Any],
+    first: int,
+    last: int,
+    own: NDArray[Any],
+    place: NDArray[np.int32],
+    sigma: float,
+    precise: bool,
+    gaps: NDArray[Any],
+    coefficients: NDArray[Any],
+    terms: int,
+    least: float,
+    wanted: bool,
+    products: NDArray[Any],
+    beaten: NDArray[Any],
+    density: NDArray[Any],
+    slopes: NDArray[Any],
+    expected: NDArray[Any],
+) -> None:
+    """As `_by_recursion`, where the discount is a sum of powers: each of the ``first`` contests is lost for certain."""
+    contests(s, first, last, own, place, sigma, precise, beaten, density)
+    for q in range(terms):
+        certain = max(math.exp(first * math.log1p(-gaps[q])), least)
+        for lane in range(LANES):
+            products[q * LANES + lane] = certain
+    _multiply(beaten, first, last, gaps, terms, least, products)
+    for lane in range(LANES):
+        expected[lane] = 0.0
+    for q in range(terms):
+        for lane in range(LANES):
+            weighed = coefficients[q] * products[q * LANES + lane]
+            expected[lane] += weighed
+            products[q * LANES + lane] = -gaps[q] * weighed
+    if wanted:
+        _divide(beaten, first, last, gaps, terms, products, slopes)
+
+
+@njit(error_model="numpy", fastmath=_REORDER)
+def _credit(
+    slopes: NDArray[Any],
+    density: NDArray[Any],
+    gain: NDArray[Any],
+    first: int,
+    last: int,
+    number: NDArray[np.int32],
+    net: NDArray[Any],
+    width: int,
+    block: int,
+    g: NDArray[Any],
+    h: NDArray[Any],
+    own_g: NDArray[Any],
+    own_h: NDArray[Any],
+) -> None:
+    """Share the block's slopes out to both documents of every contest.
+
+    A contest between two documents with a gain goes to the table ``net`` to be set off, unless ``width`` is 0.
+    """
+    for m in range(first, last):
+        row = _U(m) * _L
+        total = slopes.dtype.type(0.0)
+        size = slopes.dtype.type(0.0)
+        if width > 0 and number[m] >= 0:
+            at = _U(number[m] * width + block)
+            for lane in range(LANES):
+                i = _U(lane)
+                c = slopes[row + i] * gain[i] * density[row + i]
+                net[at + i] = c
+                own_g[i] -= c
+                total += c
+        else:
+            for lane in range(LANES):
+                i = _U(lane)
+                c = slopes[row + i] * gain[i] * density[row + i]
+                own_g[i] -= c
+                own_h[i] += abs(c)
+                total += c
+                size += abs(c)
+        g[m] += total
+        h[m] += size
+
+
+@njit(error_model="numpy")
+def _set_off(net: NDArray[Any], width: int, done: int, rich: int, rich_at: NDArray[np.int32], h: NDArray[Any]) -> None:
+    """Add the difference of the two sides of every contest in the table to the curvature of both documents."""
+    for i in range(done):
+        for j in range(i + 1, rich):
+            c = abs(net[j * width + i] - net[i * width + j])
+            h[rich_at[i]] += c
+            h[rich_at[j]] += c
+
+
+@njit(error_model="numpy")
+def _find_rich(u: NDArray[Any], rich_at: NDArray[np.int32], number: NDArray[np.int32]) -> int:
+    """Number the documents that have a gain, best score first; the others get -1. Return how many there are."""
+    rich = 0
+    for p in range(u.shape[0]):
+        number[p] = -1
+        if u[p] > 0.0:
+            rich_at[rich] = p
+            number[p] = rich
+            rich += 1
+    return rich
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def softrank_queries(
+    scores: NDArray[Any],
+    arrangement: NDArray[np.int64],
+    ranks: NDArray[np.int32],
+    gains: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    discount: NDArray[Any] | None,
+    powers: tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]] | None,
+    sigma: float,
+    wanted: bool,
+    first: int,
+    last: int,
+    values: NDArray[np.float64],
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """``1 - SoftNDCG`` of each query and, if ``wanted``, its gradient and the size of its curvature.
+
+    Args:
+        scores: one a document.
+        arrangement: flat indices of the documents in the order of equal scores.
+        ranks: 0-based, in the order of the arrangement.
+        gains: normalised gains in that order.
+        offsets: where each query starts.
+        scale: one a query, its weight; 0 where there is nothing to gain.
+        discount: by 0-based rank, up to the last one that has any: what the recursion takes.
+        powers: the discount as `power_tables` returns it. One of the two is ``None``, and the way that would take it
+            is not even compiled.
+        sigma: standard deviation of every score.
+        wanted: whether to write ``grad`` and ``hess``.
+        first: first query.
+        last: one past the last query.
+        values: receives one value a query.
+        grad: receives the gradient, one a document.
+        hess: receives ``sum_m |w_im| density_im / sigma``, one a document, see `SoftRank`.
+    """
+    real = scores.dtype.type
+    precise = scores.itemsize == 8
+    certain = 2.0 * sigma * (_CERTAIN_FLOAT64 if precise else _CERTAIN_FLOAT32)
+    no_chance = _NO_CHANCE_FLOAT64 if precise else _NO_CHANCE_FLOAT32
+    least = _LEAST_FLOAT64 if precise else _LEAST_FLOAT32
+    longest = longest_list(offsets, first, last)
+    richest = 0
+    for query in range(first, last):
+        rich = 0
+        for p in range(offsets[query], offsets[query + 1]):
+            rich += gains[p] > 0.0
+        if rich <= MOST_NET:
+            richest = max(richest, rich)
+    if discount is not None:
+        stride = (_reached(min(longest, discount.shape[0]), longest + RANKS) + 1) * LANES
+        segment = max(_FEWEST_IN_SEGMENT, int(math.sqrt(longest)))
+        states = np.zeros((min(segment, longest) + 1) * stride, scores.dtype)
+        checkpoints = np.empty((longest // segment + 1) * stride, scores.dtype)
+        ahead = np.empty(stride, scores.dtype)
+        chance = np.empty(LANES, scores.dtype)
+    if powers is not None:
+        gaps, coefficients, terms, reach = powers
+        products = np.empty(gaps.shape[1] * LANES, scores.dtype)
+    beaten = np.empty(longest * LANES, scores.dtype)
+    density = np.empty(longest * LANES, scores.dtype)
+    slopes = np.empty(longest * LANES, scores.dtype)
+    net = np.empty(richest * (richest + LANES) if wanted else 0, scores.dtype)
+    own = np.empty(LANES, scores.dtype)
+    gain = np.empty(LANES, scores.dtype)
+    own_g = np.empty(LANES, scores.dtype)
+    own_h = np.empty(LANES, scores.dtype)
+    expected = np.empty(LANES, scores.dtype)
+    place = np.empty(LANES, np.int32)
+    s = np.empty(longest, scores.dtype)
+    u = np.empty(longest, scores.dtype)
+    g = np.empty(longest, scores.dtype)
+    h = np.empty(longest, scores.dtype)
+    rich_at = np.empty(longest, np.int32)
+    number = np.empty(longest, np.int32)
+
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        values[query] = 0.0
+        if scale[query] == 0.0:
+            if wanted:
+                for p in range(start, start + n):
+                    grad[p] = 0.0
+                    hess[p] = 0.0
+            continue
+        for p in range(start, start + n):
+            s[ranks[p]] = scores[arrangement[p]]
+            u[ranks[p]] = gains[p]
+            g[ranks[p]] = 0.0
+            h[ranks[p]] = 0.0
+        rich = _find_rich(u[:n], rich_at, number)
+        width = (rich + LANES - 1) // LANES * LANES if rich <= MOST_NET else 0
+        if wanted:
+            for j in range(rich * width):
+                net[j] = 0.0
+        value = 1.0
+        lost = 0
+        stop = 0
+        done = rich
+        for block in range(0, rich, LANES):
+            for lane in range(LANES):
+                # The last block is filled up with copies of its last document that have no gain.
+                place[lane] = rich_at[min(block + lane, rich - 1)]
+                own[lane] = s[place[lane]]
+                gain[lane] = u[place[lane]] if block + lane < rich else real(0.0)
+                own_g[lane] = 0.0
+                own_h[lane] = 0.0
+            while s[lost] - own[0] >= certain:
+                lost += 1
+            while stop < n and own[LANES - 1] - s[stop] < certain:
+                stop += 1
+            has_chance = True
+            if discount is not None:
+                depth = _reached(min(n, discount.shape[0]) - lost - 1, longest + RANKS)
+                for r in range(depth + 1):
+                    for lane in range(LANES):
+                        ahead[r * LANES + lane] = discount[lost + r] if lost + r < discount.shape[0] else real(0.0)
+                has_chance = lost < discount.shape[0] and _by_recursion(
+                    s, lost, stop, own, place, sigma, precise, depth, segment, no_chance, least, wanted,
+                    states, stride, checkpoints, ahead, beaten, density, slopes, chance, expected,
+                )  # fmt: skip
+            if powers is not None:
+                row = 0
+                while reach[row] < n:
+                    row += 1
+                _by_powers(
+                    s, lost, stop, own, place, sigma, precise, gaps[row], coefficients[row], terms[row], least, wanted,
+                    products, beaten, density, slopes, expected,
+                )  # fmt: skip
+            if not has_chance:
+                # Neither have the documents further down.
+                done = block
+                break
+            for lane in range(LANES):
+                value -= gain[lane] * expected[lane]
+            if wanted:
+                _credit(slopes, density, gain, lost, stop, number, net, width, block, g, h, own_g, own_h)
+                for lane in range(min(LANES, rich - block)):
+                    g[place[lane]] += own_g[lane]
+                    h[place[lane]] += own_h[lane]
+        values[query] = scale[query] * value
+        if not wanted:
+            continue
+        if width > 0:
+            _set_off(net, width, done, rich, rich_at, h)
+        c = real(-scale[query])
+        d = real(scale[query] / sigma)
+        for p in range(start, start + n):
+            grad[arrangement[p]] = c * g[ranks[p]]
+            hess[arrangement[p]] = d * h[ranks[p]]
