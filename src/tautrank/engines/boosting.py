@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from tautrank.data import RankingData
 from tautrank.engines.base import F64, FittedModel, History, Record, Settings, Step, Task
 from tautrank.engines.exact_sums import round_to_grid
-from tautrank.engines.langevin import GradientNoise, Shrunk
+from tautrank.engines.langevin import GradientNoise, Shrinking, Shrunk
 from tautrank.engines.progress import Progress
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss, place
@@ -56,6 +56,8 @@ def boost(grower: Grower, task: Task, settings: Settings) -> tuple[FittedModel, 
             if watch.judge(grower.n_trees(), grower.train_scores, grower.valid_scores):
                 break
     model, shrunk = grower.finish(watch.trees_to_keep, watch.steps_to_keep)
+    shrinking = Shrinking.of(settings.langevin, settings.learning_rate, task.start_step, task.start_shrunk)
+    assert (shrunk is None) == (shrinking is None), "an engine must shrink its model where Langevin boosting does"
     warn_if_constant(model, task)
     return model, watch.record(shrunk)
 

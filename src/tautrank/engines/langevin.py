@@ -43,7 +43,8 @@ class Langevin:
     Every gradient gets noise of the variance ``2 / (learning_rate * temperature)``, drawn anew for each seed, tree,
     query and document, whatever its gradient and hessian are; and before a tree is added the model is scaled by
     ``1 - learning_rate * shrink_rate``. The authors tuned ``temperature`` between 1e8 and 1e11 and ``shrink_rate``
-    between 1e-5 and 1e-2 for StochasticRank on web search, and took 1e3 and 1e-3 for a set of five documents.
+    between 1e-5 and 1e-2 for StochasticRank on web search, and took 1e3 and 1e-3 for a set of five documents. Trees
+    divide sums of gradients by sums of hessians: the theory is for hessians of 1, smaller ones let the noise grow.
 
     Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021.
 
