@@ -1,6 +1,21 @@
-"""Made-up data that behaves like real data: synthetic web search, and the papers' small examples."""
+"""Made-up web search whose truth is known, what real data goes through, and the papers' small examples.
 
+`simulate_web_search` makes data in the shape of MSLR-WEB30K or Yahoo!. `add_negatives`, `perturb_labels`,
+`simulate_clicks` and `binarise` take any data and return what longer lists, judges' mistakes, users' clicks or
+binary judgments would have made of it; they are pure functions of the data, their parameters and a seed.
+"""
+
+from tautrank.simulate.clicks import simulate_clicks
 from tautrank.simulate.five_documents import five_documents
+from tautrank.simulate.label_noise import binarise, perturb_labels
+from tautrank.simulate.negatives import add_negatives
 from tautrank.simulate.web_search import simulate_web_search
 
-__all__ = ["five_documents", "simulate_web_search"]
+__all__ = [
+    "add_negatives",
+    "binarise",
+    "five_documents",
+    "perturb_labels",
+    "simulate_clicks",
+    "simulate_web_search",
+]

@@ -2,84 +2,155 @@
 
 from __future__ import annotations
 
+import math
+from typing import Literal, overload
+
 import numpy as np
 import numpy.typing as npt
 
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
+from tautrank.data.letor import job_count
 from tautrank.errors import OptionError
+from tautrank.simulate.arguments import whole_number
+from tautrank.simulate.published_shapes import MSLR, SHAPES, log_normal_lengths
+from tautrank.simulate.query_blocks import simulate_blocks
+from tautrank.simulate.search_world import QUALITIES, draw_intents, draw_plenty, draw_qualities, utility
 
 # Shares of the labels 0 to 4 in MSLR-WEB30K.
-LABEL_SHARES = (0.515, 0.325, 0.134, 0.018, 0.008)
+LABEL_SHARES = MSLR.label_shares
 _STREAMS = 5  # body, anchor, title, URL, whole document
-_LATENT = 6
+_FEWEST_FEATURES = 16
+
+
+@overload
+def simulate_web_search(
+    n_queries: int = ...,
+    *,
+    n_features: int | None = ...,
+    mean_length: float | None = ...,
+    noise: float = ...,
+    seed: int = ...,
+    like: str | None = ...,
+    return_truth: Literal[False] = ...,
+    n_jobs: int | None = ...,
+) -> RankingData: ...
+
+
+@overload
+def simulate_web_search(
+    n_queries: int = ...,
+    *,
+    n_features: int | None = ...,
+    mean_length: float | None = ...,
+    noise: float = ...,
+    seed: int = ...,
+    like: str | None = ...,
+    return_truth: Literal[True],
+    n_jobs: int | None = ...,
+) -> tuple[RankingData, npt.NDArray[np.float64]]: ...
 
 
 def simulate_web_search(
-    n_queries: int = 1000, *, n_features: int = 136, mean_length: float = 120.0, noise: float = 0.8, seed: int = 0
-) -> RankingData:
-    """Make a web-search data set in the manner of MSLR: heavy-tailed features, graded labels, lists of many lengths.
+    n_queries: int = 1000,
+    *,
+    n_features: int | None = None,
+    mean_length: float | None = None,
+    noise: float = 0.8,
+    seed: int = 0,
+    like: str | None = None,
+    return_truth: bool = False,
+    n_jobs: int | None = None,
+) -> RankingData | tuple[RankingData, npt.NDArray[np.float64]]:
+    """Make a web-search data set whose truth is known: heavy-tailed features, graded labels, lists of many lengths.
 
     Every document has hidden qualities (how well it matches, how popular, how fresh, how spammy it is, ...), every
-    query an intent that says which of them matter. The utility of a document is a nonlinear function of both, plus
-    noise; labels 0 to 4 cut it at the shares MSLR-WEB30K has, and queries differ in how much there is to be found, so
-    a few have no relevant document at all. Features see the hidden qualities through one stream of text each, as
-    counts, heavy-tailed scores, per-query constants and noise columns; a stream may be absent (its features are 0).
+    query an intent that says which of them matter. The truth, how relevant a document is, is a nonlinear function of
+    both; a judge sees ``truth + noise * Normal(0, 1)`` and cuts it into the labels 0 to 4. Labels are independent given
+    the truth, and higher truth makes every higher label more likely, so ranking by the truth has the highest
+    expected DCG there is, at any cutoff; what a model of the features misses is the difference.
+
+    The shapes:
+
+    - ``like="mslr"`` is MSLR-WEB30K: 120 documents a query, half of the labels 0, and its 136 features by name,
+      computed from made-up term counts, lengths, links and clicks (Qin and Liu, 2013).
+    - ``like="yahoo"`` is the Yahoo! Learning to Rank Challenge, set 1: 24 documents a query, half of the labels 1, and
+      519 features from 0 to 1, some of a few levels, some known of few documents, 30 the same for a whole query, 18
+      copies of others; ``n_features=700`` adds the empty columns of the published files (Chapelle and Chang, 2011).
+    - ``None`` is a simpler relative of the first, with features of eight kinds in turn. All queries are made at once,
+      the labels have exactly WEB30K's shares, and the columns mean something else for every seed.
+
+    With ``like``, data is made in blocks of queries straight into the result, so that any size needs little
+    more memory than its result; the first queries are the same whatever their number; and the columns mean the same
+    for every seed, so a model trained on ``seed=0`` can be tested on ``seed=1``.
 
     Args:
-        n_queries: number of queries.
-        n_features: number of features, at least 16.
-        mean_length: mean number of documents of a query; lengths follow a log-normal law and are at least 2.
-        noise: standard deviation of the judges' noise, beside a utility of standard deviation 1.
+        n_queries: number of queries; WEB30K's training part has 18,919, Yahoo!'s 19,944.
+        n_features: number of features, at least 16; default those of the shape, 136 or 519. Fewer are a fixed choice of
+            them, more are columns of zeros; with ``like=None`` there are as many of each kind as it takes.
+        mean_length: mean number of documents of a query; default that of the shape, 120 or 23.7.
+        noise: standard deviation of the judges' noise, beside a truth of standard deviation 1 (not counting, with
+            ``like``, the few queries for which there is nothing to be found: their truth is far below all others).
         seed: the same seed gives the same data.
+        like: ``"mslr"``, ``"yahoo"`` or None.
+        return_truth: return (data, truth), the truth as float64, one a document.
+        n_jobs: threads to use with ``like``; the data does not depend on it. Default all cores of this process.
 
     >>> data = simulate_web_search(50, n_features=20, seed=1)
     >>> data.n_queries, data.n_features, sorted(set(data.labels.tolist()))[:2]
     (50, 20, [0.0, 1.0])
+
+    >>> data, truth = simulate_web_search(50, like="yahoo", return_truth=True)
+    >>> data.n_features, truth.shape == data.labels.shape, bool(data.X.min() >= 0 and data.X.max() <= 1)
+    (519, True, True)
     """
-    if n_queries < 1 or n_features < 16 or mean_length < 2 or not noise >= 0:
+    if like not in (None, *SHAPES):
+        raise OptionError(f"like: found {like!r}; expected 'mslr', 'yahoo' or None")
+    shape = MSLR if like is None else SHAPES[like]
+    n_features = shape.n_features if n_features is None else n_features
+    mean_length = shape.mean_length if mean_length is None else mean_length
+    _check_sizes(n_queries, n_features, mean_length, noise)
+    whole_number("seed", seed)
+    threads = job_count(n_jobs)
+    if like is None:
+        data, truth = _simulate_at_once(n_queries, n_features, mean_length, noise, seed)
+    else:
+        data, truth = simulate_blocks(shape, n_queries, n_features, mean_length, noise, seed, threads)
+    return (data, truth) if return_truth else data
+
+
+def _check_sizes(n_queries: int, n_features: int, mean_length: float, noise: float) -> None:
+    whole = all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in (n_queries, n_features))
+    real = all(isinstance(v, int | float | np.integer | np.floating) and math.isfinite(v) for v in (mean_length, noise))
+    if not (whole and real) or n_queries < 1 or n_features < _FEWEST_FEATURES or mean_length < 2 or not noise >= 0:
         raise OptionError(
             f"found n_queries={n_queries}, n_features={n_features}, mean_length={mean_length}, noise={noise}; "
             "expected at least 1, 16, 2 and 0"
         )
+
+
+def _simulate_at_once(
+    n_queries: int, n_features: int, mean_length: float, noise: float, seed: int
+) -> tuple[RankingData, npt.NDArray[np.float64]]:
+    """One generator for all queries, and labels cut at the quantiles of this very data."""
     rng = np.random.default_rng(seed)
-    spread = 0.6
-    lengths = np.exp(rng.normal(np.log(mean_length) - spread**2 / 2, spread, n_queries))
-    sizes = np.maximum(2, np.rint(lengths)).astype(np.int64)
+    sizes = np.maximum(2, np.rint(log_normal_lengths(rng, n_queries, mean_length))).astype(np.int64)
     offsets, qids = offsets_from_sizes(sizes)
     query = np.repeat(np.arange(n_queries), sizes)
 
-    latent = rng.standard_normal((query.size, _LATENT)) + 0.5 * rng.standard_normal((n_queries, _LATENT))[query]
-    intent = rng.dirichlet(np.ones(_LATENT) * 1.5, n_queries)[query]
-    labels = _labels(_utility(latent, intent, query, n_queries, rng) + noise * rng.standard_normal(query.size))
-    return RankingData(_features(latent, intent, query, n_queries, n_features, rng), labels, offsets, qids)
-
-
-def _utility(
-    latent: npt.NDArray[np.float64],
-    intent: npt.NDArray[np.float64],
-    query: npt.NDArray[np.int64],
-    n_queries: int,
-    rng: np.random.Generator,
-) -> npt.NDArray[np.float64]:
-    """Standardised: qualities weighted by intent, a matching document that is popular counts extra, spam sinks."""
-    match, popular, spam = latent[:, 0], latent[:, 1], latent[:, 2]
-    weighted = 2.0 * (np.tanh(latent) * intent).sum(axis=1)
-    together = 0.8 * np.maximum(match, 0) * (popular > 0.3)
-    sunk = -1.5 * (spam > 1.2)
-    # What there is to be found for a query: mostly similar, sometimes next to nothing.
-    difficulty = (0.5 - 0.7 * rng.standard_exponential(n_queries))[query]
-    utility = weighted + together + sunk + difficulty
-    return np.asarray((utility - utility.mean()) / (utility.std() or 1.0))
-
-
-def _labels(utility: npt.NDArray[np.float64]) -> npt.NDArray[np.float32]:
-    cuts = np.quantile(utility, np.cumsum(LABEL_SHARES)[:-1])
-    return np.searchsorted(cuts, utility, side="right").astype(np.float32)
+    qualities = draw_qualities(query, n_queries, rng)
+    intent = draw_intents(n_queries, rng)[query]
+    relevance = utility(qualities, intent) + draw_plenty(n_queries, rng)[query]
+    truth = (relevance - relevance.mean()) / (relevance.std() or 1.0)
+    judged = truth + noise * rng.standard_normal(query.size)
+    cuts = np.quantile(judged, np.cumsum(LABEL_SHARES)[:-1])
+    labels = np.searchsorted(cuts, judged, side="right").astype(np.float32)
+    features = _features(qualities, intent, query, n_queries, n_features, rng)
+    return RankingData(features, labels, offsets, qids), truth
 
 
 def _features(
-    latent: npt.NDArray[np.float64],
+    qualities: npt.NDArray[np.float64],
     intent: npt.NDArray[np.float64],
     query: npt.NDArray[np.int64],
     n_queries: int,
@@ -89,10 +160,10 @@ def _features(
     X = np.empty((query.size, n_features), np.float32)
     absent = rng.random((query.size, _STREAMS)) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
     for column in range(n_features):
-        quality = rng.integers(_LATENT)
+        quality = rng.integers(QUALITIES)
         stream = column % _STREAMS
         blur = rng.uniform(0.5, 2.5)
-        signal = latent[:, quality] + blur * rng.standard_normal(query.size)
+        signal = qualities[:, quality] + blur * rng.standard_normal(query.size)
         kind = column % 8
         if kind == 0:  # counts of terms
             values = np.floor(np.exp(0.9 * signal + 1.0))

@@ -1,0 +1,85 @@
+"""Checking the parameters of simulations: one sentence for each that cannot be used."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.data import RankingData
+from tautrank.errors import DataError, OptionError
+
+
+def whole_number(name: str, value: object, least: int = 0) -> int:
+    """Return ``value`` as a whole number of at least ``least``.
+
+    >>> whole_number("seed", -1)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: seed: found -1; expected a whole number of at least 0
+    """
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
+    return int(value)
+
+
+def number(name: str, value: object, least: float = 0.0, most: float = math.inf) -> float:
+    """Return ``value`` as a finite float from ``least`` to ``most``.
+
+    >>> number("probability", 1.5, most=1)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: probability: found 1.5; expected a number from 0 to 1
+    """
+    plain = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
+    if not plain or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
+        limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"of at least {least:g}"
+        raise OptionError(f"{name}: found {value!r}; expected a number {limits}")
+    return float(value)  # type: ignore[arg-type]
+
+
+def probabilities_by_label(name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return one probability a label, for the labels 0, 1, 2, ...
+
+    >>> probabilities_by_label("probabilities", (0.05, 1.3))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: probabilities: found 1.3 for label 1; expected numbers from 0 to 1, one a label
+    """
+    expected = "expected numbers from 0 to 1, one a label"
+    try:
+        table = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        table = np.zeros(0)
+    if table.ndim != 1 or table.size == 0:
+        raise OptionError(f"{name}: found {values!r}; {expected}")
+    wrong = np.flatnonzero(~((table >= 0) & (table <= 1)))
+    if wrong.size:
+        raise OptionError(f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; {expected}")
+    return table
+
+
+def distribution_of_labels(name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:
+    """Return probabilities of the labels 0, 1, 2, ... that sum to 1.
+
+    >>> distribution_of_labels("distribution", (0.5, 0.4))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: distribution: found a sum of 0.9; expected probabilities that sum to 1
+    """
+    table = probabilities_by_label(name, values)
+    if abs(table.sum() - 1) > 1e-6:
+        raise OptionError(f"{name}: found a sum of {table.sum():g}; expected probabilities that sum to 1")
+    return table
+
+
+def ranking_data(data: object) -> RankingData:
+    """Return ``data`` if it is ranking data.
+
+    >>> ranking_data([1, 2])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: data: found a list; expected RankingData (RankingData.from_arrays makes it of arrays)
+    """
+    if not isinstance(data, RankingData):
+        raise DataError(
+            f"data: found a {type(data).__name__}; expected RankingData (RankingData.from_arrays makes it of arrays)"
+        )
+    return data

@@ -1,0 +1,154 @@
+"""Data of any size, made in blocks of queries: each block from its own key, straight into the arrays of the result."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.data import RankingData
+from tautrank.data.grouping import offsets_from_sizes
+from tautrank.simulate.published_shapes import Shape
+from tautrank.simulate.search_world import draw_intents, draw_plenty, draw_qualities, utility
+
+Doubles = npt.NDArray[np.float64]
+
+_LENGTHS, _DOCUMENTS, _REFERENCE = range(3)  # what a stream of random numbers is for
+_CELLS = 2**20  # features in a block: a few megabytes, which stay in the cache
+_REFERENCE_QUERIES, _REFERENCE_LENGTH = 2**15, 8
+_NOTHING = 6.0  # standard deviations by which documents of an unanswerable query are less relevant
+
+
+def simulate_blocks(
+    shape: Shape, n_queries: int, n_features: int, mean_length: float, noise: float, seed: int, threads: int
+) -> tuple[RankingData, Doubles]:
+    """Make data of a shape, and the truth behind its labels.
+
+    Blocks are keyed by (seed, shape, block) and always made whole, so a query is the same whatever the number of
+    queries, of threads, or of features.
+
+    Args:
+        shape: what the data looks like.
+        n_queries: number of queries.
+        n_features: number of columns; fewer than the shape has are a fixed choice of them, more are columns of zeros.
+        mean_length: documents a query.
+        noise: standard deviation of the judges' noise.
+        seed: keys everything that is drawn.
+        threads: how many blocks are made at a time.
+
+    >>> from tautrank.simulate.published_shapes import MSLR
+    >>> data, truth = simulate_blocks(MSLR, 3, 136, 20.0, 0.8, seed=0, threads=1)
+    >>> data.n_features, truth.size == data.n_documents
+    (136, True)
+    """
+    in_block = max(1, int(_CELLS / (shape.n_features * mean_length)))
+    n_blocks = -(-n_queries // in_block)
+    sizes = np.concatenate([_lengths(shape, in_block, mean_length, seed, block) for block in range(n_blocks)])
+    offsets, qids = offsets_from_sizes(sizes[:n_queries])
+    n = int(offsets[-1])
+
+    columns = _spread_columns(shape.n_features, n_features)
+    X = np.zeros((n, n_features), np.float32)
+    labels = np.empty(n, np.float32)
+    truth = np.empty(n)
+    cuts = label_cuts(shape, noise)
+
+    def make(block: int) -> None:
+        first = block * in_block
+        rng = _generator(shape, seed, _DOCUMENTS, block)
+        query = np.repeat(np.arange(in_block), sizes[first : first + in_block])
+        intents, qualities, score = _documents(shape, query, in_block, rng)
+        judged = score + noise * rng.standard_normal(query.size)
+        features = np.empty((shape.n_features, query.size), np.float32)
+        shape.fill(features, np.ascontiguousarray(qualities.T, np.float32), intents, query, rng)
+        # The last block may have queries too many.
+        start, end = offsets[first], offsets[min(first + in_block, n_queries)]
+        kept = slice(0, end - start)
+        X[start:end, : columns.size] = features[columns, kept].T
+        labels[start:end] = np.searchsorted(cuts, judged[kept], side="right")
+        truth[start:end] = score[kept]
+
+    with ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(make, range(n_blocks)):
+            pass
+    return RankingData(X, labels, offsets, qids, _names(shape, columns, n_features)), truth
+
+
+def _generator(shape: Shape, seed: int, purpose: int, block: int) -> np.random.Generator:
+    return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(shape.key, purpose, block)))
+
+
+def _lengths(shape: Shape, n_queries: int, mean: float, seed: int, block: int) -> npt.NDArray[np.int64]:
+    lengths = shape.draw_lengths(_generator(shape, seed, _LENGTHS, block), n_queries, mean)
+    return np.maximum(1, np.rint(lengths)).astype(np.int64)
+
+
+def _documents(
+    shape: Shape, query: npt.NDArray[np.int64], n_queries: int, rng: np.random.Generator
+) -> tuple[Doubles, Doubles, Doubles]:
+    """Intents of queries, qualities of documents, and how relevant the documents are."""
+    intents, qualities, relevance, unanswerable = _relevance(shape, query, n_queries, rng)
+    mean, deviation = _scale(shape)
+    return intents, qualities, (relevance - mean) / deviation - _NOTHING * unanswerable[query]
+
+
+def _relevance(
+    shape: Shape, query: npt.NDArray[np.int64], n_queries: int, rng: np.random.Generator
+) -> tuple[Doubles, Doubles, Doubles, npt.NDArray[np.bool_]]:
+    intents = draw_intents(n_queries, rng)
+    plenty = draw_plenty(n_queries, rng)
+    unanswerable = rng.random(n_queries) < shape.unanswerable
+    qualities = draw_qualities(query, n_queries, rng)
+    return intents, qualities, utility(qualities, intents[query]) + plenty[query], unanswerable
+
+
+def _reference(shape: Shape) -> tuple[npt.NDArray[np.int64], np.random.Generator]:
+    """Many short lists that stand for all data of a shape: what is measured on them holds for every seed."""
+    query = np.repeat(np.arange(_REFERENCE_QUERIES), _REFERENCE_LENGTH)
+    return query, _generator(shape, 0, _REFERENCE, 0)
+
+
+@lru_cache(maxsize=8)
+def _scale(shape: Shape) -> tuple[float, float]:
+    query, rng = _reference(shape)
+    relevance = _relevance(shape, query, _REFERENCE_QUERIES, rng)[2]
+    return float(relevance.mean()), float(relevance.std())
+
+
+@lru_cache(maxsize=64)
+def _cuts(shape: Shape, noise: float) -> tuple[float, ...]:
+    query, rng = _reference(shape)
+    truth = _documents(shape, query, _REFERENCE_QUERIES, rng)[2]
+    judged = truth + noise * rng.standard_normal(truth.size)
+    return tuple(np.quantile(judged, np.cumsum(shape.label_shares)[:-1]).tolist())
+
+
+def label_cuts(shape: Shape, noise: float) -> Doubles:
+    """Where the judged relevance passes from one label to the next, so that labels have the shape's shares.
+
+    A document of true relevance ``t`` has a label of at least ``l`` with probability
+    ``Phi((t - cuts[l - 1]) / noise)``.
+
+    Args:
+        shape: whose shares.
+        noise: standard deviation of the judges' noise.
+
+    >>> from tautrank.simulate.published_shapes import MSLR
+    >>> bool((np.diff(label_cuts(MSLR, 0.8)) > 0).all())
+    True
+    """
+    return np.array(_cuts(shape, float(noise)))
+
+
+def _spread_columns(width: int, wanted: int) -> npt.NDArray[np.int64]:
+    """Up to ``wanted`` of ``width`` columns, in order; always the same, and each choice holds all smaller ones."""
+    return np.sort(np.random.default_rng(width).permutation(width)[:wanted])
+
+
+def _names(shape: Shape, columns: npt.NDArray[np.int64], n_features: int) -> tuple[str, ...] | None:
+    if shape.feature_names is None:
+        return None
+    unused = range(columns.size, n_features)
+    return (*(shape.feature_names[column] for column in columns), *(f"unused_{column}" for column in unused))

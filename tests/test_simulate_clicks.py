@@ -1,0 +1,193 @@
+"""Cascade clicks: frequencies against exact enumeration, the form of impressions, and wrong input."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+import tautrank as tr
+from tautrank.errors import DataError, OptionError
+from tautrank.simulate import simulate_clicks
+
+PAPER = (0.05, 0.3, 0.5, 0.7, 0.95)
+
+
+def enumerated(labels: list[int], probabilities: tuple[float, ...]) -> dict[tuple[tuple[int, ...], bool], float]:
+    """The probability of every impression, (documents read in order, whether the last was clicked), by brute force."""
+    outcomes: Counter[tuple[tuple[int, ...], bool]] = Counter()
+    orders = list(itertools.permutations(range(len(labels))))
+    for order in orders:
+        unread = 1 / len(orders)
+        for place, document in enumerate(order):
+            click = probabilities[labels[document]]
+            outcomes[order[: place + 1], True] += unread * click
+            unread *= 1 - click
+        outcomes[order, False] += unread
+    return dict(outcomes)
+
+
+def impressions_of(data: tr.RankingData) -> list[tuple[tuple[int, ...], bool]]:
+    """The impressions of data whose first feature numbers a list's documents."""
+    number = data.X[:, 0].astype(int)
+    return [
+        (tuple(number[start:end].tolist()), bool(data.labels[end - 1]))
+        for start, end in itertools.pairwise(data.offsets.tolist())
+    ]
+
+
+@pytest.mark.parametrize("labels", [[0, 4], [2, 0, 1], [3, 1, 0, 0]])
+@pytest.mark.parametrize("keep", [True, False])
+def test_impressions_have_the_probabilities_of_the_cascade(labels, keep):
+    lists, users = 6000, 3
+    X = np.tile(np.arange(len(labels), dtype=np.float32), lists)[:, None]
+    data = tr.RankingData.from_arrays(X, labels * lists, group=[len(labels)] * lists)
+    clicks = simulate_clicks(data, users, probabilities=PAPER, keep_unclicked=keep, seed=11)
+    found = Counter(impressions_of(clicks))
+    expected = enumerated(labels, PAPER)
+    assert sum(expected.values()) == pytest.approx(1)
+    n = lists * users
+    for outcome, probability in expected.items():
+        if not keep and not outcome[1]:
+            assert outcome not in found
+            continue
+        assert abs(found[outcome] / n - probability) < 5 * np.sqrt(probability * (1 - probability) / n) + 1e-9
+    assert set(found) <= set(expected)
+
+
+def test_two_users_do_not_know_of_each_other():
+    lists, labels = 12_000, [0, 3]
+    X = np.tile(np.arange(2, dtype=np.float32), lists)[:, None]
+    data = tr.RankingData.from_arrays(X, labels * lists, group=[2] * lists)
+    seen = impressions_of(simulate_clicks(data, 2, keep_unclicked=True, seed=5))
+    found = Counter(zip(seen[::2], seen[1::2], strict=True))
+    expected = enumerated(labels, PAPER)
+    for one, other in itertools.product(expected, repeat=2):
+        probability = expected[one] * expected[other]
+        error = np.sqrt(probability * (1 - probability) / lists)
+        assert abs(found[one, other] / lists - probability) < 5 * error
+
+
+@st.composite
+def judged(draw):
+    sizes = draw(st.lists(st.integers(0, 6), min_size=1, max_size=6))
+    n = sum(sizes)
+    labels = draw(st.lists(st.integers(0, 4), min_size=n, max_size=n))
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    X = np.arange(2 * n, dtype=np.float32).reshape(n, 2)
+    qids = np.array([f"q{i}" for i in range(len(sizes))])
+    return tr.RankingData(X, np.array(labels, np.float32), offsets, qids, ("a", "b"))
+
+
+@settings(max_examples=80, deadline=None)
+@given(judged(), st.integers(1, 4), st.booleans(), st.integers(0, 2**40))
+def test_the_form_of_impressions(data, users, keep, seed):
+    before = data.X.copy(), data.labels.copy(), data.offsets.copy(), data.qids.copy()
+    clicks = simulate_clicks(data, users, keep_unclicked=keep, seed=seed)
+    for now, then in zip((data.X, data.labels, data.offsets, data.qids), before, strict=True):
+        np.testing.assert_array_equal(now, then)
+    assert clicks.feature_names == ("a", "b")
+    assert clicks.X.shape == (clicks.n_documents, 2)
+    assert clicks.labels.dtype == np.float32
+    assert len(set(clicks.qids.tolist())) == clicks.n_queries
+    # Queries in order, and the impressions of a query in order.
+    origins = [(int(q[1:].split(".")[0]), int(q.split(".")[1])) for q in clicks.qids.tolist()]
+    assert origins == sorted(origins)
+    assert all(1 <= number <= users for _, number in origins)
+    for (query, _), (start, end) in zip(origins, itertools.pairwise(clicks.offsets.tolist()), strict=True):
+        rows = clicks.X[start:end, 0] / 2
+        assert rows.size == len(set(rows.tolist()))
+        assert ((rows >= data.offsets[query]) & (rows < data.offsets[query + 1])).all()
+        labels = clicks.labels[start:end]
+        assert not labels[:-1].any()
+        assert labels[-1] == 1 or (keep and rows.size == data.sizes[query])
+    if keep:
+        assert clicks.n_queries == users * np.count_nonzero(data.sizes)
+
+
+def test_certain_clicks_and_no_clicks():
+    data = tr.RankingData.from_arrays(np.arange(30.0)[:, None], [0, 1, 2] * 10, group=[6] * 5)
+    every = simulate_clicks(data, 4, probabilities=(1, 1, 1))
+    np.testing.assert_array_equal(every.sizes, np.ones(20))
+    assert every.labels.all()
+    never = simulate_clicks(data, 4, probabilities=(0, 0, 0))
+    assert (never.n_queries, never.n_documents, never.n_features) == (0, 0, 1)
+    assert simulate_clicks(data, 4, probabilities=(0, 0, 0), keep_unclicked=True).n_documents == 4 * 30
+    only = simulate_clicks(data, 4, probabilities=(0, 0, 1))
+    assert set((only.X[only.labels == 1, 0] % 3).tolist()) == {2.0}
+
+
+def test_the_first_users_are_the_same_whatever_their_number_and_seeds_differ():
+    data = tr.RankingData.from_arrays(np.arange(60.0)[:, None], [0, 1, 4] * 20, group=[6] * 10)
+    many, few = simulate_clicks(data, 5, seed=2), simulate_clicks(data, 3, seed=2)
+    early = many.subset(np.array([int(qid.split(".")[1]) <= 3 for qid in many.qids.tolist()]))
+    np.testing.assert_array_equal(early.qids, few.qids)
+    np.testing.assert_array_equal(early.X, few.X)
+    np.testing.assert_array_equal(early.labels, few.labels)
+    assert not np.array_equal(simulate_clicks(data, 3, seed=3).X, few.X)
+
+
+def test_impressions_stay_apart_in_a_file(tmp_path):
+    data = tr.RankingData.from_arrays(np.arange(1.0, 13.0)[:, None], [0, 1, 4] * 4, qid=np.repeat([7, 8], 6))
+    clicks = simulate_clicks(data, 4)
+    tr.write_letor(clicks, tmp_path / "clicks.txt")
+    again = tr.read_letor(tmp_path / "clicks.txt")
+    np.testing.assert_array_equal(again.qids, clicks.qids)
+    np.testing.assert_array_equal(again.offsets, clicks.offsets)
+
+
+def test_sparse_features():
+    X = np.eye(6, dtype=np.float32)
+    dense = simulate_clicks(tr.RankingData.from_arrays(X, [0, 4] * 3, group=[3, 3]))
+    clicks = simulate_clicks(tr.RankingData.from_arrays(sparse.csr_matrix(X), [0, 4] * 3, group=[3, 3]))
+    assert sparse.issparse(clicks.X)
+    np.testing.assert_array_equal(clicks.X.toarray(), dense.X)
+
+
+def judged_with(label: float) -> tr.RankingData:
+    return tr.RankingData.from_arrays([[0.0], [1.0]], [0, label], group=[2])
+
+
+WRONG = {
+    "users": (
+        lambda: simulate_clicks(judged_with(1), 0),
+        "impressions: found 0; expected a whole number of at least 1",
+    ),
+    "seed": (
+        lambda: simulate_clicks(judged_with(1), seed=0.5),
+        "seed: found 0.5; expected a whole number of at least 0",
+    ),
+    "probability": (
+        lambda: simulate_clicks(judged_with(1), probabilities=(0.1, float("nan"))),
+        "probabilities: found nan for label 1; expected numbers from 0 to 1, one a label",
+    ),
+    "probabilities": (
+        lambda: simulate_clicks(judged_with(1), probabilities="often"),
+        "probabilities: found 'often'; expected numbers from 0 to 1, one a label",
+    ),
+    "label": (
+        lambda: simulate_clicks(judged_with(5)),
+        "data: document 1 has the label 5; expected a whole number from 0 to 4, a label with a click probability",
+    ),
+    "half a label": (
+        lambda: simulate_clicks(judged_with(1.5), probabilities=(0, 0.5, 1)),
+        "data: document 1 has the label 1.5; expected a whole number from 0 to 2, a label with a click probability",
+    ),
+    "data": (
+        lambda: simulate_clicks(None),
+        "data: found a NoneType; expected RankingData (RankingData.from_arrays makes it of arrays)",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_wrong_input(case):
+    call, sentence = WRONG[case]
+    with pytest.raises((OptionError, DataError)) as caught:
+        call()
+    assert str(caught.value) == sentence
