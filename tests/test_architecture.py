@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import tautrank
+import tautrank.theory
 
 SOURCE = Path(tautrank.__file__).parent
 
@@ -59,7 +60,7 @@ def test_imports_follow_the_arrows(file):
 
 def test_import_is_light():
     """No JIT, no SciPy, no optional dependency: counted in modules, since wall-clock time is no test."""
-    code = "import sys, json, tautrank; print(json.dumps(sorted(sys.modules)))"
+    code = "import sys, json, tautrank, tautrank.theory; print(json.dumps(sorted(sys.modules)))"
     loaded = set(json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout))
     heavy = {
         "numba",
@@ -78,7 +79,7 @@ def test_import_is_light():
 
 
 def public_objects():
-    modules = [tautrank, tautrank.metrics, tautrank.simulate]
+    modules = [tautrank, tautrank.metrics, tautrank.simulate, tautrank.theory]
     for module in modules:
         for name in module.__all__:
             yield pytest.param(getattr(module, name), id=f"{module.__name__}.{name}")

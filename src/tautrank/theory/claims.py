@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -128,7 +129,7 @@ class Claim:
                 # NaN is no margin: nothing was found to look at.
                 if not math.isnan(margin):
                     return Outcome(self.name, HOLDS if margin >= -self.tolerance else FAILS, margin, detail)
-                found = "no query has a relevant document"
+                found = "no query it looks at has a relevant document"
             reason = found
         return Outcome(self.name, DOES_NOT_APPLY, math.nan, reason)
 
@@ -226,10 +227,11 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     grad = np.asarray(objective.gradients(scores)[0], dtype=np.float64)
     held = objective.frozen(scores)
     slopes = differences(held.values, scores, lists.offsets, places=_some_places(lists))
-    error = query_sums(np.nan_to_num(np.abs(slopes - grad)), lists.offsets)
+    # Documents that were not moved have no slope to compare with.
+    error = query_sums(np.where(np.isnan(slopes) & np.isfinite(grad), 0.0, np.abs(slopes - grad)), lists.offsets)
     # A difference has as many digits as the value has left after the width of the step took its share.
     unit = 1.0 + query_sums(np.abs(grad), lists.offsets) + 1e-4 * np.abs(held.values(scores))
-    worst = float((error / unit).max(initial=0.0))
+    worst = _largest(error / unit)
     return 1e-5 - worst, f"the largest error is {worst:.2g} of the gradient, 1e-05 allowed"
 
 
@@ -248,7 +250,7 @@ def _shift(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
         (*objective.gradients(scores), objective.values(scores)),
         strict=True,
     ):
-        worst = max(worst, float((np.abs(moved - plain) / (1.0 + np.abs(plain))).max(initial=0.0)))
+        worst = max(worst, _largest((moved - plain) / (1.0 + np.abs(plain))))
     return 1e-6 - worst, f"the largest change is {worst:.2g}, 1e-06 allowed"
 
 
@@ -261,8 +263,7 @@ def _shift(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     grad = np.asarray(loss.bind(lists.labels, lists.offsets).gradients(scores)[0], dtype=np.float64)
-    total = np.abs(query_sums(grad, lists.offsets)) / (1.0 + query_sums(np.abs(grad), lists.offsets))
-    worst = float(total.max(initial=0.0))
+    worst = _largest(query_sums(grad, lists.offsets) / (1.0 + query_sums(np.abs(grad), lists.offsets)))
     return 1e-9 - worst, f"the largest sum is {worst:.2g} of the gradient, 1e-09 allowed"
 
 
@@ -274,16 +275,14 @@ def _order(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
     upside_down = lists.offsets[1:][query] - 1 - (np.arange(scores.size) - lists.offsets[query])
     plain = loss.bind(lists.labels, lists.offsets).values(scores)
     moved = loss.bind(lists.labels[upside_down], lists.offsets).values(scores[upside_down])
-    worst = float((np.abs(moved - plain) / (1.0 + np.abs(plain))).max(initial=0.0))
+    worst = _largest((moved - plain) / (1.0 + np.abs(plain)))
     return 1e-9 - worst, f"the largest change is {worst:.2g}, 1e-09 allowed"
 
 
 @claim("no-relevant", "a query without a relevant document has value 0 and gradient 0", once=True)
 def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     objective = loss.bind(np.zeros_like(lists.labels), lists.offsets)
-    most = max(
-        float(np.abs(part).max(initial=0.0)) for part in (*objective.gradients(scores), objective.values(scores))
-    )
+    most = max(_largest(objective.gradients(scores)[0]), _largest(objective.values(scores)))
     return -most, f"the largest number there is {most:g}"
 
 
@@ -303,6 +302,8 @@ def _finite(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 @claim("lipschitz", "the loss, its weights held, is Lipschitz: its slope does not grow with the scores", once=True)
 def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     _, few = _short_lists(scores, lists)
+    if not few.has_relevant.any():
+        return math.nan, ""
     near, far = (measured_constant(loss, few, 3, 0, (scale,)) for scale in (30.0, 3e4))
     proven = proven_constant(loss, few)
     near_most, far_most = (float(part.max(initial=0.0)) for part in (near, far))
@@ -317,6 +318,8 @@ def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 @claim("m-step", "with its weights held, the loss falls along its derivative, and never rises", once=True)
 def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     s, few = _short_lists(scores, lists)
+    if not few.has_relevant.any():
+        return math.nan, ""
     trace = majorise_minimise(loss, s, few.labels, few.offsets, iterations=2, steps=2)
     rise = trace.largest_rise_in_a_step
     return -rise, f"the largest rise in a step is {rise:.2g}"
@@ -531,10 +534,18 @@ def _lambdarank_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
 )
 def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     s, few = _short_lists(scores, lists)
+    if not few.has_relevant.any():
+        return math.nan, ""
     trace = majorise_minimise(loss, s, few.labels, few.offsets, iterations=3, steps=2)
     # The tight gamma is found to one part in 10^12 of the loss.
     rise = float(np.diff(trace.objective, axis=0).max(initial=-math.inf))
     return -rise, f"from one iteration to the next the loss changes by at most {rise:.2g}"
+
+
+def _largest(values: NDArray[np.floating[Any]]) -> float:
+    """The largest size; infinity where there is a NaN, which is no small number."""
+    size = float(np.abs(values).max(initial=0.0))
+    return math.inf if math.isnan(size) else size
 
 
 def _of_bound(bound: Bound) -> tuple[float, str]:

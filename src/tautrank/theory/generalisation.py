@@ -81,7 +81,7 @@ def generalisation_error(
         raise OptionError("confidence: found 1; expected a number above 0 and below 1")
 
     def excess(epsilon: float) -> float:
-        covering = log_covering(epsilon / (4.0 * steep))
+        covering = real("log_covering", log_covering(epsilon / (4.0 * steep)), 0.0)
         return math.log(2.0) + covering - n * epsilon**2 / (2.0 * steep**2) - math.log1p(-chance)
 
     # In units of L the answer is between these for any class worth the name; the function falls with epsilon.
@@ -89,7 +89,7 @@ def generalisation_error(
     while excess(high) > 0:
         low, high = high, 2.0 * high
         if not math.isfinite(high):
-            raise OptionError("log_covering: grows faster than the number of queries can make up for")
+            raise OptionError("log_covering: found a number that grows with the radius; expected one that falls")
     for _ in range(200):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)

@@ -114,8 +114,9 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
         share = rho / distance
         return query_sums(share * spread, cuts) - missing, query_sums(share * share, cuts)
 
-    start = np.where(positive, missing * (least / (least + missing)), 0.0)
-    root = _root_from_the_right(value_and_slope, start)
+    start = missing * np.divide(least, least + missing, out=np.zeros_like(least), where=positive)
+    # Of a far smaller rho than what is missing the root rounds to that rho itself.
+    root = np.minimum(_root_from_the_right(value_and_slope, np.minimum(start, least)), least)
     return np.where(sizes == 0, np.nan, np.where(positive, root, 0.0))
 
 
