@@ -17,7 +17,10 @@ from tautrank.losses.pairwise import (
     RankNet,
 )
 from tautrank.losses.pointwise import MSE
+from tautrank.losses.scale_free import ScaleFreeMetric
 from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
+from tautrank.losses.softrank import SoftRank
+from tautrank.losses.stochastic import Reinforce, SmoothedLoss, StochasticRank
 
 __all__ = [
     "MSE",
@@ -35,6 +38,11 @@ __all__ = [
     "NDCGLoss2PP",
     "Objective",
     "RankNet",
+    "Reinforce",
+    "ScaleFreeMetric",
+    "SmoothedLoss",
+    "SoftRank",
     "SoftmaxLoss",
+    "StochasticRank",
     "loss",
 ]

@@ -30,6 +30,7 @@ REGISTRY: dict[str, type[Loss]] = {}
 """Every loss by the name it is asked for."""
 
 _NOISES = ("gumbel",)
+_WORDS = {"none": None, "true": True, "false": False}
 _NAME = re.compile(r"\s*(?P<name>[^()\s]+)\s*(?:\((?P<parameters>.*)\)\s*)?", re.DOTALL)
 _LossType = TypeVar("_LossType", bound="type[Loss]")
 _Float = TypeVar("_Float", bound=np.floating[Any])
@@ -60,7 +61,8 @@ def loss(name: str, **parameters: Any) -> Loss:
 
     Args:
         name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
-            ``ndcg-loss2++``, ``listnet`` or ``xendcg``, alone or followed by parameters in parentheses.
+            ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank`` or ``reinforce``, alone or
+            followed by parameters in parentheses.
         **parameters: those of the loss's class.
 
     >>> loss("ndcg-loss2++", k=5, mu=10)
@@ -486,8 +488,8 @@ def numbers(name: str, values: ArrayLike, expected: str) -> NDArray[np.float64]:
 
 
 def _write_value(value: object) -> str:
-    if value is None:
-        return "none"
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
     if isinstance(value, tuple):
         return "[" + ",".join(_write_value(item) for item in value) + "]"
     if isinstance(value, float):
@@ -497,8 +499,7 @@ def _write_value(value: object) -> str:
 
 def _read_parameters(text: str, name: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    # Commas inside the brackets of a table do not separate parameters.
-    for part in re.split(r",(?![^\[]*\])", text) if text.strip() else []:
+    for part in _split_at_commas(text) if text.strip() else []:
         key, equals, value = part.partition("=")
         key = key.strip()
         if not equals or not key.isidentifier() or not value.strip():
@@ -509,9 +510,22 @@ def _read_parameters(text: str, name: str) -> dict[str, Any]:
     return found
 
 
+def _split_at_commas(text: str) -> list[str]:
+    """Cut at the commas that are not inside the brackets of a table or the parentheses of a metric."""
+    parts = [""]
+    depth = 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return parts
+
+
 def _read_value(text: str) -> Any:
-    if text.lower() == "none":
-        return None
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
     if text.startswith("[") and text.endswith("]"):
         return tuple(_read_value(item.strip()) for item in text[1:-1].split(",") if item.strip())
     for kind in (int, float):

@@ -25,6 +25,9 @@ GUMBEL_STREAM = 1
 RANKING_STREAM = 2
 """The stream of sampled rankings; sample ``s`` is stream ``RANKING_STREAM + 256 s``."""
 
+SMOOTHING_STREAM = 3
+"""The stream of the noise that smooths a metric; sample ``s`` is stream ``SMOOTHING_STREAM + 256 s``."""
+
 LANGEVIN_STREAM = 5
 """The stream of the noise that Langevin boosting adds to gradients."""
 

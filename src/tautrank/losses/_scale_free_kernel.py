@@ -1,0 +1,298 @@
+"""Kernels of StochasticRank for any scale-free metric that says what moving one document is worth.
+
+Every kernel here is written once, around the two functions of the metric (see `ScaleFreeMetric`), and built anew for
+each metric: compiled if the functions are, and as it stands for one of plain Python.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numba import njit
+from numba.core.dispatcher import Dispatcher
+from numba.extending import register_jitable
+from numpy.typing import NDArray
+
+from tautrank.losses._normal_kernel import GROUP
+from tautrank.losses._ranking_kernel import LANES, longest_list
+from tautrank.losses._stochastic_kernel import DENSITY_AT_0, draw_positions, mean_positions, rank_positions
+
+_Compile = Callable[[Callable[..., None]], Callable[..., None]]
+
+
+class Kernels(NamedTuple):
+    """What an objective calls: all take the same arguments but the last ones, which receive the result.
+
+    Args:
+        gradients: coordinate conditional sampling; receives the estimate and the mean size of its terms.
+        log_derivatives: the log-derivative estimate; likewise.
+        values: the negated metric; receives one value a query.
+    """
+
+    gradients: Callable[..., None]
+    log_derivatives: Callable[..., None]
+    values: Callable[..., None]
+
+
+def kernels_for(sums: Callable[..., Any], moved: Callable[..., Any]) -> Kernels:
+    """The kernels of the metric with these functions: native if both are compiled by Numba.
+
+    Args:
+        sums: its `ScaleFreeMetric.sums`.
+        moved: its `ScaleFreeMetric.moved`.
+    """
+    if sums is selection_sums or (isinstance(sums, Dispatcher) and isinstance(moved, Dispatcher)):
+        return _compiled_kernels(sums, moved)
+    return _build(sums, moved, lambda kernel: kernel)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled_kernels(sums: Callable[..., Any], moved: Callable[..., Any]) -> Kernels:
+    # What closes over a dispatcher cannot be kept from one process to the next.
+    return _build(sums, moved, njit(nogil=True, cache=sums is selection_sums, error_model="numpy"))
+
+
+@njit(cache=True, error_model="numpy")
+def _list_in_order(
+    t: NDArray[np.float64],
+    x: NDArray[np.float64],
+    values: NDArray[np.float64],
+    start: int,
+    n: int,
+    by_score: bool,
+    ranks: NDArray[np.int32],
+    v: NDArray[np.float64],
+    b: NDArray[np.float64],
+    m: NDArray[np.float64],
+) -> None:
+    """Lay out a list's values, noisy positions and mean positions by rank, or in the order they have.
+
+    Where each document went is left in ``ranks``.
+    """
+    if by_score:
+        rank_positions(t, n, ranks)
+    for i in range(n):
+        at = ranks[i] if by_score else i
+        ranks[i] = at
+        v[at] = values[start + i]
+        b[at] = t[i]
+        m[at] = x[i]
+
+
+@njit(cache=True, error_model="numpy")
+def _own_place(first_position: float, by_score: bool) -> int:
+    """The place that leaves the first document of a list where it is."""
+    return 0 if by_score or first_position <= 0.0 else 1
+
+
+def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compile) -> Kernels:
+    @compiled
+    def gradients(
+        scores: Any,
+        arrangement: Any,
+        shift: Any,
+        values: Any,
+        offsets: Any,
+        scale: Any,
+        by_score: bool,
+        k: int,
+        sigma: float,
+        samples: int,
+        far: float,
+        seed: Any,
+        step: int,
+        first: int,
+        last: int,
+        grad: Any,
+        hess: Any,
+    ) -> None:
+        longest = longest_list(offsets, first, last)
+        x, t, ranks = np.empty(longest + LANES), np.empty(longest + LANES), np.empty(longest + LANES, np.int32)
+        v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
+        g, h = np.empty(longest), np.empty(longest)
+        share = DENSITY_AT_0 / (sigma * samples)
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            for i in range(start, start + n):
+                grad[i] = 0.0
+                hess[i] = 0.0
+            if scale[query] == 0.0:
+                continue
+            depth = min(k, n)
+            mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+            for sample in range(samples):
+                draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+                _list_in_order(t, x, values, start, n, by_score, ranks, v, b, m)
+                prepared = sums(v[:n], b[:n], depth)
+                for i in range(n):
+                    g[i] = 0.0
+                    h[i] = 0.0
+                    above = moved(v[:n], prepared, i, 0 if by_score else 1, depth)
+                    for place in range(min(depth, n - 1) if by_score else 1):
+                        below = moved(v[:n], prepared, i, place + 1 if by_score else 0, depth)
+                        point = 0.0
+                        if by_score:
+                            # Who stands at this place once document i is taken out.
+                            point = b[place] if place < i else b[place + 1]
+                        term = (above - below) * math.exp(-0.5 * (point - m[i]) ** 2)
+                        g[i] += term
+                        h[i] += abs(term)
+                        above = below
+                for i in range(n):
+                    at = arrangement[start + i]
+                    grad[at] -= share * g[ranks[i]]
+                    hess[at] += share * h[ranks[i]]
+
+    @compiled
+    def log_derivatives(
+        scores: Any,
+        arrangement: Any,
+        shift: Any,
+        values: Any,
+        offsets: Any,
+        scale: Any,
+        by_score: bool,
+        k: int,
+        sigma: float,
+        samples: int,
+        far: float,
+        seed: Any,
+        step: int,
+        first: int,
+        last: int,
+        grad: Any,
+        hess: Any,
+    ) -> None:
+        longest = longest_list(offsets, first, last)
+        x, t, ranks = np.empty(longest + LANES), np.empty(longest + LANES), np.empty(longest + LANES, np.int32)
+        v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            for i in range(start, start + n):
+                grad[i] = 0.0
+                hess[i] = 0.0
+            if scale[query] == 0.0:
+                continue
+            depth = min(k, n)
+            for i in range(n):
+                t[i] = scores[arrangement[start + i]]
+            _list_in_order(t, t, values, start, n, by_score, ranks, v, b, m)
+            baseline = moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
+            mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+            for sample in range(samples):
+                draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+                _list_in_order(t, x, values, start, n, by_score, ranks, v, b, m)
+                value = moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
+                gap = (baseline - value) / (sigma * samples)
+                for i in range(n):
+                    grad[start + i] += gap * noise[i]
+                    hess[start + i] += abs(gap * noise[i])
+
+    @compiled
+    def negated_values(
+        scores: Any,
+        arrangement: Any,
+        shift: Any,
+        values: Any,
+        offsets: Any,
+        scale: Any,
+        by_score: bool,
+        k: int,
+        sigma: float,
+        samples: int,
+        far: float,
+        seed: Any,
+        step: int,
+        first: int,
+        last: int,
+        results: Any,
+    ) -> None:
+        longest = longest_list(offsets, first, last)
+        x, t, ranks = np.empty(longest + LANES), np.empty(longest + LANES), np.empty(longest + LANES, np.int32)
+        v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
+        for query in range(first, last):
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            results[query] = 0.0
+            if scale[query] == 0.0:
+                continue
+            depth = min(k, n)
+            mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+            total = 0.0
+            for sample in range(samples):
+                draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+                _list_in_order(t, x, values, start, n, by_score, ranks, v, b, m)
+                total += moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
+            results[query] = -scale[query] * total / samples
+
+    return Kernels(gradients, log_derivatives, negated_values)
+
+
+# These two are not dispatchers of their own, because a kernel around them can then be cached.
+@register_jitable(error_model="numpy")
+def selection_sums(values: NDArray[np.float64], scores: NDArray[np.float64], k: int) -> NDArray[np.float64]:
+    """The sums of DCG-RR, see `ScaleFreeMetric.sums`: one row a document.
+
+    The columns are: whether it is shown; how many are shown before it and what they earn; what those shown after it
+    earn at their ranks, one rank further down, and one rank further up.
+
+    Args:
+        values: gains in input order.
+        scores: documents above 0 are shown.
+        k: ranks that count.
+    """
+    n = values.shape[0]
+    sums = np.zeros((n, 6))
+    shown = 0
+    earned = 0.0
+    for i in range(n):
+        sums[i, 1] = shown
+        sums[i, 2] = earned
+        if scores[i] > 0.0:
+            sums[i, 0] = 1.0
+            shown += 1
+            if shown <= k:
+                earned += values[i] / shown
+    here = 0.0
+    down = 0.0
+    up = 0.0
+    for i in range(n - 1, -1, -1):
+        sums[i, 3] = here
+        sums[i, 4] = down
+        sums[i, 5] = up
+        if scores[i] > 0.0:
+            rank = sums[i, 1] + 1.0
+            if rank <= k:
+                here += values[i] / rank
+            if rank + 1.0 <= k:
+                down += values[i] / (rank + 1.0)
+            # The first document shown has nobody before it whose rank it could take.
+            if rank >= 2.0 and rank - 1.0 <= k:
+                up += values[i] / (rank - 1.0)
+    return sums
+
+
+@register_jitable(error_model="numpy")
+def selection_moved(values: NDArray[np.float64], sums: NDArray[np.float64], document: int, place: int, k: int) -> Any:
+    """DCG-RR with one document hidden (place 0) or shown (place 1), see `ScaleFreeMetric.moved`.
+
+    Args:
+        values: gains in input order.
+        sums: those of `selection_sums`.
+        document: which document.
+        place: 0 or 1.
+        k: ranks that count.
+    """
+    shown, rank = sums[document, 0] > 0.0, sums[document, 1] + 1.0
+    value = sums[document, 2]
+    if place == 0:
+        return value + (sums[document, 5] if shown else sums[document, 3])
+    if rank <= k:
+        value += values[document] / rank
+    return value + (sums[document, 3] if shown else sums[document, 4])

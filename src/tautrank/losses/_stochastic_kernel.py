@@ -1,0 +1,762 @@
+"""Kernels of StochasticRank for the metrics of a reader: DCG, NDCG, ERR and MRR.
+
+All scores are in units of sigma. Document ``j`` stands at ``x_j = s_j / sigma - mu y_j``, the mean of its noisy score,
+and one draw puts it at ``t_j = x_j + e_j`` with ``e`` standard normal. Sliding ``j`` over another document ``s``, which
+is at rank ``p`` once ``j`` is taken out, swaps neighbours, and that changes the metric by
+
+    (g_j - g_s) (w_p - w_{p+1}) prod (1 - stop_i)    over the documents i above s other than j
+
+(without the product for a reader who never stops). The derivative adds up these jumps times the normal density
+of ``t_s - x_j``. With a cut-off ``k`` only the first ``k + 1`` documents of a draw can be such an ``s``: they are
+found without sorting the others. Then all documents slide over these points, four points a pass. For a
+reader who stops, the product is that of the whole list as long as ``j`` is below ``s``; the documents above ``s``
+are among the first ``k + 1`` themselves and are worked out by rank, where the product without ``j`` grows from point to
+point and nothing is ever divided.
+
+Differences of positions are taken in two parts, ``(t_high - x_high) + (t_low - x_low)``, so that float32 lanes are
+right however far scores are from 0. No kernel holds more than a few arrays of the length of the longest list.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from tautrank.losses._normal_kernel import GROUP, fill_noise
+from tautrank.losses._ranking_kernel import LANES, longest_list, rank_documents
+from tautrank.losses.randomness import SMOOTHING_STREAM
+
+# Products may be fused with sums, which keeps every lane's own order of operations.
+_FUSE = {"contract", "nsz"}
+# Sums over the documents of a query may also be reordered: that is what vectorising a sum needs.
+_REORDER = {"reassoc", "nsz", "arcp", "contract"}
+_U = np.uintp
+
+_HALF_LOG2E = 0.5 / math.log(2.0)
+# 2^f = sum (f log 2)^i / i! for f in [-1/2, 1/2]: the next term is below 2e-7 of it.
+_POWERS = tuple(np.float32(math.log(2.0) ** i / math.factorial(i)) for i in range(7))
+_P0, _P1, _P2, _P3, _P4, _P5, _P6 = _POWERS
+_SINGLE = np.float32
+# Densities below 2^-100 count as 0: what they are multiplied by would take them out of float32's range.
+_LAST_POWER = np.float32(100.0)
+DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
+
+_NOT_AMONG_THE_FIRST = 2.0**30
+
+
+def bell(d: Any) -> Any:
+    """``exp(-d^2 / 2)``, in kernels only: in float32 lanes by a polynomial, in float64 by the library."""
+    raise NotImplementedError("bell is for compiled code")
+
+
+@overload(bell)
+def _bell(d: Any) -> Any:
+    if d == types.float32:
+
+        def single(d: Any) -> Any:
+            v = min(d * d * _SINGLE(_HALF_LOG2E), _LAST_POWER)
+            n = np.int32(v + _SINGLE(0.5))
+            f = _SINGLE(n) - v
+            power = _P0 + f * (_P1 + f * (_P2 + f * (_P3 + f * (_P4 + f * (_P5 + f * _P6)))))
+            scale = np.int32((np.int32(127) - n) << np.int32(23)).view(np.float32)
+            return power * scale if v < _LAST_POWER else _SINGLE(0.0)
+
+        return single
+
+    def double(d: Any) -> Any:
+        return math.exp(-0.5 * d * d)
+
+    return double
+
+
+@njit(error_model="numpy", fastmath=_REORDER)
+def finish_query(
+    scores: NDArray[Any],
+    scale: float,
+    sigma: float,
+    nu: float,
+    accelerate: bool,
+    centre: bool,
+    curvature: bool,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """Turn a query's estimate into what a booster consumes: scale-free acceleration, hessian, weight.
+
+    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1, or the magnitude of
+    the smoothed metric's own curvature: the mass of the jumps and what acceleration took off, over sigma. This is at
+    least ``|grad| / sigma``, so that no Newton step goes further than the smoothing reaches.
+
+    Args:
+        scores: ``z`` of the query's documents.
+        scale: the weight of the query.
+        sigma: the reach of the smoothing.
+        nu: what keeps ``u`` finite where all scores are equal.
+        accelerate: whether to.
+        centre: whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the mean.
+        curvature: which hessian.
+        grad: holds the estimate, receives the gradient.
+        hess: holds the mean size of the terms of the estimate, receives the hessian.
+    """
+    n = scores.shape[0]
+    mean = 0.0
+    along = 0.0
+    # Scores beyond 1e150 have squares beyond float64: those are done again, in other units.
+    unit = 1.0
+    if accelerate:
+        for unit in (1.0, 2.0**-600):
+            mean = 0.0
+            if centre:
+                for p in range(n):
+                    mean += unit * scores[p]
+                mean /= n
+            square = 0.0
+            dot = 0.0
+            for p in range(n):
+                z = unit * scores[p] - mean
+                square += z * z
+                dot += grad[p] * z
+            if square < 1e300:
+                break
+        length = math.sqrt(square) + unit * nu
+        along = dot / length / length
+    for p in range(n):
+        taken = along * (unit * scores[p] - mean)
+        size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
+        grad[p] = scale * (grad[p] - taken)
+        hess[p] = scale * size
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def finish_queries(
+    scores: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    sigma: float,
+    nu: float,
+    accelerate: bool,
+    centre: bool,
+    curvature: bool,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """`finish_query` for the queries ``first`` to ``last``; 0 for those with nothing to learn.
+
+    Args:
+        scores: one a document.
+        offsets: where each query starts.
+        scale: one a query: its weight, 0 where there is nothing to learn.
+        sigma: as in `finish_query`, as is everything that follows but the range.
+        nu: as there.
+        accelerate: as there.
+        centre: as there.
+        curvature: as there.
+        first: first query.
+        last: one past the last query.
+        grad: holds the estimates, receives the gradients.
+        hess: holds the sizes, receives the hessians.
+    """
+    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
+        if scale[query] == 0.0:
+            for p in range(start, stop):
+                grad[p] = 0.0
+                hess[p] = 0.0
+        else:
+            finish_query(
+                scores[start:stop], scale[query], sigma, nu, accelerate, centre, curvature,
+                grad[start:stop], hess[start:stop],
+            )  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy")
+def rank_positions(t: NDArray[np.float64], n: int, ranks: NDArray[np.int32]) -> None:
+    """`rank_documents`, compiled once instead of wherever it is called."""
+    rank_documents(t, n, ranks)
+
+
+@njit(error_model="numpy")
+def _places_from(t: NDArray[np.float64], n: int, least: float, places: NDArray[np.int32]) -> int:
+    """Write the places of the positions that reach ``least``, and return how many there are."""
+    count = 0
+    for p in range(n):
+        places[count] = p
+        count += 1 if t[p] >= least else 0
+    return count
+
+
+@njit(cache=True, error_model="numpy")
+def first_documents(
+    t: NDArray[np.float64],
+    n: int,
+    wanted: int,
+    best: NDArray[np.float64],
+    ranks: NDArray[np.int32],
+    some: NDArray[np.int32],
+    top: NDArray[np.int32],
+) -> None:
+    """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest first.
+
+    Of equal positions the earlier one comes first. The positions are dealt out to lanes: at least ``wanted`` of them
+    reach the ``wanted``-th highest of the lanes' maxima, and few others do, so that few are left to be ranked.
+
+    Args:
+        t: at least ``n + LANES`` long; what lies past ``n`` is overwritten.
+        n: how many documents.
+        wanted: at most ``n``.
+        best: scratch for positions, at least ``n + 2 LANES`` long, as are the next two.
+        ranks: scratch for ranks.
+        some: scratch for places.
+        top: receives the places.
+    """
+    lanes = (wanted + LANES - 1) // LANES * LANES
+    if 2 * lanes > n:
+        rank_positions(t, n, ranks)
+        for p in range(n):
+            if ranks[p] < wanted:
+                top[ranks[p]] = p
+        return
+    for p in range(lanes):
+        best[p] = t[p]
+    whole = n // lanes * lanes
+    for row in range(lanes, whole, lanes):
+        for column in range(lanes):
+            lane = _U(column)
+            position = t[_U(row) + lane]
+            best[lane] = position if position > best[lane] else best[lane]
+    for p in range(whole, n):
+        best[p - whole] = max(best[p - whole], t[p])
+    rank_positions(best, lanes, ranks)
+    least = -math.inf
+    for p in range(lanes):
+        if ranks[p] == wanted - 1:
+            least = best[p]
+    count = _places_from(t, n, least, some)
+    for i in range(count):
+        best[i] = t[some[i]]
+    rank_positions(best, count, ranks)
+    for i in range(count):
+        if ranks[i] < wanted:
+            top[ranks[i]] = some[i]
+
+
+@njit(error_model="numpy")
+def up_to_second_certain_stop(t: NDArray[np.float64], gain: NDArray[Any], n: int) -> int:
+    """How many documents stand at or above the second one that stops every reader; ``n`` where there is none.
+
+    Whoever slides over a document further down leaves a certain stop above it: nothing changes there.
+
+    Args:
+        t: the positions.
+        gain: the chances to stop, lowest first.
+        n: how many documents.
+    """
+    highest = -math.inf
+    second = -math.inf
+    p = n - 1
+    while p >= 0 and gain[p] == 1.0:
+        second = max(second, min(highest, t[p]))
+        highest = max(highest, t[p])
+        p -= 1
+    count = 0
+    for p in range(n):
+        count += 1 if t[p] >= second else 0
+    return count
+
+
+@njit(cache=True, error_model="numpy")
+def draw_positions(
+    x: NDArray[np.float64],
+    arrangement: NDArray[np.int64],
+    start: int,
+    n: int,
+    noise: NDArray[np.float64],
+    seed: np.uint64,
+    step: int,
+    query: int,
+    sample: int,
+    t: NDArray[np.float64],
+) -> None:
+    """Write ``x + e`` to ``t``; the noise ``e`` is left in ``noise``, in input order."""
+    padded = (n + GROUP - 1) // GROUP * GROUP
+    fill_noise(noise[:padded], seed, step, query, SMOOTHING_STREAM + 256 * sample)
+    for p in range(n):
+        t[p] = x[p] + noise[arrangement[start + p] - start]
+
+
+@njit(cache=True, error_model="numpy")
+def mean_positions(
+    scores: NDArray[Any],
+    shift: NDArray[np.float64],
+    arrangement: NDArray[np.int64],
+    start: int,
+    n: int,
+    sigma: float,
+    far: float,
+    x: NDArray[np.float64],
+) -> None:
+    """Write where each document stands without noise, in units of sigma, at most ``far`` from 0."""
+    for p in range(n):
+        x[p] = min(max(scores[arrangement[start + p]] / sigma - shift[start + p], -far), far)
+
+
+@njit(error_model="numpy")
+def reader_value(
+    gains: NDArray[Any], top: NDArray[np.int32], start: int, depth: int, weights: NDArray[np.float64], stops: bool
+) -> float:
+    """The metric of a list whose first documents are ``top``."""
+    value = 0.0
+    reach = 1.0
+    for rank in range(depth):
+        gain = gains[start + top[rank]]
+        value += weights[rank] * gain * reach
+        if stops:
+            reach *= 1.0 - gain
+    return value
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def _slide_over(
+    high: NDArray[Any],
+    low: NDArray[Any],
+    gain: NDArray[Any],
+    rank: NDArray[Any],
+    first: int,
+    stop: int,
+    points: NDArray[Any],
+    at: int,
+    g: NDArray[Any],
+    h: NDArray[Any],
+) -> None:
+    """Add the jumps of the documents ``first`` to ``stop`` at the four breaking points from ``at`` on.
+
+    A point is a column: the two parts of its position, gain, rank, and weight for the documents below and above it.
+    The document of the point itself has its gain, so that it needs no exception.
+    """
+    a0, b0, u0, r0, w0, v0 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    at += 1
+    a1, b1, u1, r1, w1, v1 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    at += 1
+    a2, b2, u2, r2, w2, v2 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    at += 1
+    a3, b3, u3, r3, w3, v3 = points[0, at], points[1, at], points[2, at], points[3, at], points[4, at], points[5, at]
+    for column in range(stop - first):
+        j = _U(first) + _U(column)
+        x, y, u, r = high[j], low[j], gain[j], rank[j]
+        d0, d1, d2, d3 = u - u0, u - u1, u - u2, u - u3
+        e0 = bell((a0 - x) + (b0 - y)) * (w0 if r > r0 else v0)
+        e1 = bell((a1 - x) + (b1 - y)) * (w1 if r > r1 else v1)
+        e2 = bell((a2 - x) + (b2 - y)) * (w2 if r > r2 else v2)
+        e3 = bell((a3 - x) + (b3 - y)) * (w3 if r > r3 else v3)
+        g[j] += (e0 * d0 + e1 * d1) + (e2 * d2 + e3 * d3)
+        h[j] += (e0 * abs(d0) + e1 * abs(d1)) + (e2 * abs(d2) + e3 * abs(d3))
+
+
+@njit(error_model="numpy", fastmath=_FUSE)
+def _slide_above(
+    high: NDArray[Any],
+    low: NDArray[Any],
+    gain: NDArray[Any],
+    reach: NDArray[Any],
+    first: int,
+    stop: int,
+    a: float,
+    b: float,
+    u: float,
+    weight: float,
+    passed: float,
+    g: NDArray[Any],
+    h: NDArray[Any],
+) -> None:
+    """Add the jumps of the ranks ``first`` to ``stop`` at one breaking point below them, then let them pass it."""
+    for column in range(stop - first):
+        j = _U(first) + _U(column)
+        d = gain[j] - u
+        e = bell((a - high[j]) + (b - low[j])) * weight * reach[j]
+        g[j] += e * d
+        h[j] += e * abs(d)
+        reach[j] *= passed
+
+
+@njit(error_model="numpy")
+def _collect_points(
+    t: NDArray[np.float64],
+    gain: NDArray[Any],
+    top: NDArray[np.int32],
+    wanted: int,
+    drops: NDArray[np.float64],
+    stops: bool,
+    points: NDArray[Any],
+) -> tuple[int, int]:
+    """Write the columns of `_slide_over`: breaking points without a gain first, both kinds filled up to fours.
+
+    Returns how many columns the first kind takes, and how many both take.
+    """
+    count = 0
+    without = 0
+    for with_gain in (False, True):
+        without = count
+        reach = 1.0
+        for rank in range(wanted):
+            p = top[rank]
+            u = gain[p]
+            # Without the document that slides, a point below it has one rank less.
+            above = drops[rank - 1] if rank > 0 and not stops else 0.0
+            below = drops[rank] * reach
+            if (u > 0.0) == with_gain and (below > 0.0 or above > 0.0):
+                points[0, count] = t[p]
+                points[1, count] = t[p] - points[0, count]
+                points[2, count] = u
+                points[3, count] = rank
+                points[4, count] = below
+                points[5, count] = above
+                count += 1
+            if stops:
+                reach *= 1.0 - np.float64(u)
+        while count % 4:
+            for row in range(6):
+                points[row, count] = 0.0
+            count += 1
+    return without, count
+
+
+@njit(error_model="numpy")
+def _slide_first_ranks(
+    t: NDArray[np.float64],
+    high: NDArray[Any],
+    low: NDArray[Any],
+    gain: NDArray[Any],
+    top: NDArray[np.int32],
+    wanted: int,
+    drops: NDArray[np.float64],
+    ranked: NDArray[Any],
+    g: NDArray[Any],
+    h: NDArray[Any],
+) -> None:
+    """Add the jumps of the first documents at the breaking points ranked below them, for a reader who stops.
+
+    The rows of ``ranked`` are, by rank: both parts of the position, gain, the product of ``1 - stop`` over the
+    documents above the breaking point other than this one, and the two sums.
+    """
+    single = high.dtype.type
+    padded = (wanted + LANES - 1) // LANES * LANES
+    for rank in range(wanted):
+        p = top[rank]
+        ranked[0, rank] = high[p]
+        ranked[1, rank] = low[p]
+        ranked[2, rank] = gain[p]
+    for rank in range(padded):
+        for row in range(3 if rank < wanted else 0, 6):
+            ranked[row, rank] = 0.0
+    above = 1.0
+    # Ranks before `alive` have a certain stop above every breaking point to come: they gain nothing any more.
+    alive = 0
+    last_alive = 0
+    highest = gain[top[0]]
+    for rank in range(1, wanted):
+        before = gain[top[rank - 1]]
+        passed = 1.0 - np.float64(before)
+        if passed == 0.0:
+            alive = rank - 1
+        if above > 0.0:
+            ranked[3, rank - 1] = above
+            last_alive = rank - 1
+            above *= passed
+        elif passed == 0.0:
+            break
+        highest = max(highest, before)
+        p = top[rank]
+        u = gain[p]
+        through = 1.0 - np.float64(u)
+        if highest == 0.0 and u == 0.0:
+            continue  # nothing has a gain yet, so nothing changes and everything is passed
+        a = single(t[p])
+        _slide_above(
+            ranked[0], ranked[1], ranked[2], ranked[3], alive // LANES * LANES, (last_alive // LANES + 1) * LANES,
+            a, single(t[p] - a), u, single(drops[rank - 1]), single(through), ranked[4], ranked[5],
+        )  # fmt: skip
+    for rank in range(wanted):
+        g[top[rank]] += ranked[4, rank]
+        h[top[rank]] += ranked[5, rank]
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def reader_gradients(
+    scores: NDArray[Any],
+    arrangement: NDArray[np.int64],
+    shift: NDArray[np.float64],
+    gains: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    drops: NDArray[np.float64],
+    stops: bool,
+    k: int,
+    sigma: float,
+    nu: float,
+    accelerate: bool,
+    curvature: bool,
+    samples: int,
+    far: float,
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """Coordinate conditional sampling for a reader's metric.
+
+    Args:
+        scores: one a document.
+        arrangement: flat indices of the documents from the lowest label to the highest.
+        shift: ``mu y``, in the order of the arrangement.
+        gains: normalised gains (or chances to stop) in that order; those of 0 come first.
+        offsets: where each query starts.
+        scale: one a query: its weight, 0 where there is nothing to learn.
+        drops: ``w_p - w_{p+1}`` by rank from 0.
+        stops: whether the reader stops with the chance of the gain.
+        k: the cut-off; at least the longest list if there is none.
+        sigma: standard deviation of the noise.
+        nu: see `finish_query`.
+        accelerate: see there.
+        curvature: see there.
+        samples: draws to average.
+        far: as far from 0 as positions may be, in units of sigma.
+        seed: of the noise.
+        step: of the noise.
+        first: first query.
+        last: one past the last query.
+        grad: receives the gradient, one a document.
+        hess: receives the hessian, one a document.
+    """
+    longest = longest_list(offsets, first, last)
+    size = longest + 2 * LANES
+    width = min(k + 1, longest) + 2 * LANES
+    x = np.empty(size)
+    t = np.empty(size)
+    noise = np.empty(longest + GROUP)
+    best = np.empty(size)
+    ranks = np.empty(size, np.int32)
+    some = np.empty(size, np.int32)
+    top = np.empty(longest, np.int32)
+    high = np.empty(size, scores.dtype)
+    low = np.empty(size, scores.dtype)
+    gain = np.empty(size, scores.dtype)
+    rank = np.empty(size, scores.dtype)
+    g = np.empty(size, scores.dtype)
+    h = np.empty(size, scores.dtype)
+    points = np.empty((6, width), scores.dtype)
+    ranked = np.empty((6, width), scores.dtype)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        if scale[query] == 0.0:
+            for p in range(start, start + n):
+                grad[p] = 0.0
+                hess[p] = 0.0
+            continue
+        padded = (n + LANES - 1) // LANES * LANES
+        mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+        gainless = 0
+        for p in range(n):
+            high[p] = x[p]
+            low[p] = x[p] - high[p]
+            gain[p] = gains[start + p]
+            gainless += gain[p] == 0.0
+        for p in range(n, padded):
+            high[p] = 0.0
+            low[p] = 0.0
+            gain[p] = 0.0
+        for p in range(padded):
+            g[p] = 0.0
+            h[p] = 0.0
+        for sample in range(samples):
+            draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+            wanted = min(k + 1, n)
+            if stops and gain[n - 1] == 1.0:
+                wanted = min(wanted, up_to_second_certain_stop(t, gain, n))
+            first_documents(t, n, wanted, best, ranks, some, top)
+            for p in range(padded):
+                rank[p] = _NOT_AMONG_THE_FIRST
+            for r in range(wanted):
+                rank[top[r]] = r
+            # Two documents without a gain change places for nothing, so points without one need only part of a pass.
+            without, count = _collect_points(t, gain, top, wanted, drops, stops, points)
+            for at in range(0, count, 4):
+                begin = gainless // LANES * LANES if at < without else 0
+                _slide_over(high, low, gain, rank, begin, padded, points, at, g, h)
+            if stops:
+                _slide_first_ranks(t, high, low, gain, top, wanted, drops, ranked, g, h)
+        share = scores.dtype.type(DENSITY_AT_0 / (sigma * samples))
+        for p in range(n):
+            grad[arrangement[start + p]] = -share * g[p]
+            hess[arrangement[start + p]] = share * h[p]
+        finish_query(
+            scores[start : start + n], scale[query], sigma, nu, accelerate, True, curvature,
+            grad[start : start + n], hess[start : start + n],
+        )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def reader_log_derivatives(
+    scores: NDArray[Any],
+    arrangement: NDArray[np.int64],
+    shift: NDArray[np.float64],
+    gains: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    stops: bool,
+    k: int,
+    sigma: float,
+    nu: float,
+    accelerate: bool,
+    curvature: bool,
+    samples: int,
+    far: float,
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """The log-derivative estimate for a reader's metric: ``(L(noisy) - L(scores)) e / sigma``.
+
+    Args:
+        scores: one a document.
+        arrangement: as in `reader_gradients`, as is all that is not said otherwise.
+        shift: as there.
+        gains: as there, float64.
+        offsets: as there.
+        scale: as there.
+        weights: ``w`` by rank from 0.
+        stops: as there.
+        k: as there.
+        sigma: as there.
+        nu: as there.
+        accelerate: as there.
+        curvature: as there.
+        samples: as there.
+        far: as there.
+        seed: as there.
+        step: as there.
+        first: first query.
+        last: one past the last query.
+        grad: receives the gradient, one a document.
+        hess: receives the hessian, one a document.
+    """
+    longest = longest_list(offsets, first, last)
+    x = np.empty(longest + 2 * LANES)
+    t = np.empty(longest + 2 * LANES)
+    noise = np.empty(longest + GROUP)
+    best = np.empty(longest + 2 * LANES)
+    ranks = np.empty(longest + 2 * LANES, np.int32)
+    some = np.empty(longest + 2 * LANES, np.int32)
+    top = np.empty(longest, np.int32)
+    g = np.empty(longest)
+    h = np.empty(longest)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        if scale[query] == 0.0:
+            for p in range(start, start + n):
+                grad[p] = 0.0
+                hess[p] = 0.0
+            continue
+        depth = min(k, n)
+        # Without noise equal scores are ranked by the arrangement: the worst case.
+        for p in range(n):
+            x[p] = scores[arrangement[start + p]]
+        first_documents(x, n, depth, best, ranks, some, top)
+        baseline = reader_value(gains, top, start, depth, weights, stops)
+        mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+        for p in range(n):
+            g[p] = 0.0
+            h[p] = 0.0
+        for sample in range(samples):
+            draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+            first_documents(t, n, depth, best, ranks, some, top)
+            gap = (baseline - reader_value(gains, top, start, depth, weights, stops)) / (sigma * samples)
+            for p in range(n):
+                g[p] += gap * noise[p]
+                h[p] += abs(gap * noise[p])
+        for p in range(n):
+            grad[start + p] = g[p]
+            hess[start + p] = h[p]
+        finish_query(
+            scores[start : start + n], scale[query], sigma, nu, accelerate, True, curvature,
+            grad[start : start + n], hess[start : start + n],
+        )  # fmt: skip
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def reader_values(
+    scores: NDArray[np.float64],
+    arrangement: NDArray[np.int64],
+    shift: NDArray[np.float64],
+    gains: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    stops: bool,
+    k: int,
+    sigma: float,
+    samples: int,
+    far: float,
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    values: NDArray[np.float64],
+) -> None:
+    """The negated metric of each query, the mean over the draws that the gradient of the same step uses.
+
+    Args:
+        scores: one a document.
+        arrangement: as in `reader_log_derivatives`, as is all that follows but the last.
+        shift: as there.
+        gains: as there.
+        offsets: as there.
+        scale: as there.
+        weights: as there.
+        stops: as there.
+        k: as there.
+        sigma: as there.
+        samples: as there.
+        far: as there.
+        seed: as there.
+        step: as there.
+        first: first query.
+        last: one past the last query.
+        values: receives one value a query.
+    """
+    longest = longest_list(offsets, first, last)
+    x = np.empty(longest + 2 * LANES)
+    t = np.empty(longest + 2 * LANES)
+    noise = np.empty(longest + GROUP)
+    best = np.empty(longest + 2 * LANES)
+    ranks = np.empty(longest + 2 * LANES, np.int32)
+    some = np.empty(longest + 2 * LANES, np.int32)
+    top = np.empty(longest, np.int32)
+    for query in range(first, last):
+        values[query] = 0.0
+        if scale[query] == 0.0:
+            continue
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        depth = min(k, n)
+        mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+        total = 0.0
+        for sample in range(samples):
+            draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+            first_documents(t, n, depth, best, ranks, some, top)
+            total += reader_value(gains, top, start, depth, weights, stops)
+        values[query] = -scale[query] * total / samples

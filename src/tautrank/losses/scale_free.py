@@ -1,0 +1,145 @@
+"""What StochasticRank needs to know of a metric: what it is worth when one document moves.
+
+A metric is scale-free when multiplying all scores by a positive number leaves it as it is. Such a metric changes only
+where the score of a document crosses a breaking point: the score of another document, for a metric of a
+ranking, or 0, for a metric of a selection.
+
+Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020, sec. 3.
+"""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.metrics import DCGRR, gain_values
+
+F64 = NDArray[np.float64]
+
+BREAKS = ("scores", "zero")
+"""Where a metric changes, see `ScaleFreeMetric`."""
+
+
+@runtime_checkable
+class ScaleFreeMetric(Protocol):
+    """A metric, higher is better, that StochasticRank can optimise: ``tr.loss("stochasticrank", metric=MyMetric())``.
+
+    Subclass it, or write an object with the same attributes and methods. Lists come one at a time. Places and documents
+    are counted from 0. ``sums`` is called once a list; ``moved`` is called for each document and each of its breaking
+    points, so it should take O(1) time, with the help of what ``sums`` returned.
+
+    A plain Python object works; one whose ``sums`` and ``moved`` are Numba-compiled functions (static methods, since
+    compiled code has no ``self``) runs at native speed. If the object is hashable and comparable, as a frozen
+    dataclass is, so is the loss; the loss prints the object's ``str``.
+
+    >>> class Precision(ScaleFreeMetric):
+    ...     '''The share of the first k documents that are relevant.'''
+    ...
+    ...     def __init__(self, k):
+    ...         self.k = k
+    ...
+    ...     def sums(self, values, scores, k):  # relevant documents among the first 0, 1, 2, ...
+    ...         return np.concatenate(([0.0], np.cumsum(values > 0)))
+    ...
+    ...     def moved(self, values, sums, document, place, k):
+    ...         # The others of the first k are the first k or, if the document is one of them, k + 1 of the list.
+    ...         inside = place < k
+    ...         others = sums[min(k - inside + (document < k - inside), values.size)]
+    ...         own = values[document] > 0
+    ...         return (others - (own and document < k - inside) + (own and inside)) / self.k
+    >>> from tautrank.losses import loss
+    >>> objective = loss("stochasticrank", metric=Precision(1), mu=0).bind([0, 1], [0, 2])
+    >>> grad, hess = objective.gradients([0.0, 0.0])
+    >>> bool(grad[0] > 0), bool(grad[1] < 0)
+    (True, True)
+    """
+
+    breaks_at: str = "scores"
+    """``"scores"``: the metric depends on the ranking, and changes where two scores are equal.
+    ``"zero"``: it depends on which scores are above 0, and changes where a score is 0."""
+
+    k: int | None = None
+    """The metric depends on the first ``k`` places only; None: on all."""
+
+    def document_values(self, labels: F64) -> F64:
+        """What each document brings to the metric, worked out once from its label; the label itself by default.
+
+        Args:
+            labels: the labels of all documents of all lists.
+        """
+        return labels
+
+    @abc.abstractmethod
+    def sums(self, values: F64, scores: F64, k: int) -> Any:
+        """What ``moved`` needs to know of a list: an array.
+
+        Args:
+            values: what ``document_values`` gave to the documents of the list: in the order of the ranking, first place
+                first (``breaks_at="scores"``), or in input order (``"zero"``).
+            scores: noisy scores in the same order; only their order or sign means anything.
+            k: the metric's ``k``, or the length of the list if that is less.
+        """
+
+    @abc.abstractmethod
+    def moved(self, values: F64, sums: Any, document: int, place: int, k: int) -> float:
+        """The metric of the list after one document was moved, the others keeping their order.
+
+        Args:
+            values: as in ``sums``.
+            sums: what ``sums`` returned.
+            document: where the document stands in ``values``.
+            place: where it goes: to that place of the ranking (``breaks_at="scores"``); or below 0 (place 0) or above 0
+                (place 1).
+            k: as in ``sums``.
+        """
+
+
+@dataclass(frozen=True)
+class SelectionMoves:
+    """DCG-RR as a `ScaleFreeMetric`: documents keep their order, and each is shown or hidden.
+
+    Args:
+        metric: the metric.
+
+    >>> moves = SelectionMoves(DCGRR())
+    >>> values, scores = moves.document_values(np.array([1.0, 2.0, 3.0])), np.array([1.0, -1.0, 0.5])
+    >>> sums = moves.sums(values, scores, 3)  # 1/1 + 3/2; with the second one shown 1/1 + 2/2 + 3/3
+    >>> float(moves.moved(values, sums, 1, 0, 3)), float(moves.moved(values, sums, 1, 1, 3))
+    (2.5, 3.0)
+    """
+
+    metric: DCGRR
+
+    breaks_at = "zero"
+
+    @property
+    def k(self) -> int | None:
+        """The metric's cut-off."""
+        return self.metric.k
+
+    def document_values(self, labels: F64) -> F64:
+        """The gain of each label.
+
+        Args:
+            labels: one a document.
+        """
+        return gain_values(labels, self.metric.gain)
+
+    @property
+    def sums(self) -> Callable[..., Any]:
+        """Compiled, see `tautrank.losses._scale_free_kernel.selection_sums`."""
+        from tautrank.losses._scale_free_kernel import selection_sums
+
+        return selection_sums
+
+    @property
+    def moved(self) -> Callable[..., float]:
+        """Compiled, see `tautrank.losses._scale_free_kernel.selection_moved`."""
+        from tautrank.losses._scale_free_kernel import selection_moved
+
+        return selection_moved

@@ -1,0 +1,390 @@
+"""The StochasticRank family: the metric itself, smoothed by noise on the scores.
+
+With ``L = -metric`` and noise ``eps ~ N(-mu y, I)`` the loss is ``E L(s + sigma eps)``, a smooth function of the scores
+``s``. The shift by ``-mu y`` puts the better one of two equal documents lower, so that a metric that ranks ties for the
+worst is smoothed without a bias towards ties; without it (``mu = 0``) ties count as their expected value. The members
+differ in how they estimate the derivative from one draw of the noise.
+
+Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020.
+"""
+
+from __future__ import annotations
+
+import abc
+import functools
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.errors import DataError, OptionError, unknown
+from tautrank.losses.base import Floats, Lists, Loss, Objective, choice, place, query_sums, real, register, whole
+from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric, SelectionMoves
+from tautrank.metrics import DCG, DCGRR, ERR, METRICS, MRR, NDCG, Metric
+from tautrank.metrics import metric as read_metric
+from tautrank.metrics.base import check_k
+from tautrank.metrics.moves import READER_METRICS, ReaderModel
+
+SMOOTHED_METRICS = (*READER_METRICS, DCGRR.name)
+"""The metrics of this library that can be smoothed; any `ScaleFreeMetric` can be, too."""
+
+_DEFAULT_METRIC = NDCG(k=10)
+_SCALES = ("curvature", "plain")
+_DEFAULT_MU = 0.1
+# A gain above this, times a density, would leave float32's range.
+_LARGEST_GAIN = 1e30
+# How far from 0 positions in units of sigma may be: their differences have squares inside the range.
+_FAR = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SmoothedLoss(Loss):
+    """What the members of the family share.
+
+    Args:
+        metric: the metric to optimise: ``dcg``, ``ndcg``, ``err``, ``mrr`` or ``dcg-rr``, with its options and ``@k``,
+            by name or as a `Metric`; or any `ScaleFreeMetric`. ``empty`` is not looked at: a query with nothing to
+            gain counts nothing.
+        sigma: standard deviation of the noise.
+        mu: how far a label shifts the mean of the noise; ``None`` is 0.1, or 0 for a metric without ties (``dcg-rr``)
+            and for one with ``ties=expected``.
+        nu: keeps scale-free acceleration finite where all scores are equal.
+        sfa: scale-free acceleration (sec. 5.2): with ``u = s / (|s| + nu)``, ``s`` less its mean for a metric that
+            ignores shifts, ``<g, u> u`` is taken off the gradient ``g``, since the metric does not change along ``s``.
+        samples: draws of the noise to average.
+        scale: ``"plain"`` is ``hess = 1``, the paper's form; ``"curvature"`` is the magnitude of the smoothed metric's
+            own curvature, ``hess = (mass + |what sfa took off|) / sigma`` with ``mass`` the sum of the sizes of the
+            terms of the gradient. Then ``|grad| <= sigma hess``: no Newton step goes further than the smoothing
+            reaches.
+        noise: see `Loss`.
+        strength: see `Loss`.
+
+    >>> StochasticRank(metric="err(max_label=2)@5", sigma=2, sfa=False)
+    stochasticrank(metric=err(max_label=2)@5,sigma=2,sfa=false)
+    """
+
+    metric: str | Metric | ScaleFreeMetric = _DEFAULT_METRIC
+    sigma: float = 1.0
+    mu: float | None = None
+    nu: float = 1e-2
+    sfa: bool = True
+    samples: int = 1
+    scale: str = "curvature"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._set("metric", _checked_metric(self.metric))
+        self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
+        if self.mu is not None:
+            self._set("mu", real("mu", self.mu, least=0.0))
+            if self.mu and not self._ties_are_worst:
+                why = "has no ties" if not self.ignores_shifts else "counts the expected value of ties"
+                raise OptionError(
+                    f"mu: found {self.mu:g} with the metric {self.metric}, which {why}; expected 0 or None"
+                )
+        self._set("nu", real("nu", self.nu, least=0.0, above=True))
+        if not isinstance(self.sfa, bool | np.bool_):
+            raise OptionError(f"sfa: found {self.sfa!r}; expected true or false")
+        self._set("sfa", bool(self.sfa))
+        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
+        choice("scale", self.scale, _SCALES)
+
+    @property
+    def gradient_is_derivative(self) -> bool:
+        """False: it is an estimate of the derivative of the expected value."""
+        return False
+
+    @property
+    def ignores_shifts(self) -> bool:
+        """Whether the metric is one of a ranking; one of a selection compares scores with 0."""
+        return not isinstance(self.metric, DCGRR) and getattr(self.metric, "breaks_at", "scores") == "scores"
+
+    @property
+    def is_random(self) -> bool:
+        """True: every step draws its noise."""
+        return True
+
+    @property
+    def _ties_are_worst(self) -> bool:
+        return self.ignores_shifts and getattr(self.metric, "ties", "worst") == "worst"
+
+    @property
+    def _shift_by_label(self) -> float:
+        if self.mu is None:
+            return _DEFAULT_MU if self._ties_are_worst else 0.0
+        return self.mu
+
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        if isinstance(self.metric, (DCG, NDCG, ERR, MRR)):
+            return _ReaderObjective(self, lists, seed, threads)
+        return _ScaleFreeObjective(self, lists, seed, threads)
+
+    @property
+    @abc.abstractmethod
+    def _by_log_derivative(self) -> bool:
+        """Which of the two estimates."""
+
+
+@register("stochasticrank")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StochasticRank(SmoothedLoss):
+    """The smoothed metric, its derivative estimated by coordinate conditional sampling: low variance, no bias.
+
+    For each document ``j`` only the noise of the others is drawn; over its own the derivative is worked out. With ``b``
+    the breaking points of document ``j`` (the others' noisy scores) and ``phi`` the normal density
+
+        g_j = (1/sigma) sum_b (L(b+) - L(b-)) phi((b - s_j)/sigma + mu y_j)
+
+    where ``L(b+)`` and ``L(b-)`` are the losses with document ``j`` just above and just below ``b``. The estimate is
+    unbiased for every ``sigma`` and ``mu``, and takes O(n (k + log n)) time. The value is ``L(s + sigma eps)``, the
+    mean over the draws of the step.
+
+    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
+    Theorem 3 with the sign of its Lemma 1, and Theorem 4.
+
+    Args:
+        metric: the metric to optimise, by name or as an object; for this and all that follows see `SmoothedLoss`.
+        sigma: standard deviation of the noise.
+        mu: how far a label shifts the mean of the noise; ``None`` is 0.1 where ties count as the worst case, else 0.
+        nu: keeps scale-free acceleration finite.
+        sfa: whether to use scale-free acceleration.
+        samples: draws to average.
+        scale: ``"curvature"`` or ``"plain"``.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> objective = StochasticRank(metric="mrr", mu=0, samples=1000).bind(labels=[0, 1], offsets=[0, 2])
+    >>> grad, hess = objective.gradients([0.0, 0.0])
+    >>> exact = 0.5 / np.sqrt(4 * np.pi)  # the jump from 1/2 to 1, times the density of a difference of two noises at 0
+    >>> bool(abs(grad[0] - exact) < 0.01), bool(abs(grad[1] + exact) < 0.01)
+    (True, True)
+    """
+
+    @property
+    def _by_log_derivative(self) -> bool:
+        return False
+
+
+@register("reinforce")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Reinforce(SmoothedLoss):
+    """The smoothed metric, its derivative estimated by the log-derivative trick: no bias either, but a high variance.
+
+    ``g = (1/sigma) (L(s + sigma eps) - L(s)) (eps + mu y)``, where the loss without noise, ties at their worst, is the
+    baseline. The baseline of StochasticRank's experiments: what coordinate conditional sampling improves on. With
+    ``scale="curvature"`` the mass is the mean over the draws of the estimate's size, so that ``|grad| <= sigma hess``
+    holds here as well.
+
+    Williams, *Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning*, Machine
+    Learning 8, 1992; in this form Nesterov and Spokoiny, *Random Gradient-Free Minimization of Convex Functions*, 2017.
+
+    Args:
+        metric: the metric to optimise, by name or as an object; for this and all that follows see `SmoothedLoss`.
+        sigma: standard deviation of the noise.
+        mu: how far a label shifts the mean of the noise; ``None`` is 0.1 where ties count as the worst case, else 0.
+        nu: keeps scale-free acceleration finite.
+        sfa: whether to use scale-free acceleration.
+        samples: draws to average.
+        scale: ``"curvature"`` or ``"plain"``.
+        noise: ``None`` or ``"gumbel"``.
+        strength: scale of the noise.
+
+    >>> grad, hess = Reinforce(metric="ndcg@10").bind([0, 1, 2], [0, 3]).gradients([0.1, 0.0, -0.1])
+    >>> bool((abs(grad) <= hess).all())
+    True
+    """
+
+    sfa: bool = False
+
+    @property
+    def _by_log_derivative(self) -> bool:
+        return True
+
+
+class _SmoothedObjective(Objective):
+    loss: SmoothedLoss
+
+    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int, k: int, a_jump: float) -> None:
+        # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
+        # about forty a document, and its jumps.
+        sizes = lists.sizes.astype(np.float64)
+        super().__init__(
+            loss, lists, seed, threads, loss.samples * sizes * (40.0 + a_jump * np.minimum(k + 1.0, sizes))
+        )
+        self._k = k
+
+    def _scales(self, filled: NDArray[np.bool_]) -> NDArray[np.float64]:
+        return np.where(filled & self.lists.has_relevant, self.lists.weights, 0.0)
+
+
+class _ReaderObjective(_SmoothedObjective):
+    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
+        metric = loss.metric
+        assert isinstance(metric, Metric)
+        model = _naming_documents(lists, lambda: ReaderModel.of(metric, lists.labels, lists.offsets))
+        # Ranks that are worth nothing are beyond the cut-off, whoever cut them off.
+        super().__init__(loss, lists, seed, threads, max(int(np.count_nonzero(model.weights)), 1), 1.0)
+        self._scale = self._scales(model.filled)
+        gains = model.gains / np.repeat(model.norms, lists.sizes)
+        if gains.size and gains.max() > _LARGEST_GAIN:
+            query, document = place(lists.offsets, int(np.argmax(gains > _LARGEST_GAIN)))
+            raise DataError(
+                f"labels: query {query}, document {document}: found a gain of {gains.max():g}; expected at most "
+                f"{_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
+            )
+        self._gains = gains[lists.arrangement]
+        self._shift = loss._shift_by_label * lists.labels[lists.arrangement]
+        self._weights = model.weights
+        self._drops = -np.diff(model.weights, append=0.0)
+        self._stops = model.stops
+
+    @functools.cached_property
+    def _gains_as_float32(self) -> Floats:
+        return self._gains.astype(np.float32)
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        from tautrank.losses._stochastic_kernel import reader_gradients, reader_log_derivatives
+
+        loss, lists = self.loss, self.lists
+        grad = np.empty_like(scores)
+        hess = np.empty_like(scores)
+        kernel: Callable[..., None] = reader_gradients
+        gains: Floats = self._gains_as_float32 if scores.dtype == np.float32 else self._gains
+        by_rank = self._drops
+        if loss._by_log_derivative:
+            kernel, gains, by_rank = reader_log_derivatives, self._gains, self._weights
+
+        def task(first: int, last: int) -> None:
+            kernel(
+                scores, lists.arrangement, self._shift, gains, lists.offsets, self._scale, by_rank, self._stops,
+                self._k, loss.sigma, loss.nu, loss.sfa, loss.scale == "curvature", loss.samples, _FAR[scores.dtype],
+                np.uint64(self.seed), step, first, last, grad, hess,
+            )  # fmt: skip
+
+        self._run(task)
+        return grad, hess
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        from tautrank.losses._stochastic_kernel import reader_values
+
+        loss, lists = self.loss, self.lists
+        values = np.empty(lists.sizes.size)
+
+        def task(first: int, last: int) -> None:
+            reader_values(
+                scores, lists.arrangement, self._shift, self._gains, lists.offsets, self._scale, self._weights,
+                self._stops, self._k, loss.sigma, loss.samples, _FAR[scores.dtype],
+                np.uint64(self.seed), step, first, last, values,
+            )  # fmt: skip
+
+        self._run(task)
+        return values
+
+
+class _ScaleFreeObjective(_SmoothedObjective):
+    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
+        moves = SelectionMoves(loss.metric) if isinstance(loss.metric, DCGRR) else loss.metric
+        assert isinstance(moves, ScaleFreeMetric)
+        self._moves = moves
+        by_score = loss.ignores_shifts
+        k = lists.longest if moves.k is None else moves.k
+        super().__init__(loss, lists, seed, threads, max(k, 1), 20.0 if by_score else 0.0)
+        values = np.asarray(_naming_documents(lists, lambda: moves.document_values(lists.labels.copy())), np.float64)
+        if values.shape != lists.labels.shape:
+            raise DataError(
+                f"metric: the document_values of {loss.metric} have the shape {values.shape}; "
+                f"expected {lists.labels.shape}, one a document"
+            )
+        self._scale = self._scales(query_sums(values != 0, lists.offsets) > 0)
+        # A selection keeps the order it is given; in a ranking the order is that of equal scores.
+        self._order = lists.arrangement if by_score else np.arange(values.size)
+        self._document_values = np.ascontiguousarray(values[self._order])
+        self._shift = loss._shift_by_label * lists.labels[self._order]
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        from tautrank.losses._scale_free_kernel import kernels_for
+        from tautrank.losses._stochastic_kernel import finish_queries
+
+        loss, lists = self.loss, self.lists
+        kernels = kernels_for(self._moves.sums, self._moves.moved)
+        kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
+        grad = np.empty_like(scores)
+        hess = np.empty_like(scores)
+
+        def task(first: int, last: int) -> None:
+            self._call(kernel, scores, step, first, last, grad, hess)
+            finish_queries(
+                scores, lists.offsets, self._scale, loss.sigma, loss.nu, loss.sfa, loss.ignores_shifts,
+                loss.scale == "curvature", first, last, grad, hess,
+            )  # fmt: skip
+
+        self._run(task)
+        return grad, hess
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        from tautrank.losses._scale_free_kernel import kernels_for
+
+        kernel = kernels_for(self._moves.sums, self._moves.moved).values
+        values = np.empty(self.lists.sizes.size)
+
+        def task(first: int, last: int) -> None:
+            self._call(kernel, scores, step, first, last, values)
+
+        self._run(task)
+        return values
+
+    def _call(
+        self, kernel: Callable[..., None], scores: Floats, step: int, first: int, last: int, *results: Floats
+    ) -> None:
+        loss = self.loss
+        kernel(
+            scores, self._order, self._shift, self._document_values, self.lists.offsets, self._scale,
+            loss.ignores_shifts, self._k, loss.sigma, loss.samples, _FAR[scores.dtype],
+            np.uint64(self.seed), step, first, last, *results,
+        )  # fmt: skip
+
+
+def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
+    """The metric as an object that can be smoothed."""
+    if isinstance(given, str):
+        word = re.split(r"[(@]", given, maxsplit=1)[0].strip()
+        if word.lower() not in METRICS:
+            raise unknown("metric", word, SMOOTHED_METRICS)
+        given = read_metric(given)
+    if isinstance(given, DCGRR):
+        if given.ties != "worst":
+            raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
+        return given
+    if isinstance(given, (DCG, NDCG, ERR, MRR)):
+        if given.ties not in ("worst", "expected"):
+            raise OptionError(f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0")
+        return given
+    # A class has the attributes of its objects.
+    if isinstance(given, ScaleFreeMetric) and not isinstance(given, type):
+        choice("breaks_at", given.breaks_at, BREAKS)
+        check_k(given.k)
+        return given
+    names = ", ".join(SMOOTHED_METRICS)
+    if isinstance(given, Metric):
+        raise OptionError(
+            f"metric: found {given}, which does not say what moving a document is worth; "
+            f"expected {names}, or a ScaleFreeMetric"
+        )
+    raise OptionError(f"metric: found {given!r}; expected {names}, or a ScaleFreeMetric")
+
+
+def _naming_documents(lists: Lists, work: Callable[[], _T]) -> _T:
+    """Do the work; what it says of a label by its flat index is said by query and document."""
+    try:
+        return work()
+    except DataError as error:
+        at = re.fullmatch(r"labels\[(\d+)\]: (.*)", str(error), re.DOTALL)
+        if at is None:
+            raise
+        query, document = place(lists.offsets, int(at[1]))
+        raise DataError(f"labels: query {query}, document {document}: {at[2]}") from None
