@@ -37,7 +37,6 @@ class DampedSoftmax:
         rho: one a document.
         rest: ``1 - rho``, exact also where ``rho`` is nearly 1.
         missing: the mass taken away, ``epsilon / (sum_j exp(s_j) + epsilon)``, one a query.
-        best: flat index of a document with the highest score, one a query with documents.
         offsets: where each query starts, and the number of documents at the end.
 
     >>> damped = DampedSoftmax.of([0.0, 0.0], [0, 2], epsilon=2.0)
@@ -48,7 +47,6 @@ class DampedSoftmax:
     rho: F64
     rest: F64
     missing: F64
-    best: I64
     offsets: I64
 
     @classmethod
@@ -82,7 +80,7 @@ class DampedSoftmax:
             rest = 1.0 - rho
             rest[best] = np.where(np.isinf(total[full]), 1.0, (tail + extra)[full] / total[full])
             missing = np.where(np.isinf(total), 1.0, extra / total)
-        return cls(rho, rest, missing, best, cuts)
+        return cls(rho, rest, missing, cuts)
 
 
 def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
@@ -164,7 +162,8 @@ class NewtonSteps:
     Args:
         exact: ``-phi / rho``, one a document.
         series: ``(I + S + ... ) D^-1 (rho - phi)``, one a document.
-        relative_error: ``|series - exact| / |exact|`` (Euclidean), one a query; NaN without documents.
+        relative_error: ``|series - exact| / |exact|`` (Euclidean), one a query; NaN without documents, and where a step
+            is beyond a float.
         relative_error_of_differences: the same after the mean over the query's documents was taken off both, since
             adding a constant to all scores of a query changes no ranking; NaN where the exact step is constant.
 
@@ -233,18 +232,10 @@ def newton_steps(
 
 def _times_s(x: F64, damped: DampedSoftmax) -> F64:
     """``S x``: for each document the sum of the others' ``rho x``, over ``1 - rho``."""
-    cuts, best = damped.offsets, damped.best
-    sizes = np.diff(cuts)
+    cuts = damped.offsets
     weighted = damped.rho * x
-    others = weighted.copy()
-    others[best] = 0.0
-    sums = query_sums(others, cuts)
-    lead = np.zeros(sizes.size)
-    lead[sizes > 0] = weighted[best]
-    sums_of_others: F64 = np.repeat(sums + lead, sizes) - weighted
-    # The sum over all but the best document, not the difference: it is divided by a 1 - rho that may be tiny.
-    sums_of_others[best] = sums[sizes > 0]
-    return np.divide(sums_of_others, damped.rest, out=np.zeros_like(x), where=damped.rest > 0)
+    others = np.repeat(query_sums(weighted, cuts), np.diff(cuts)) - weighted
+    return np.divide(others, damped.rest, out=np.zeros_like(x), where=damped.rest > 0)
 
 
 def _centred(x: F64, cuts: I64) -> F64:
