@@ -223,6 +223,7 @@ def _worst(subject: Claim, loss: Loss, scorings: Sequence[F64], lists: Lists) ->
     silent_on=lambda loss: None if loss.gradient_is_derivative else "its gradient is not meant to be a derivative",
 )
 def _derivative(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    scores, lists = _short_lists(scores, lists, longest=lists.longest)
     objective = loss.bind(lists.labels, lists.offsets)
     grad = np.asarray(objective.gradients(scores)[0], dtype=np.float64)
     held = objective.frozen(scores)
@@ -580,9 +581,10 @@ def _some_places(lists: Lists) -> list[int] | None:
 
 
 def _short_lists(scores: F64, lists: Lists, longest: int = 200, documents: int = 2000) -> tuple[F64, Lists]:
-    """The first queries that are not too long, and so many documents in all: for claims that look at many scores."""
+    """The first queries that are not too long, about so many documents in all: for claims that look at many scores."""
     short = lists.sizes <= longest
-    taken = short & (np.cumsum(np.where(short, lists.sizes, 0)) <= documents)
+    before = np.cumsum(np.where(short, lists.sizes, 0)) - lists.sizes
+    taken = short & (before < documents)
     rows = np.repeat(taken, lists.sizes)
     offsets = np.concatenate(([0], np.cumsum(lists.sizes[taken])))
     return scores[rows], Lists.of(lists.labels[rows], offsets, None)
