@@ -1,0 +1,215 @@
+"""SoftRank: NDCG of scores that are normal distributions, with its exact gradient.
+
+Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metrics*, WSDM 2008.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.losses.base import Floats, Lists, Loss, Objective, choice, query_sums, real, register, whole
+from tautrank.losses.pairwise import LambdaRank
+from tautrank.losses.stochastic import StochasticRank
+from tautrank.metrics import NDCG
+from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
+
+_ESTIMATORS = ("exact", "ccs")
+_SCALES = ("curvature", "plain")
+
+# The relative error of the discount's steps where it is a sum of powers: less than the lanes round off.
+_TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
+
+_Tables: TypeAlias = tuple[
+    Floats,
+    Floats | None,
+    tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]] | None,
+]
+
+
+@register("softrank")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SoftRank(Loss):
+    """One minus the NDCG to expect when every score is a normal distribution around what the model says.
+
+    Scores ``S_i ~ N(s_i, sigma^2)`` make a contest of every pair of documents, which ``i`` wins with probability
+    ``pi_ij = Pr(S_i > S_j) = (1 + erf((s_i - s_j) / (2 sigma))) / 2``. The rank of a document is the number of
+    contests it loses: its distribution ``p_j`` starts at the first rank and takes up one contest after the other,
+    ``p_j(r) <- p_j(r - 1) pi_mj + p_j(r) (1 - pi_mj)`` for every ``m != j``. The value is ``1 - SoftNDCG@k``,
+
+        SoftNDCG@k = sum_j G_j sum_r p_j(r) / D_r,    G_j = gain_j / maxDCG@k,    1/D_r = 0 beyond k
+
+    As ``sigma`` falls to 0 it becomes ``1 - NDCG@k``. The contests of a document are taken as independent, as in the
+    paper. They are not, since they share its score: SoftNDCG is near the expected NDCG of the noisy scores, not equal
+    to it. One consequence matters. Among ``n`` documents with equal scores every one is as good as certain to be
+    ranked within a few times ``sqrt(n)`` of the middle, so that a cutoff far above it, such as ``k=10`` of a hundred
+    documents, has no gradient to start from. The default is therefore the full list.
+
+    The gradient is exact. With a cutoff it takes time ``O(n^2 k)``, by going back through the contests. On the full
+    list it takes ``O(n^2)`` times the number of powers ``x^r`` that add up to the discount, about twenty (to 1e-9; in
+    float32 to 2e-6). Either takes memory proportional to ``n``, and no time for documents without a gain, or without
+    a chance of a discount.
+
+    Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metrics*, WSDM 2008; He and Liu, *Are
+    Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. III.
+
+    Args:
+        k: the cutoff; ``None`` is the full list.
+        sigma: standard deviation of every score.
+        gain: ``"exp2"``, ``"linear"``, or a table by label.
+        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+        estimator: ``"exact"`` as above. ``"ccs"`` draws noisy scores and estimates the gradient of their expected
+            NDCG@k by coordinate conditional sampling, which is how Ustimenko and Prokhorenkova, *StochasticRank*,
+            ICML 2020, run SoftRank: `StochasticRank` with ``mu = 0`` and without scale-free acceleration. The value
+            is then one minus the mean NDCG of the noisy scores.
+        samples: draws of the noise to average, for ``"ccs"``.
+        scale: ``"plain"`` is ``hess = 1``, the papers' form. ``"curvature"`` is the size of SoftNDCG's own curvature:
+            with ``w_im`` the derivative of SoftNDCG by ``pi_im``, through the ranks of both documents, and ``psi_im``
+            the derivative of ``pi_im`` by ``s_i``, the gradient is ``-sum_m w_im psi_im`` and ``hess_i = sum_m |w_im|
+            psi_im / sigma``. So ``|grad| <= sigma hess``: no Newton step goes further than the smoothing reaches. In
+            a list with more than 1024 documents that have a gain, the sizes of the two parts of ``w_im``, one for the
+            ranks of each document, are added instead.
+        noise: ``None`` or ``"gumbel"``, see `Loss`.
+        strength: scale of the noise.
+
+    >>> objective = SoftRank(sigma=0.5).bind(labels=[0, 0, 1, 2], offsets=[0, 4])
+    >>> 1 - objective.values([0.0, 3.0, 1.0, 2.0]).round(8)
+    array([0.67430413])
+    >>> grad, hess = objective.gradients([0.0, 3.0, 1.0, 2.0])
+    >>> grad.round(4)  # the irrelevant document at the top goes down, the best one up
+    array([ 0.0055,  0.0604,  0.0137, -0.0796])
+    """
+
+    k: int | None = None
+    sigma: float = 1.0
+    gain: Gain = "exp2"
+    discount: Discount = "log2"
+    estimator: str = "exact"
+    samples: int = 1
+    scale: str = "curvature"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k is not None:
+            self._set("k", whole("k", self.k, least=1))
+        self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
+        self._set("gain", check_gain(self.gain))
+        self._set("discount", check_discount(self.discount))
+        choice("estimator", self.estimator, _ESTIMATORS)
+        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
+        choice("scale", self.scale, _SCALES)
+
+    @property
+    def gradient_is_derivative(self) -> bool:
+        """Not with ``estimator="ccs"``, which estimates the derivative of an expected value."""
+        return self.estimator == "exact"
+
+    @property
+    def is_random(self) -> bool:
+        """Whether scores are noisy or the gradient is estimated."""
+        return super().is_random or self.estimator == "ccs"
+
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        kind = _ExactObjective if self.estimator == "exact" else _SampledObjective
+        return kind(self, lists, seed, threads)
+
+
+class _ExactObjective(Objective):
+    loss: SoftRank
+
+    def __init__(self, loss: SoftRank, lists: Lists, seed: int, threads: int) -> None:
+        # LambdaRank's document weights are the gains over maxDCG@k.
+        gains = LambdaRank(k=loss.k, gain=loss.gain, discount=loss.discount)._document_weights(lists)
+        rich = query_sums(gains > 0, lists.offsets)
+        self._depth = lists.longest if loss.k is None else min(loss.k, lists.longest)
+        # Contests, each a dozen and a few more for every rank (or power) in the pairs that `balanced_ranges` counts
+        # in; and thirty of those for every document.
+        contest = 12.0 + (20.0 if self._by_powers(loss) else 1.0 * self._depth)
+        super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * rich))
+        self._gains = gains[lists.arrangement]
+        self._scale = np.where(lists.has_relevant & (rich > 0), lists.weights, 0.0)
+
+    @staticmethod
+    def _by_powers(loss: SoftRank) -> bool:
+        return loss.k is None and isinstance(loss.discount, str)
+
+    @functools.cached_property
+    def _float64_tables(self) -> _Tables:
+        return self._tables(np.dtype(np.float64))
+
+    @functools.cached_property
+    def _float32_tables(self) -> _Tables:
+        return self._tables(np.dtype(np.float32))
+
+    def _tables(self, kind: np.dtype[Any]) -> _Tables:
+        """Gains, and the discount as the kernel takes it: by rank or as a sum of powers."""
+        from tautrank.losses._discount_powers import power_tables
+        from tautrank.losses._softrank_kernel import POWERS
+
+        loss = self.loss
+        gains = self._gains.astype(kind)
+        if self._by_powers(loss):
+            assert isinstance(loss.discount, str)
+            gaps, coefficients, terms, reach = power_tables(self.lists.longest, loss.discount, _TOLERANCE[kind], POWERS)
+            return gains, None, (gaps.astype(kind), coefficients.astype(kind), terms, reach)
+        discount = discount_values(self._depth, loss.discount)
+        return gains, np.trim_zeros(discount, "b").astype(kind), None
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        grad = np.empty_like(scores)
+        hess = np.empty_like(scores)
+        self._fill(scores, np.empty(self.lists.sizes.size), grad, hess)
+        if self.loss.scale == "plain":
+            hess[:] = np.repeat(self._scale, self.lists.sizes)
+        return grad, hess
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        values = np.empty(self.lists.sizes.size)
+        unused = np.empty(0)
+        self._fill(scores, values, unused, unused)
+        return values
+
+    def _fill(self, scores: Floats, values: NDArray[np.float64], grad: Floats, hess: Floats) -> None:
+        from tautrank.losses._softrank_kernel import softrank_queries
+
+        lists, sigma = self.lists, self.loss.sigma
+        gains, discount, powers = self._float32_tables if scores.dtype == np.float32 else self._float64_tables
+        ranks = self._ranks(scores)
+
+        def task(first: int, last: int) -> None:
+            softrank_queries(
+                scores, lists.arrangement, ranks, gains, lists.offsets, self._scale, discount, powers,
+                sigma, grad.size > 0, first, last, values, grad, hess,
+            )  # fmt: skip
+
+        self._run(task)
+
+
+class _SampledObjective(Objective):
+    loss: SoftRank
+
+    def __init__(self, loss: SoftRank, lists: Lists, seed: int, threads: int) -> None:
+        smoothed = StochasticRank(
+            metric=NDCG(k=loss.k, gain=loss.gain, discount=loss.discount),
+            sigma=loss.sigma,
+            mu=0.0,
+            sfa=False,
+            samples=loss.samples,
+            scale=loss.scale,
+        )
+        self._smoothed = smoothed._bind(lists, seed, threads)
+        # What is spread over threads here is the noise of `Loss`, a few operations a document.
+        super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
+        gains = query_sums(lists.gains(loss.gain), lists.offsets)
+        self._scale = np.where(lists.has_relevant & (gains > 0), lists.weights, 0.0)
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        return self._smoothed._gradients(scores, step)
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        # The smoothed value is the metric with a minus sign.
+        return self._scale + self._smoothed._values(scores, held, step)
