@@ -338,7 +338,7 @@ def _above(judge: str, cost: Callable[[F64], F64]) -> Check:
         at = int(kept[np.argmin(gap[kept])])
         below = int(np.count_nonzero(gap[kept] < -_ROUNDING))
         where = f"below it in {below} of {kept.size} queries, " if below else ""
-        return float(gap[at]), f"{where}the smallest gap is {gap[at]:.4g}, above a cost of {lower[at]:.4g}"
+        return float(gap[at]), f"{where}the smallest gap is {gap[at]:.4g}, at a cost of {lower[at]:.4g}"
 
     return examine
 
