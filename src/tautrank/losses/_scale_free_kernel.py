@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tautrank.losses._normal_kernel import GROUP
 from tautrank.losses._ranking_kernel import LANES, longest_list
-from tautrank.losses._stochastic_kernel import DENSITY_AT_0, draw_positions, mean_positions, rank_positions
+from tautrank.losses._smoothing_kernel import DENSITY_AT_0, draw_positions, mean_positions, rank_positions
 
 _Compile = Callable[[Callable[..., None]], Callable[..., None]]
 

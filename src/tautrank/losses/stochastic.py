@@ -308,7 +308,7 @@ class _ScaleFreeObjective(_SmoothedObjective):
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._scale_free_kernel import kernels_for
-        from tautrank.losses._stochastic_kernel import finish_queries
+        from tautrank.losses._smoothing_kernel import finish_queries
 
         loss, lists = self.loss, self.lists
         kernels = kernels_for(self._moves.sums, self._moves.moved)

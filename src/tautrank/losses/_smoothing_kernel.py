@@ -1,0 +1,266 @@
+"""What every smoothed metric needs: noisy positions, the first of them, the normal density, and the way to a booster.
+
+Positions are scores in units of sigma, see `_stochastic_kernel`.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit, types
+from numba.extending import overload
+from numpy.typing import NDArray
+
+from tautrank.losses._normal_kernel import GROUP, fill_noise
+from tautrank.losses._ranking_kernel import LANES, rank_documents
+from tautrank.losses.randomness import SMOOTHING_STREAM
+
+DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
+"""The highest density of the standard normal distribution."""
+
+# Sums over the documents of a query may be reordered and fused: that is what vectorising a sum needs.
+_REORDER = {"reassoc", "nsz", "arcp", "contract"}
+_U = np.uintp
+
+_HALF_LOG2E = 0.5 / math.log(2.0)
+# 2^f = sum (f log 2)^i / i! for f in [-1/2, 1/2]: the next term is below 2e-7 of it.
+_P0, _P1, _P2, _P3, _P4, _P5, _P6 = (np.float32(math.log(2.0) ** i / math.factorial(i)) for i in range(7))
+_SINGLE = np.float32
+# Densities below 2^-100 count as 0: what they are multiplied by would take them out of float32's range.
+_LAST_POWER = np.float32(100.0)
+
+
+def bell(d: Any) -> Any:
+    """``exp(-d^2 / 2)``, in kernels only: in float32 lanes by a polynomial, in float64 by the library."""
+    raise NotImplementedError("bell is for compiled code")
+
+
+@overload(bell)
+def _bell(d: Any) -> Any:
+    if d == types.float32:
+
+        def single(d: Any) -> Any:
+            v = min(d * d * _SINGLE(_HALF_LOG2E), _LAST_POWER)
+            n = np.int32(v + _SINGLE(0.5))
+            f = _SINGLE(n) - v
+            power = _P0 + f * (_P1 + f * (_P2 + f * (_P3 + f * (_P4 + f * (_P5 + f * _P6)))))
+            scale = np.int32((np.int32(127) - n) << np.int32(23)).view(np.float32)
+            return power * scale if v < _LAST_POWER else _SINGLE(0.0)
+
+        return single
+
+    def double(d: Any) -> Any:
+        return math.exp(-0.5 * d * d)
+
+    return double
+
+
+@njit(error_model="numpy", fastmath=_REORDER)
+def finish_query(
+    scores: NDArray[Any],
+    scale: float,
+    sigma: float,
+    nu: float,
+    accelerate: bool,
+    centre: bool,
+    curvature: bool,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """Turn a query's estimate into what a booster consumes: scale-free acceleration, hessian, weight.
+
+    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1, or the magnitude of
+    the smoothed metric's own curvature: the mass of the jumps and what acceleration took off, over sigma. This is at
+    least ``|grad| / sigma``, so that no Newton step goes further than the smoothing reaches.
+
+    Args:
+        scores: ``z`` of the query's documents.
+        scale: the weight of the query.
+        sigma: the reach of the smoothing.
+        nu: what keeps ``u`` finite where all scores are equal.
+        accelerate: whether to.
+        centre: whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the mean.
+        curvature: which hessian.
+        grad: holds the estimate, receives the gradient.
+        hess: holds the mean size of the terms of the estimate, receives the hessian.
+    """
+    n = scores.shape[0]
+    mean = 0.0
+    along = 0.0
+    # Scores beyond 1e150 have squares beyond float64: those are done again, in other units.
+    unit = 1.0
+    if accelerate:
+        for unit in (1.0, 2.0**-600):
+            mean = 0.0
+            if centre:
+                for p in range(n):
+                    mean += unit * scores[p]
+                mean /= n
+            square = 0.0
+            dot = 0.0
+            for p in range(n):
+                z = unit * scores[p] - mean
+                square += z * z
+                dot += grad[p] * z
+            if square < 1e300:
+                break
+        length = math.sqrt(square) + unit * nu
+        along = dot / length / length
+    for p in range(n):
+        taken = along * (unit * scores[p] - mean)
+        size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
+        grad[p] = scale * (grad[p] - taken)
+        hess[p] = scale * size
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def finish_queries(
+    scores: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    sigma: float,
+    nu: float,
+    accelerate: bool,
+    centre: bool,
+    curvature: bool,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """`finish_query` for the queries ``first`` to ``last``; 0 for those with nothing to learn.
+
+    Args:
+        scores: one a document.
+        offsets: where each query starts.
+        scale: one a query: its weight, 0 where there is nothing to learn.
+        sigma: as in `finish_query`, as is everything that follows but the range.
+        nu: as there.
+        accelerate: as there.
+        centre: as there.
+        curvature: as there.
+        first: first query.
+        last: one past the last query.
+        grad: holds the estimates, receives the gradients.
+        hess: holds the sizes, receives the hessians.
+    """
+    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
+        if scale[query] == 0.0:
+            for p in range(start, stop):
+                grad[p] = 0.0
+                hess[p] = 0.0
+        else:
+            finish_query(
+                scores[start:stop], scale[query], sigma, nu, accelerate, centre, curvature,
+                grad[start:stop], hess[start:stop],
+            )  # fmt: skip
+
+
+@njit(cache=True, error_model="numpy")
+def rank_positions(t: NDArray[np.float64], n: int, ranks: NDArray[np.int32]) -> None:
+    """`rank_documents`, compiled once instead of wherever it is called."""
+    rank_documents(t, n, ranks)
+
+
+@njit(error_model="numpy")
+def _places_from(t: NDArray[np.float64], n: int, least: float, places: NDArray[np.int32]) -> int:
+    """Write the places of the positions that reach ``least``, and return how many there are."""
+    count = 0
+    for p in range(n):
+        places[count] = p
+        count += 1 if t[p] >= least else 0
+    return count
+
+
+@njit(cache=True, error_model="numpy")
+def first_documents(
+    t: NDArray[np.float64],
+    n: int,
+    wanted: int,
+    best: NDArray[np.float64],
+    ranks: NDArray[np.int32],
+    some: NDArray[np.int32],
+    top: NDArray[np.int32],
+) -> None:
+    """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest first.
+
+    Of equal positions the earlier one comes first. The positions are dealt out to lanes: at least ``wanted`` of them
+    reach the ``wanted``-th highest of the lanes' maxima, and few others do, so that few are left to be ranked.
+
+    Args:
+        t: at least ``n + LANES`` long; what lies past ``n`` is overwritten.
+        n: how many documents.
+        wanted: at most ``n``.
+        best: scratch for positions, at least ``n + 2 LANES`` long, as are the next two.
+        ranks: scratch for ranks.
+        some: scratch for places.
+        top: receives the places.
+    """
+    lanes = (wanted + LANES - 1) // LANES * LANES
+    if 2 * lanes > n:
+        rank_positions(t, n, ranks)
+        for p in range(n):
+            if ranks[p] < wanted:
+                top[ranks[p]] = p
+        return
+    for p in range(lanes):
+        best[p] = t[p]
+    whole = n // lanes * lanes
+    for row in range(lanes, whole, lanes):
+        for column in range(lanes):
+            lane = _U(column)
+            position = t[_U(row) + lane]
+            best[lane] = position if position > best[lane] else best[lane]
+    for p in range(whole, n):
+        best[p - whole] = max(best[p - whole], t[p])
+    rank_positions(best, lanes, ranks)
+    least = -math.inf
+    for p in range(lanes):
+        if ranks[p] == wanted - 1:
+            least = best[p]
+    count = _places_from(t, n, least, some)
+    for i in range(count):
+        best[i] = t[some[i]]
+    rank_positions(best, count, ranks)
+    for i in range(count):
+        if ranks[i] < wanted:
+            top[ranks[i]] = some[i]
+
+
+@njit(cache=True, error_model="numpy")
+def draw_positions(
+    x: NDArray[np.float64],
+    arrangement: NDArray[np.int64],
+    start: int,
+    n: int,
+    noise: NDArray[np.float64],
+    seed: np.uint64,
+    step: int,
+    query: int,
+    sample: int,
+    t: NDArray[np.float64],
+) -> None:
+    """Write ``x + e`` to ``t``; the noise ``e`` is left in ``noise``, in input order."""
+    padded = (n + GROUP - 1) // GROUP * GROUP
+    fill_noise(noise[:padded], seed, step, query, SMOOTHING_STREAM + 256 * sample)
+    for p in range(n):
+        t[p] = x[p] + noise[arrangement[start + p] - start]
+
+
+@njit(cache=True, error_model="numpy")
+def mean_positions(
+    scores: NDArray[Any],
+    shift: NDArray[np.float64],
+    arrangement: NDArray[np.int64],
+    start: int,
+    n: int,
+    sigma: float,
+    far: float,
+    x: NDArray[np.float64],
+) -> None:
+    """Write where each document stands without noise, in units of sigma, at most ``far`` from 0."""
+    for p in range(n):
+        x[p] = min(max(scores[arrangement[start + p]] / sigma - shift[start + p], -far), far)
