@@ -70,11 +70,11 @@ def by_brute_force(
     g = np.mean([terms.sum(axis=1) for terms in draws], axis=0)
     mass = np.mean([np.abs(terms).sum(axis=1) for terms in draws], axis=0)
     taken = np.zeros_like(z)
-    if subject.sfa:
+    if subject.accelerates:
         along = z - z.mean() if subject.ignores_shifts else z
         u = along / (np.linalg.norm(along) + subject.nu)
         taken = (g @ u) * u
-    hess = (mass + np.abs(taken)) / subject.sigma if subject.scale == "curvature" else np.ones_like(z)
+    hess = (mass + np.abs(taken)) / subject.sigma if subject.follows_curvature else np.ones_like(z)
     return g - taken, hess
 
 
@@ -86,6 +86,7 @@ def test_a_draw_is_what_the_theorem_says(name: str, estimate: str) -> None:
         {},
         {"sigma": 0.5, "scale": "plain", "samples": 3},
         {"sigma": 2.0, "mu": 0.0, "sfa": estimate == "reinforce", "nu": 0.5},
+        {"sigma": 0.8, "sfa": True, "scale": "curvature"},
     ]
     if not name.startswith("dcg-rr"):
         options.append({"mu": 0.7})
@@ -282,7 +283,7 @@ def test_no_newton_step_exceeds_sigma(name: str, estimate: str, kind: type) -> N
     y = rng.integers(0, 5, 400)
     z = rng.normal(size=400).astype(kind)
     for sigma, sfa, samples in ((0.3, True, 1), (1.0, False, 3), (3.0, True, 2)):
-        subject = loss(estimate, metric=name, sigma=sigma, sfa=sfa, samples=samples)
+        subject = loss(estimate, metric=name, sigma=sigma, sfa=sfa, samples=samples, scale="curvature")
         grad, hess = subject.bind(y, np.arange(0, 401, 20), weights=np.linspace(0, 3, 20)).gradients(z)
         assert (np.abs(grad) <= sigma * hess * (1 + 1e-5)).all()
         assert np.abs(grad).max() > 0
@@ -519,18 +520,40 @@ def test_the_same_bits_for_a_users_metric_and_any_number_of_threads() -> None:
 # --- names, text, bad input
 
 
+def same_gradients(one: SmoothedLoss, other: SmoothedLoss) -> None:
+    scores, labels, offsets = several_lists()
+    for a, b in zip(
+        one.bind(labels, offsets).gradients(scores), other.bind(labels, offsets).gradients(scores), strict=True
+    ):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_acceleration_alone_is_the_papers_form_and_nothing_the_curvatures() -> None:
+    same_gradients(StochasticRank(sfa=True), StochasticRank(scale="plain"))
+    same_gradients(StochasticRank(sfa=True), StochasticRank(sfa=True, scale="plain"))
+    same_gradients(StochasticRank(), StochasticRank(scale="curvature", sfa=False))
+    same_gradients(StochasticRank(), StochasticRank(sfa=False))
+    same_gradients(Reinforce(), Reinforce(scale="curvature"))
+    assert Reinforce(scale="plain").accelerates is False
+
+
+@pytest.mark.parametrize("name", METRICS)
+def test_sigma_is_the_unit_of_the_scores(name: str) -> None:
+    # Scale-freeness: twice the sigma at twice the scores has half the gradient and a quarter of the hessian, so that
+    # Newton steps are twice as long. A factor of 2 is exact in floats.
+    scores, labels, offsets = several_lists()
+    grad, hess = StochasticRank(metric=name).bind(labels, offsets, seed=5).gradients(scores)
+    twice = StochasticRank(metric=name, sigma=2.0).bind(labels, offsets, seed=5).gradients(2 * scores)
+    np.testing.assert_array_equal(twice[0], grad / 2)
+    np.testing.assert_array_equal(twice[1], hess / 4)
+
+
 def test_names_and_defaults() -> None:
     assert REGISTRY["stochasticrank"] is StochasticRank
     assert REGISTRY["reinforce"] is Reinforce
-    given = loss("stochasticrank", metric="ndcg@10", sigma=1.0, mu=0.1, nu=1e-2, sfa=True, samples=1, scale="curvature")
+    given = loss("stochasticrank", metric="ndcg@10", sigma=1.0, mu=0.1, nu=1e-2, samples=1)
     assert given == StochasticRank(mu=0.1)
-    scores, labels, offsets = several_lists()
-    for a, b in zip(
-        given.bind(labels, offsets).gradients(scores),
-        StochasticRank().bind(labels, offsets).gradients(scores),
-        strict=True,
-    ):
-        np.testing.assert_array_equal(a, b)
+    same_gradients(given, StochasticRank())
     assert StochasticRank(metric="dcg-rr")._shift_by_label == 0
     assert StochasticRank(metric="ndcg(ties=expected)")._shift_by_label == 0
     assert StochasticRank(metric=NDCG(k=5)) == StochasticRank(metric="ndcg@5")

@@ -56,11 +56,15 @@ class SmoothedLoss(Loss):
         nu: keeps scale-free acceleration finite where all scores are equal.
         sfa: scale-free acceleration (sec. 5.2): with ``u = s / (|s| + nu)``, ``s`` less its mean for a metric that
             ignores shifts, ``<g, u> u`` is taken off the gradient ``g``, since the metric does not change along ``s``.
+            ``None`` is true with ``scale="plain"`` and false otherwise.
         samples: draws of the noise to average.
         scale: ``"plain"`` is ``hess = 1``, the paper's form; ``"curvature"`` is the magnitude of the smoothed metric's
             own curvature, ``hess = (mass + |what sfa took off|) / sigma`` with ``mass`` the sum of the sizes of the
             terms of the gradient. Then ``|grad| <= sigma hess``: no Newton step goes further than the smoothing
-            reaches.
+            reaches, and ``sigma`` is the unit of the scores and nothing else: twice the sigma is the same training with
+            scores twice as large. ``None`` is ``"plain"`` where ``sfa=True`` is asked for, and ``"curvature"``
+            otherwise: with a hessian of 1 scores stay far below the noise, where acceleration helps; at the scale of
+            the noise it takes off what is being learnt.
         noise: see `Loss`.
         strength: see `Loss`.
 
@@ -72,9 +76,9 @@ class SmoothedLoss(Loss):
     sigma: float = 1.0
     mu: float | None = None
     nu: float = 1e-2
-    sfa: bool = True
+    sfa: bool | None = None
     samples: int = 1
-    scale: str = "curvature"
+    scale: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -88,11 +92,23 @@ class SmoothedLoss(Loss):
                     f"mu: found {self.mu:g} with the metric {self.metric}, which {why}; expected 0 or None"
                 )
         self._set("nu", real("nu", self.nu, least=0.0, above=True))
-        if not isinstance(self.sfa, bool | np.bool_):
-            raise OptionError(f"sfa: found {self.sfa!r}; expected true or false")
-        self._set("sfa", bool(self.sfa))
+        if self.sfa is not None:
+            if not isinstance(self.sfa, bool | np.bool_):
+                raise OptionError(f"sfa: found {self.sfa!r}; expected true or false")
+            self._set("sfa", bool(self.sfa))
         self._set("samples", whole("samples", self.samples, least=1, most=2**16))
-        choice("scale", self.scale, _SCALES)
+        if self.scale is not None:
+            choice("scale", self.scale, _SCALES)
+
+    @property
+    def accelerates(self) -> bool:
+        """Whether the gradient is scale-free accelerated: what ``sfa`` says, or ``None`` of it means."""
+        return self.scale == "plain" if self.sfa is None else self.sfa
+
+    @property
+    def follows_curvature(self) -> bool:
+        """Whether the hessian is the curvature's: what ``scale`` says, or ``None`` of it means."""
+        return not self.sfa if self.scale is None else self.scale == "curvature"
 
     @property
     def gradient_is_derivative(self) -> bool:
@@ -152,9 +168,9 @@ class StochasticRank(SmoothedLoss):
         sigma: standard deviation of the noise.
         mu: how far a label shifts the mean of the noise; ``None`` is 0.1 where ties count as the worst case, else 0.
         nu: keeps scale-free acceleration finite.
-        sfa: whether to use scale-free acceleration.
+        sfa: whether to use scale-free acceleration; ``None`` is true with ``scale="plain"`` alone.
         samples: draws to average.
-        scale: ``"curvature"`` or ``"plain"``.
+        scale: ``"curvature"``, or ``"plain"``, the paper's form; ``None`` is ``"plain"`` with ``sfa=True`` alone.
         noise: ``None`` or ``"gumbel"``.
         strength: scale of the noise.
 
@@ -190,7 +206,7 @@ class Reinforce(SmoothedLoss):
         nu: keeps scale-free acceleration finite.
         sfa: whether to use scale-free acceleration.
         samples: draws to average.
-        scale: ``"curvature"`` or ``"plain"``.
+        scale: ``"curvature"``, or ``"plain"``, the paper's form; ``None`` is ``"plain"`` with ``sfa=True`` alone.
         noise: ``None`` or ``"gumbel"``.
         strength: scale of the noise.
 
@@ -262,8 +278,8 @@ class _ReaderObjective(_SmoothedObjective):
         def task(first: int, last: int) -> None:
             kernel(
                 scores, lists.arrangement, self._shift, gains, lists.offsets, self._scale, by_rank, self._stops,
-                self._k, loss.sigma, loss.nu, loss.sfa, loss.scale == "curvature", loss.samples, _FAR[scores.dtype],
-                np.uint64(self.seed), step, first, last, grad, hess,
+                self._k, loss.sigma, loss.nu, loss.accelerates, loss.follows_curvature, loss.samples,
+                _FAR[scores.dtype], np.uint64(self.seed), step, first, last, grad, hess,
             )  # fmt: skip
 
         self._run(task)
@@ -319,8 +335,8 @@ class _ScaleFreeObjective(_SmoothedObjective):
         def task(first: int, last: int) -> None:
             self._call(kernel, scores, step, first, last, grad, hess)
             finish_queries(
-                scores, lists.offsets, self._scale, loss.sigma, loss.nu, loss.sfa, loss.ignores_shifts,
-                loss.scale == "curvature", first, last, grad, hess,
+                scores, lists.offsets, self._scale, loss.sigma, loss.nu, loss.accelerates, loss.ignores_shifts,
+                loss.follows_curvature, first, last, grad, hess,
             )  # fmt: skip
 
         self._run(task)
