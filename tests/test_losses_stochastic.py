@@ -137,6 +137,23 @@ def test_long_lists(name: str, n: int) -> None:
     np.testing.assert_allclose(objective.gradients(z.astype(np.float32), 1)[0], expected, rtol=0, atol=2e-7)
 
 
+def test_a_certain_stop_at_any_rank() -> None:
+    rng = np.random.default_rng(9)
+    y = np.zeros(60)
+    y[[7, 40, 41]] = 1.0
+    z = rng.normal(size=60)
+    z[y > 0] = 0.4
+    objective = StochasticRank(metric="mrr", mu=0, sfa=False).bind(y, [0, 60])
+    first = set()
+    for step in range(60):
+        e = noise(60, step=step)
+        first.add(int((z + e > (z + e)[y > 0].max()).sum()))
+        np.testing.assert_allclose(
+            objective.gradients(z, step)[0], jumps_by_removal("mrr", z, y, 1.0, e), rtol=0, atol=1e-14
+        )
+    assert {14, 15, 16} <= first  # on both sides of the end of a vector
+
+
 def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
     """The exact mean of a metric of scores ``N(x, 1)``, by integrating over the score of each document.
 
