@@ -7,6 +7,16 @@ from __future__ import annotations
 
 from tautrank.theory.bound import Bound
 from tautrank.theory.claims import CLAIMS, Claim, Outcome, check_claims, claim
+from tautrank.theory.directness import (
+    Directness,
+    Surrogate,
+    best_scorings,
+    directness,
+    directness_among,
+    directness_table,
+    spread_scorings,
+    surrogate,
+)
 from tautrank.theory.distributions import gamma_targets, log_softmax
 from tautrank.theory.em import Iterations, descends, majorise_minimise
 from tautrank.theory.gamma import BestGamma, cross_entropy, gammas_of, optimal_gamma, smallest_jensen_gap
@@ -25,6 +35,16 @@ from tautrank.theory.pairwise_bounds import (
     ndcg_cost,
     ndcg_cost_bound,
 )
+from tautrank.theory.smoothing_bias import (
+    ConsistentSmoothing,
+    Smoothed,
+    consistent_smoothing,
+    flipped_pairs,
+    smallest_shift,
+    smoothed_metric,
+    smoothing_bias_bound,
+    smoothing_limit,
+)
 from tautrank.theory.softmax_bounds import (
     softmax_mrr_bound,
     softmax_ndcg_bound,
@@ -32,21 +52,44 @@ from tautrank.theory.softmax_bounds import (
     xe_ndcg_bound,
     xe_ndcg_refined_bound,
 )
+from tautrank.theory.softrank_bounds import (
+    SoftRankCurve,
+    SoftRanks,
+    soft_ranks,
+    softrank_bound,
+    softrank_bound_as_stated,
+    softrank_curve,
+    softrank_ndcg_bound,
+    softrank_sigma_limit,
+    softrank_sigma_limit_as_stated,
+)
 
 __all__ = [
     "CLAIMS",
     "BestGamma",
     "Bound",
     "Claim",
+    "ConsistentSmoothing",
+    "Directness",
     "Iterations",
     "JensenClouds",
     "Lipschitz",
     "NewtonSteps",
     "Outcome",
+    "Smoothed",
+    "SoftRankCurve",
+    "SoftRanks",
+    "Surrogate",
+    "best_scorings",
     "check_claims",
     "claim",
+    "consistent_smoothing",
     "cross_entropy",
     "descends",
+    "directness",
+    "directness_among",
+    "directness_table",
+    "flipped_pairs",
     "gamma_targets",
     "gammas_of",
     "generalisation_error",
@@ -66,10 +109,23 @@ __all__ = [
     "optimal_gamma",
     "smallest_eigenvalue",
     "smallest_jensen_gap",
+    "smallest_shift",
+    "smoothed_metric",
+    "smoothing_bias_bound",
+    "smoothing_limit",
+    "soft_ranks",
     "softmax_mrr_bound",
     "softmax_ndcg_bound",
+    "softrank_bound",
+    "softrank_bound_as_stated",
+    "softrank_curve",
+    "softrank_ndcg_bound",
+    "softrank_sigma_limit",
+    "softrank_sigma_limit_as_stated",
     "spectral_gap",
+    "spread_scorings",
     "steepest_secant",
+    "surrogate",
     "targets_of",
     "xe_ndcg_bound",
     "xe_ndcg_refined_bound",

@@ -1,0 +1,171 @@
+"""Kernels over pairs of noisy scores: who wins, and where that leaves each of several tied documents."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tautrank.losses._ranking_kernel import longest_list
+
+# Half of erfc of more than this is no number of a float64.
+_FAR = 27.3
+
+SUM, DIFFERENCE, UNLIKE = 0, 1, 2
+"""What a pair of documents counts, see `flip_sums`."""
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def contest_moments(
+    scores: NDArray[np.float64],
+    offsets: NDArray[np.int64],
+    sigma: float,
+    first: int,
+    last: int,
+    means: NDArray[np.float64],
+    variances: NDArray[np.float64],
+) -> None:
+    """Write the mean and the variance of the number of contests each document loses.
+
+    Args:
+        scores: one a document.
+        offsets: where each query starts.
+        sigma: standard deviation of every score.
+        first: first query.
+        last: one past the last query.
+        means: receives ``sum_i pi_ij``, one a document.
+        variances: receives ``sum_i pi_ij (1 - pi_ij)``, one a document.
+    """
+    for query in range(first, last):
+        for j in range(offsets[query], offsets[query + 1]):
+            mean, variance = 0.0, 0.0
+            for i in range(offsets[query], offsets[query + 1]):
+                if i != j:
+                    x = (scores[i] - scores[j]) / (2.0 * sigma)
+                    lost, won = 0.5 * math.erfc(-x), 0.5 * math.erfc(x)
+                    mean += lost
+                    variance += lost * won
+            means[j] = mean
+            variances[j] = variance
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def flip_sums(
+    scores: NDArray[np.float64],
+    labels: NDArray[np.float64],
+    weights: NDArray[np.float64],
+    counts: int,
+    offsets: NDArray[np.int64],
+    sigmas: NDArray[np.float64],
+    mus: NDArray[np.float64],
+    first: int,
+    last: int,
+    sums: NDArray[np.float64],
+) -> None:
+    """Write for each query what its pairs add up to, each with the probability that noise turns it round.
+
+    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise then turns round tied
+    documents only.
+
+    Args:
+        scores: of the documents of each query from the first rank to the last, as is everything that is one a document.
+        labels: one a document.
+        weights: one a document.
+        counts: what a pair counts: `SUM` or `DIFFERENCE` of its weights, or 1 for labels that are `UNLIKE`.
+        offsets: where each query starts.
+        sigmas: the size of the noise, one a query.
+        mus: how far a label shifts the mean of the noise, one a query.
+        first: first query.
+        last: one past the last query.
+        sums: receives one number a query.
+    """
+    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
+        sigma, mu = sigmas[query], mus[query]
+        most = 0.0
+        for i in range(start, stop):
+            most = max(most, labels[i])
+        total = 0.0
+        for i in range(start, stop):
+            for j in range(i + 1, stop):
+                gap = scores[i] - scores[j]
+                x = -0.5 * mu * (labels[i] - labels[j])
+                if gap > 0.0:
+                    # Scores only fall from here on, and no label pulls further than the highest one.
+                    if gap / sigma - mu * most > 2.0 * _FAR:
+                        break
+                    x += 0.5 * gap / sigma
+                if counts == SUM:
+                    weight = weights[i] + weights[j]
+                elif counts == DIFFERENCE:
+                    weight = abs(weights[i] - weights[j])
+                else:
+                    weight = 1.0 if labels[i] != labels[j] else 0.0
+                if weight > 0.0:
+                    total += weight * 0.5 * math.erfc(x)
+        sums[query] = total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def tied_discounts(
+    groups: NDArray[np.int64],
+    places: NDArray[np.int64],
+    labels: NDArray[np.float64],
+    discounts: NDArray[np.float64],
+    mus: NDArray[np.float64],
+    nodes: NDArray[np.float64],
+    chances: NDArray[np.float64],
+    first: int,
+    last: int,
+    expected: NDArray[np.float64],
+) -> None:
+    """Write the expected discount of tied documents that normal noise of mean ``-mu y`` puts in order.
+
+    Given a document's own noise the others stand above it independently of each other, so its place among them is a sum
+    of independent trials; what is left is an integral over its own noise.
+
+    Args:
+        groups: where each group of tied documents starts.
+        places: the 0-based rank at which each group starts.
+        labels: of the documents, group by group, equal labels adjacent.
+        discounts: by rank.
+        mus: how far a label shifts the mean of the noise, one a group.
+        nodes: of the integral over a normal variable.
+        chances: weights of the nodes, which add up to 1.
+        first: first group.
+        last: one past the last group.
+        expected: receives one number a document.
+    """
+    longest = longest_list(groups, first, last)
+    p = np.empty(longest + 1)
+    for group in range(first, last):
+        start, stop = groups[group], groups[group + 1]
+        size = stop - start
+        mu = mus[group]
+        for j in range(start, stop):
+            if j > start and labels[j] == labels[j - 1]:
+                expected[j] = expected[j - 1]
+                continue
+            total = 0.0
+            for node in range(nodes.size):
+                p[0] = 1.0
+                count = 0
+                lost = 0.0
+                # No label: the first document sets it.
+                of_label = -1.0
+                for i in range(start, stop):
+                    if i == j:
+                        continue
+                    if labels[i] != of_label:
+                        of_label = labels[i]
+                        lost = 0.5 * math.erfc((nodes[node] + mu * (labels[i] - labels[j])) / math.sqrt(2.0))
+                    p[count + 1] = 0.0
+                    for r in range(count + 1, 0, -1):
+                        p[r] = p[r] * (1.0 - lost) + p[r - 1] * lost
+                    p[0] *= 1.0 - lost
+                    count += 1
+                for r in range(size):
+                    total += chances[node] * p[r] * discounts[places[group] + r]
+            expected[j] = total

@@ -1,0 +1,419 @@
+"""How directly a loss optimises a metric: what choosing a ranker by the loss costs in the metric.
+
+A loss is read as ``O1 = 1 - surrogate measure`` (`surrogate`), the metric as ``O2 = 1 - metric``. If the two are within
+``eps1`` of each other at the ranker that is best by the loss, and within ``eps2`` at the one that is best by the
+metric, the first ranker is by the metric at most ``2 eps1 + eps2`` worse than the second.
+
+What makes it true is one line about averages over the queries by which both rankers were chosen:
+
+    O2(w1) - O2(w2) = [O2(w1) - O1(w1)] + [O1(w1) - O1(w2)] + [O1(w2) - O2(w2)] <= eps1 + 0 + eps2
+
+The paper says it of the expectation over unseen queries, and its proof takes for granted that ``w1`` is no worse than
+``w2`` by the loss on every single one of them. On unseen queries nothing makes it so: `docs/theory.md` has an example.
+
+He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 1.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import DataError, OptionError
+from tautrank.losses import (
+    REGISTRY,
+    XENDCG,
+    ARPLoss1,
+    ARPLoss2,
+    LambdaRank,
+    ListNet,
+    Loss,
+    NDCGLoss1,
+    NDCGLoss2,
+    NDCGLoss2PP,
+    SmoothedLoss,
+    SoftRank,
+)
+from tautrank.losses import loss as loss_named
+from tautrank.losses.base import query_sums, whole
+from tautrank.metrics import ARP, NDCG, Metric, gain_values, metric
+from tautrank.theory.bound import mean_over_queries
+from tautrank.theory.distributions import check_scored_lists
+from tautrank.theory.pairwise_bounds import lambdaloss_bound
+
+F64 = NDArray[np.float64]
+
+Costs = Callable[[F64, F64, NDArray[np.int64], int], F64]
+"""From scores, labels, offsets and a seed to one number a query."""
+
+# A measure that is an expected value is estimated from at least so many draws.
+_DRAWS = 100
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """How the value of a loss is read on the scale of a metric.
+
+    Args:
+        loss: the loss.
+        judge: the metric it stands for.
+        reading: what is taken for the cost, in words.
+        costs: from scores, labels, offsets and a seed to ``O1``, one number a query.
+
+    >>> surrogate("softrank(k=5)")
+    softrank(k=5) read as 1 - SoftNDCG@k, beside 1 - ndcg@5
+    >>> surrogate("xendcg").metric_costs([1.0, 0.0], [0, 1], [0, 2]).round(4)
+    array([0.3691])
+    """
+
+    loss: Loss
+    judge: Metric
+    reading: str
+    costs: Costs
+
+    def metric_costs(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
+        """``O2``: one minus the metric, or the metric itself where lower is better; NaN where a query is skipped.
+
+        Args:
+            scores: one finite number a document.
+            labels: one finite number of at least 0 a document.
+            offsets: where each query starts, and the number of documents at the end.
+        """
+        values = self.judge.per_query(scores, labels, offsets)
+        return 1.0 - values if self.judge.higher_is_better else values
+
+    def __repr__(self) -> str:
+        cost = f"1 - {self.judge}" if self.judge.higher_is_better else str(self.judge)
+        return f"{self.loss} read as {self.reading}, beside {cost}"
+
+
+@functools.singledispatch
+def surrogate(loss: Any) -> Surrogate:
+    """The surrogate measure of a loss, for losses whose value has a metric's scale.
+
+    | loss | ``O1`` | metric |
+    |---|---|---|
+    | ``softrank`` | the loss: ``1 - SoftNDCG@k`` | ``ndcg@k`` |
+    | ``stochasticrank``, ``reinforce`` | ``1 +`` the loss: one minus the mean metric of at least 100 draws | its own |
+    | ``xendcg`` | ``1 - exp(-loss)``; at least ``1 - NDCG - 1/maxDCG`` | ``ndcg`` |
+    | ``listnet`` | ``1 - exp(-loss)``; at least ``1 - NDCG`` for binary labels | ``ndcg`` |
+    | ``lambdarank``, ``ndcg-loss2`` | the loss; without a cutoff at least ``1 - NDCG`` | ``ndcg@k`` |
+    | ``ndcg-loss1`` | the loss less ``sum G - 1``; without a cutoff at least ``1 - NDCG`` | ``ndcg@k`` |
+    | ``ndcg-loss2++`` | the loss over ``1 + mu``; without a cutoff at least ``1 - NDCG`` | ``ndcg@k`` |
+    | ``arp-loss1``, ``arp-loss2`` | the loss and the constants of its derivation; at least ARP | ``arp@k`` |
+
+    ``ranknet`` and ``mse`` count pairs and squares, which is no metric's scale. A loss of your own is entered with
+    ``@surrogate.register``, on a function from the loss to its `Surrogate`.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. V; the lower bounds are
+    those of `softmax_ndcg_bound`, `xe_ndcg_bound`, `ndcg_cost_bound` and `lambdaloss_bound`.
+
+    Args:
+        loss: the loss, or its name.
+
+    >>> surrogate("ndcg-loss2++")
+    ndcg-loss2++ read as the loss over 1 + mu, beside 1 - ndcg@30
+    >>> surrogate("mse")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: loss: found mse; expected one whose value has the scale of a metric, as the values of
+    softrank, xendcg or lambdarank have
+    """
+    raise OptionError(
+        f"loss: found {loss}; expected one whose value has the scale of a metric, as the values of softrank, xendcg or "
+        "lambdarank have"
+    )
+
+
+@surrogate.register
+def _by_name(loss: str) -> Surrogate:
+    return surrogate(loss_named(loss))
+
+
+def _ndcg_of(loss: SoftRank | LambdaRank | NDCGLoss1 | NDCGLoss2 | NDCGLoss2PP) -> Metric:
+    return NDCG(k=loss.k, gain=loss.gain, discount=loss.discount)
+
+
+def _value(loss: Loss, change: Callable[[F64], F64] = lambda values: values) -> Costs:
+    def costs(scores: F64, labels: F64, offsets: NDArray[np.int64], seed: int) -> F64:
+        return change(loss.bind(labels, offsets, seed=seed).values(scores))
+
+    return costs
+
+
+@surrogate.register
+def _of_softrank(loss: SoftRank) -> Surrogate:
+    drawn = loss if loss.estimator == "exact" else dataclasses.replace(loss, samples=max(loss.samples, _DRAWS))
+    return Surrogate(loss, _ndcg_of(loss), "1 - SoftNDCG@k", _value(drawn))
+
+
+@surrogate.register
+def _of_smoothed(loss: SmoothedLoss) -> Surrogate:
+    if not isinstance(loss.metric, Metric):
+        raise OptionError(f"loss: found the metric {loss.metric}; expected one of tautrank.metrics")
+    drawn = dataclasses.replace(loss, samples=max(loss.samples, _DRAWS))
+    return Surrogate(loss, loss.metric, "1 - the metric of noisy scores", _value(drawn, lambda values: 1.0 + values))
+
+
+@surrogate.register(ListNet)
+@surrogate.register(XENDCG)
+def _of_cross_entropy(loss: ListNet | XENDCG) -> Surrogate:
+    return Surrogate(loss, NDCG(), "1 - exp(-loss)", _value(loss, lambda values: -np.expm1(-values)))
+
+
+@surrogate.register(LambdaRank)
+@surrogate.register(NDCGLoss2)
+def _of_pairs(loss: LambdaRank | NDCGLoss2) -> Surrogate:
+    return Surrogate(loss, _ndcg_of(loss), "the loss", _value(loss))
+
+
+@surrogate.register
+def _of_ndcg_loss1(loss: NDCGLoss1) -> Surrogate:
+    def costs(scores: F64, labels: F64, offsets: NDArray[np.int64], seed: int) -> F64:
+        best = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(labels, labels, offsets)
+        perfect = query_sums(gain_values(labels, loss.gain), offsets) / best - 1.0
+        result: F64 = loss.bind(labels, offsets, seed=seed).values(scores) - perfect
+        return result
+
+    return Surrogate(loss, _ndcg_of(loss), "the loss less sum G - 1", costs)
+
+
+@surrogate.register
+def _of_ndcg_loss2pp(loss: NDCGLoss2PP) -> Surrogate:
+    return Surrogate(
+        loss, _ndcg_of(loss), "the loss over 1 + mu", _value(loss, lambda values: values / (1.0 + loss.mu))
+    )
+
+
+@surrogate.register(ARPLoss1)
+@surrogate.register(ARPLoss2)
+def _of_arp(loss: ARPLoss1 | ARPLoss2) -> Surrogate:
+    def costs(scores: F64, labels: F64, offsets: NDArray[np.int64], seed: int) -> F64:
+        return lambdaloss_bound(scores, labels, offsets, loss).upper
+
+    return Surrogate(loss, ARP(k=loss.k), "the loss and the constants of its derivation", costs)
+
+
+@dataclass(frozen=True, eq=False)
+class Directness:
+    """What choosing by the loss costs in the metric, and what was guaranteed; NaN where a query is skipped.
+
+    ``w1`` is the ranker that is best by the loss, ``w2`` the one that is best by the metric.
+
+    Args:
+        loss_costs: ``O1`` of each query at ``w1`` and at ``w2``, ``[2, queries]``.
+        metric_costs: ``O2`` of each query at ``w1`` and at ``w2``, ``[2, queries]``.
+
+    >>> found = Directness(np.array([[0.2, 0.4], [0.5, 0.3]]), np.array([[0.1, 0.4], [0.3, 0.1]]))
+    >>> found
+    eps1 0.1, eps2 0.2: at most 0.4 worse than the best by the metric, measured 0.05
+    >>> round(found.guarantee_of_means, 4), found.premises_hold
+    (0.15, True)
+    """
+
+    loss_costs: F64
+    metric_costs: F64
+
+    @property
+    def eps1(self) -> float:
+        """The largest ``|O1 - O2|`` of a query at ``w1``; NaN without queries."""
+        return self._largest_gap(0)
+
+    @property
+    def eps2(self) -> float:
+        """The largest ``|O1 - O2|`` of a query at ``w2``; NaN without queries."""
+        return self._largest_gap(1)
+
+    @property
+    def guarantee(self) -> float:
+        """``2 eps1 + eps2``, as the paper has it."""
+        return 2.0 * self.eps1 + self.eps2
+
+    @property
+    def guarantee_of_means(self) -> float:
+        """``mean(O2 - O1)`` at ``w1`` plus ``mean(O1 - O2)`` at ``w2``: all that the premises imply."""
+        gaps = self.loss_costs - self.metric_costs
+        return mean_over_queries(gaps[1]) - mean_over_queries(gaps[0])
+
+    @property
+    def difference(self) -> float:
+        """How much worse ``w1`` is by the metric on average; below 0 when it is better."""
+        return mean_over_queries(self.metric_costs[0]) - mean_over_queries(self.metric_costs[1])
+
+    @property
+    def premises_hold(self) -> bool:
+        """Whether on these queries ``w1`` is no worse by the loss, and ``w2`` by the metric, than the other."""
+        by_loss = mean_over_queries(self.loss_costs[0]) <= mean_over_queries(self.loss_costs[1])
+        return by_loss and self.difference >= 0.0
+
+    @property
+    def margin(self) -> float:
+        """``2 eps1 + eps2`` less ``|difference|``; below 0 where the theorem fails, NaN without queries."""
+        return self.guarantee - abs(self.difference)
+
+    def _largest_gap(self, ranker: int) -> float:
+        gaps = np.abs(self.loss_costs[ranker] - self.metric_costs[ranker])
+        kept = gaps[~np.isnan(gaps)]
+        return float(kept.max()) if kept.size else math.nan
+
+    def __repr__(self) -> str:
+        if math.isnan(self.guarantee):
+            return "no query with a relevant document"
+        return (
+            f"eps1 {self.eps1:.4g}, eps2 {self.eps2:.4g}: at most {self.guarantee:.4g} worse than the best by the "
+            f"metric, measured {self.difference:.4g}"
+        )
+
+
+def directness(
+    loss: Loss | Surrogate | str,
+    loss_scores: ArrayLike,
+    metric_scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    seed: int = 0,
+) -> Directness:
+    """Measure eps1, eps2 and what they guarantee for two rankers.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 1. The supremum of the
+    paper is taken over the queries given, its expectation is their mean.
+
+    Args:
+        loss: the loss, its name, or its `Surrogate`.
+        loss_scores: of the ranker that is best by the loss, one finite number a document.
+        metric_scores: of the ranker that is best by the metric.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        seed: of the loss, where it is random.
+
+    >>> directness("softrank(sigma=0.5)", [1.0, 2.0, 0.0], [0.0, 0.5, -0.5], [0, 1, 0], [0, 3])
+    eps1 0.02985, eps2 0.113: at most 0.1727 worse than the best by the metric, measured 0
+    """
+    chosen = loss if isinstance(loss, Surrogate) else surrogate(loss)
+    by_loss, lists = check_scored_lists(loss_scores, labels, offsets)
+    by_metric, _ = check_scored_lists(metric_scores, labels, offsets)
+    y, cuts = lists.labels, lists.offsets
+    metric_costs = np.stack([chosen.metric_costs(s, y, cuts) for s in (by_loss, by_metric)])
+    loss_costs = np.stack([chosen.costs(s, y, cuts, seed) for s in (by_loss, by_metric)])
+    return Directness(np.where(np.isnan(metric_costs), np.nan, loss_costs), metric_costs)
+
+
+def directness_among(
+    loss: Loss | Surrogate | str,
+    scorings: Sequence[ArrayLike],
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    seed: int = 0,
+) -> Directness:
+    """Choose among scorings by the loss and by the metric, and measure what the choice costs.
+
+    The scorings are the class of rankers, finite as in footnote 2 of He and Liu, *Are Algorithms Directly Optimizing IR
+    Measures Really Direct?*, 2008; ``w1`` has the least mean ``O1`` among them, ``w2`` the least mean ``O2``. On the
+    queries by which they were chosen Theorem 1 holds for every loss and every metric.
+
+    Args:
+        loss: the loss, its name, or its `Surrogate`.
+        scorings: each one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        seed: of the loss, where it is random.
+
+    >>> scorings = [1.0, 2.0, 0.0], [0.0, 3.0, 1.0], [9.0, 0.0, 0.0]
+    >>> directness_among("xendcg(gamma=1)", scorings, [0, 1, 0], [0, 3])
+    eps1 0.1562, eps2 0.3348: at most 0.6472 worse than the best by the metric, measured 0
+    """
+    chosen = loss if isinstance(loss, Surrogate) else surrogate(loss)
+    best = best_scorings(chosen, scorings, labels, offsets, seed=seed)
+    return directness(chosen, scorings[best[0]], scorings[best[1]], labels, offsets, seed=seed)
+
+
+def best_scorings(
+    loss: Loss | Surrogate | str,
+    scorings: Sequence[ArrayLike],
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    *,
+    seed: int = 0,
+) -> tuple[int, int]:
+    """Which of the scorings has the least mean ``O1``, and which the least mean ``O2``; the first one of equals.
+
+    Args:
+        loss: the loss, its name, or its `Surrogate`.
+        scorings: each one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        seed: of the loss, where it is random.
+
+    >>> best_scorings("lambdarank(k=none)", ([1.0, 2.0], [0.0, 3.0]), [0, 1], [0, 2])  # NDCG is 1 at both
+    (1, 0)
+    """
+    chosen = loss if isinstance(loss, Surrogate) else surrogate(loss)
+    if len(scorings) == 0:
+        raise DataError("scorings: found none; expected at least one")
+    by_loss, by_metric = [], []
+    for scores in scorings:
+        s, lists = check_scored_lists(scores, labels, offsets)
+        metric_costs = chosen.metric_costs(s, lists.labels, lists.offsets)
+        loss_costs = chosen.costs(s, lists.labels, lists.offsets, seed)
+        by_loss.append(mean_over_queries(np.where(np.isnan(metric_costs), np.nan, loss_costs)))
+        by_metric.append(mean_over_queries(metric_costs))
+    return int(np.argmin(by_loss)), int(np.argmin(by_metric))
+
+
+def directness_table(
+    scorings: Sequence[ArrayLike],
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    losses: Iterable[Loss | str] | None = None,
+    *,
+    seed: int = 0,
+) -> dict[str, Directness]:
+    """`directness_among` for every loss with a metric's scale, by what the loss prints as.
+
+    Args:
+        scorings: each one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        losses: which losses; None for every registered one that has a `surrogate`.
+        seed: of the losses that are random.
+
+    >>> table = directness_table([[1.0, 2.0], [2.0, 1.0]], [0, 1], [0, 2], ["softrank", "xendcg(gamma=1)"])
+    >>> table["softrank"]
+    eps1 0.08848, eps2 0.08848: at most 0.2655 worse than the best by the metric, measured 0
+    """
+    if losses is None:
+        losses = [name for name in REGISTRY if _has_surrogate(name)]
+    chosen = [loss_named(item) if isinstance(item, str) else item for item in losses]
+    return {str(item): directness_among(item, scorings, labels, offsets, seed=seed) for item in chosen}
+
+
+def _has_surrogate(name: str) -> bool:
+    return surrogate.dispatch(REGISTRY[name]) is not surrogate.dispatch(object)
+
+
+def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> list[F64]:
+    """Fifteen scorings from chance to the labels' own order, at three scales: a class of rankers to choose from.
+
+    ``scale (t y/max y + (1 - t) noise)`` for ``t`` from 0 to 1 and scales of 1/2, 3 and 20.
+
+    Args:
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        seed: of the noise.
+
+    >>> scorings = spread_scorings([0, 1, 2], [0, 3])
+    >>> len(scorings), scorings[-1]
+    (15, array([ 0., 10., 20.]))
+    """
+    y, lists = check_scored_lists(labels, labels, offsets)
+    noise = np.random.default_rng(whole("seed", seed, 0)).normal(size=y.size)
+    unit = lists.labels / max(float(lists.labels.max(initial=0.0)), 1e-300)
+    return [scale * (t * unit + (1.0 - t) * noise) for scale in (0.5, 3.0, 20.0) for t in (0.0, 0.25, 0.5, 0.75, 1.0)]

@@ -1,0 +1,435 @@
+"""How far SoftNDCG is from NDCG: the bound of He and Liu in sigma, as printed and as proved, and a sharper one.
+
+Their setting is that of `SoftRank` on full lists: scores at least ``delta`` apart, ``N`` documents, labels from 0 to
+``K - 1``. The base of their logarithm cancels in NDCG, and of the gain they use no more than that none is above the
+maximal DCG: ``2^y`` (theirs) and ``2^y - 1`` are the same to the theorem. With ``x = delta / (2 sigma)``:
+
+- the proof gives ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)`` with ``v = (N - 1)/4 (1 - erf(x)^2)``, and needs
+  ``v < 1/5``, which is ``sigma < delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``;
+- the statement has ``1 - erf(x)^2`` in the place of ``v``, and allows every
+  ``sigma < delta / (2 erfinv(sqrt((N - 2)/(N - 1))))``.
+
+Both have ``e1 = (N - 1) sigma / (2 delta sqrt(pi)) exp(-x^2)``. Both hold wherever they are numbers, the second one for
+a reason that the paper does not give: scores on a line cannot all be ``delta`` apart, the k-th neighbours of a document
+are ``k delta`` away, and so the variance of its rank is below ``1 - erf(x)^2`` however long the list. `docs/theory.md`
+has what does not hold.
+
+He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import OptionError
+from tautrank.losses import Loss, SoftRank
+from tautrank.losses import loss as loss_named
+from tautrank.losses.base import Lists, choice, numbers, real
+from tautrank.metrics import Discount, discount_values, metric
+from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries
+from tautrank.theory.distributions import check_finite_scores, check_scored_lists
+
+F64 = NDArray[np.float64]
+
+_PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
+VERSIONS = ("proof", "stated", "contests")
+"""The bounds on ``|NDCG - SoftNDCG|`` that `softrank_ndcg_bound` knows."""
+
+
+def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
+    """A bound on ``|NDCG - SoftNDCG|`` that falls with sigma, as the proof of the theorem has it.
+
+    ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, see the head of this module; infinity, which is no bound at all,
+    from `softrank_sigma_limit` on.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
+
+    Args:
+        sigma: standard deviation of the scores, above 0; this and what follows numbers or arrays.
+        delta: the least distance of two scores, above 0.
+        documents: how many there are, N.
+        highest_label: the highest possible label, K - 1.
+
+    >>> softrank_bound([0.15, 0.25, 0.35, 0.45], 1.0, 10, 1).round(3)
+    array([ 0.067,  5.396, 62.253,    inf])
+    """
+    sigma, delta, n, top = _checked_setting(sigma, delta, documents, highest_label)
+    chance = 0.25 * (n - 1.0) * _spread(delta / (2.0 * sigma))
+    return _sum_of_epsilons(sigma, delta, n, top, chance)
+
+
+def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
+    """The bound on ``|NDCG - SoftNDCG|`` as the theorem states it, without the factor ``(N - 1)/4``.
+
+    Infinity from `softrank_sigma_limit_as_stated` on, where the theorem says nothing. NaN where it says something that
+    is no number, the square root of a negative one: with two to five documents, when ``1 - erf(x)^2 >= 1/5``.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
+
+    Args:
+        sigma: standard deviation of the scores, above 0; this and what follows numbers or arrays.
+        delta: the least distance of two scores, above 0.
+        documents: how many there are, N.
+        highest_label: the highest possible label, K - 1.
+
+    >>> softrank_bound_as_stated([0.15, 0.25, 0.35, 0.45], 1.0, 10, 1).round(3)
+    array([ 0.045,  3.145, 18.467,    inf])
+    >>> softrank_bound_as_stated([0.15, 0.25, 0.45, 0.75], 1.0, 3, 1).round(3)
+    array([0.013, 0.889,   nan,   inf])
+    """
+    sigma, delta, n, top = _checked_setting(sigma, delta, documents, highest_label)
+    bound = _sum_of_epsilons(sigma, delta, n, top, _spread(delta / (2.0 * sigma)))
+    claimed = sigma < softrank_sigma_limit_as_stated(delta, n)
+    return np.where(claimed, np.where(np.isinf(bound), np.nan, bound), np.inf)
+
+
+def softrank_sigma_limit(delta: ArrayLike, documents: ArrayLike) -> F64:
+    """The sigma below which the proof of the theorem holds: ``delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``.
+
+    There the variance of every rank is below 1/5.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
+
+    Args:
+        delta: the least distance of two scores, above 0; a number or an array, as is the next.
+        documents: how many there are; with one there is no limit.
+
+    >>> softrank_sigma_limit(1.0, [2, 10, 100]).round(4)
+    array([1.1912, 0.3535, 0.246 ])
+    """
+    return _sigma_limit(delta, documents, 0.8)
+
+
+def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F64:
+    """The sigma below which the theorem is said to hold: ``delta / (2 erfinv(sqrt((N - 2)/(N - 1))))``.
+
+    It is larger than `softrank_sigma_limit`: the proof shows that the condition it needs implies this one, and then
+    uses this one as if it implied the other.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
+
+    Args:
+        delta: the least distance of two scores, above 0; a number or an array, as is the next.
+        documents: how many there are; with one or two there is no limit.
+
+    >>> softrank_sigma_limit_as_stated(1.0, [2, 10, 100]).round(4)
+    array([   inf, 0.3718, 0.2523])
+    """
+    return _sigma_limit(delta, documents, 1.0)
+
+
+def softrank_ndcg_bound(
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str = "softrank",
+    *,
+    version: str = "proof",
+) -> Bound:
+    """Each query's bound above its ``|NDCG - SoftNDCG|``.
+
+    ``version="proof"`` is `softrank_bound` and ``version="stated"`` is `softrank_bound_as_stated`, with the least
+    distance, the number of documents and the highest label of each query. They need the full list, the logarithmic
+    discount, and no ties; queries they do not speak of are NaN.
+
+    ``version="contests"`` is sharper, and needs none of that. Every contest that noise turns round moves two documents
+    by one rank, which is worth at most the largest step ``d = max_r |1/D_r - 1/D_(r+1)|`` of the discount (at a cutoff
+    it falls to 0). Where two scores are ``g`` apart this happens with probability ``erfc(g / (2 sigma)) / 2``, so
+
+        |NDCG@k - SoftNDCG@k| <= d sum_{i<j} (G_i + G_j) erfc(|s_i - s_j| / (2 sigma)) / 2
+
+    for every sigma, and for every tie policy of the metric.
+
+    The first two: He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
+
+    Args:
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        loss: a ``softrank`` loss with its exact gradient and without noise, or its name.
+        version: ``"proof"``, ``"stated"`` or ``"contests"``.
+
+    >>> lists = [3.0, 2.0, 1.0, 0.0], [0, 2, 1, 0], [0, 4]
+    >>> softrank_ndcg_bound(*lists, "softrank(sigma=0.3)")
+    bound >= |NDCG - SoftNDCG|: 5.293 >= 0.00195 on average over 1 query, the smallest gap 5.291; holds
+    >>> softrank_ndcg_bound(*lists, "softrank(sigma=0.3)", version="contests")
+    bound >= |NDCG - SoftNDCG|: 0.007491 >= 0.00195 on average over 1 query, the smallest gap 0.00554; holds
+    """
+    choice("version", version, VERSIONS)
+    chosen = _exact_softrank(loss)
+    s, lists = check_scored_lists(scores, labels, offsets)
+    if version != "contests":
+        if chosen.k is not None and chosen.k < lists.longest:
+            raise OptionError(
+                f"loss: found k={chosen.k} and a list of {lists.longest} documents; expected k=None, or "
+                "version='contests'"
+            )
+        if chosen.discount != "log2":
+            raise OptionError(f"loss: found discount={chosen.discount}; expected log2, or version='contests'")
+    ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(
+        s, lists.labels, lists.offsets
+    )
+    lower = np.abs(1.0 - chosen.bind(lists.labels, lists.offsets).values(s) - ndcg)
+    if version == "contests":
+        upper = _contests_bound(chosen, s, lists)
+    else:
+        function = softrank_bound if version == "proof" else softrank_bound_as_stated
+        upper = np.full_like(lower, np.nan)
+        spoken = least_distances(s, lists.offsets) > 0
+        tops = np.zeros(lists.sizes.size)
+        np.maximum.at(tops, np.repeat(np.arange(lists.sizes.size), lists.sizes), lists.labels)
+        upper[spoken] = function(
+            chosen.sigma, least_distances(s, lists.offsets)[spoken], lists.sizes[spoken], tops[spoken]
+        )
+        upper[np.isinf(upper)] = np.nan
+    silent = np.isnan(upper) | np.isnan(ndcg)
+    upper, lower = np.where(silent, np.nan, upper), np.where(silent, np.nan, lower)
+    where = {"proof": "proof of Theorem 2", "stated": "Theorem 2", "contests": "a sharper form of Theorem 2"}
+    return Bound(
+        name="bound >= |NDCG - SoftNDCG|",
+        paper=f"{_PAPER}, {where[version]}",
+        upper=upper,
+        lower=lower,
+        mean_upper=mean_over_queries(upper),
+        mean_lower=mean_over_queries(lower),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SoftRankCurve:
+    """How SoftNDCG nears NDCG as sigma falls; the first index is sigma, the second the query.
+
+    Args:
+        sigma: one a row.
+        difference: ``|NDCG - SoftNDCG|``; NaN without a relevant document.
+        bound: `softrank_bound`; infinity where it says nothing.
+        bound_as_stated: `softrank_bound_as_stated`; NaN where it is no number, infinity where it says nothing.
+        bound_by_contests: the sharper bound of `softrank_ndcg_bound`.
+
+    >>> softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0, 3], [0.5, 0.1]).difference.shape
+    (2, 1)
+    """
+
+    sigma: F64
+    difference: F64
+    bound: F64
+    bound_as_stated: F64
+    bound_by_contests: F64
+
+
+def softrank_curve(
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, sigmas: ArrayLike, loss: Loss | str = "softrank"
+) -> SoftRankCurve:
+    """``|NDCG - SoftNDCG|`` beside its bounds, for one sigma after the other.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
+
+    Args:
+        scores: one finite number a document.
+        labels: one finite number of at least 0 a document.
+        offsets: where each query starts, and the number of documents at the end.
+        sigmas: standard deviations of the scores, each above 0.
+        loss: a ``softrank`` loss for all but sigma, or its name; full lists and the logarithmic discount.
+
+    >>> curve = softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0, 3], [0.5, 0.25, 0.125])
+    >>> curve.difference[:, 0].round(6)
+    array([0.017257, 0.000556, 0.      ])
+    >>> bool((curve.difference <= curve.bound_by_contests).all())
+    True
+    >>> bool((curve.bound_by_contests <= curve.bound).all())
+    True
+    """
+    chosen = _exact_softrank(loss)
+    widths = numbers("sigmas", sigmas, "one number a point of the curve")
+    columns: dict[str, list[F64]] = {version: [] for version in VERSIONS}
+    differences = []
+    for sigma in widths.tolist():
+        at = dataclasses.replace(chosen, sigma=sigma)
+        bounds = {v: softrank_ndcg_bound(scores, labels, offsets, at, version=v) for v in VERSIONS}
+        differences.append(bounds["contests"].lower)
+        for version, bound in bounds.items():
+            columns[version].append(bound.upper)
+    queries = np.asarray(offsets).size - 1
+    shape = (widths.size, queries)
+    stacked = {version: np.array(rows).reshape(shape) for version, rows in columns.items()}
+    return SoftRankCurve(
+        sigma=widths,
+        difference=np.array(differences).reshape(shape),
+        bound=stacked["proof"],
+        bound_as_stated=stacked["stated"],
+        bound_by_contests=stacked["contests"],
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class SoftRanks:
+    """What the theorem's proof says of each document's rank, counted from 0; one number a document.
+
+    Args:
+        rank: the rank by score, the number of documents with a higher one.
+        mean: the expected rank of the noisy scores.
+        variance: of that rank.
+        discount: the expected ``1/log2(2 + rank)``.
+
+    >>> soft_ranks([1.0, 0.0], [0, 2], 0.5).mean.round(4)
+    array([0.0786, 0.9214])
+    """
+
+    rank: F64
+    mean: F64
+    variance: F64
+    discount: F64
+
+
+def soft_ranks(scores: ArrayLike, offsets: ArrayLike, sigma: float) -> SoftRanks:
+    """The rank distribution of each document by its mean, its variance and its expected discount.
+
+    A rank is the number of contests lost, each independent of the others: ``mean_j = sum_i pi_ij`` and
+    ``variance_j = sum_i pi_ij (1 - pi_ij)``. The expected discount is the SoftNDCG of a list in which that document
+    alone is relevant, so this takes ``n`` times as long as the loss.
+
+    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
+
+    Args:
+        scores: one finite number a document.
+        offsets: where each query starts, and the number of documents at the end.
+        sigma: standard deviation of every score.
+
+    >>> ranks = soft_ranks([2.0, 0.0, 0.0], [0, 3], 1e-3)
+    >>> ranks.rank, ranks.mean, ranks.variance
+    (array([0., 1., 1.]), array([0. , 1.5, 1.5]), array([0.  , 0.25, 0.25]))
+    """
+    from tautrank.theory._contest_kernel import contest_moments
+
+    s, cuts = check_finite_scores(scores, offsets)
+    width = real("sigma", sigma, 0.0, above=True)
+    sizes = np.diff(cuts)
+    means, variances = np.empty(s.size), np.empty(s.size)
+    contest_moments(s, cuts, width, 0, sizes.size, means, variances)
+    query = np.repeat(np.arange(sizes.size), sizes)
+    order = np.lexsort((-s, query))
+    # The rank of a tied document is that of the first of them.
+    first = np.r_[True, (np.diff(s[order]) != 0) | (np.diff(query[order]) != 0)] if s.size else np.zeros(0, bool)
+    place = np.arange(s.size) - cuts[query]
+    rank = np.empty(s.size)
+    rank[order] = np.maximum.accumulate(np.where(first, np.arange(s.size), 0)) - (np.arange(s.size) - place)
+    # One copy of its list for each document, in which it alone is relevant.
+    starts = np.concatenate(([0], np.cumsum(sizes[query])))
+    member = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes[query]) + np.repeat(cuts[query], sizes[query])
+    alone = (member == np.repeat(np.arange(s.size), sizes[query])).astype(np.float64)
+    values = SoftRank(sigma=width).bind(alone, starts).values(s[member])
+    return SoftRanks(rank, means, variances, 1.0 - values)
+
+
+def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
+    """The least distance of two scores in each query: 0 with ties, infinity with one document or none.
+
+    >>> least_distances(np.array([0.0, 3.0, 1.0, 5.0]), np.array([0, 3, 4]))
+    array([ 1., inf])
+    """
+    sizes = np.diff(offsets)
+    query = np.repeat(np.arange(sizes.size), sizes)
+    order = np.lexsort((scores, query))
+    gaps = np.diff(scores[order])
+    least = np.full(sizes.size, np.inf)
+    inside = np.diff(query) == 0
+    np.minimum.at(least, query[1:][inside], gaps[inside])
+    return least
+
+
+def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
+    """The most that the discount changes from one rank of a list to the next, one a query.
+
+    Args:
+        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+        k: the cutoff, behind which it is 0; None for none.
+        lists: the labelled lists.
+
+    >>> largest_steps("reciprocal", 2, Lists.of([0, 0, 0, 1], [0, 1, 4], None))
+    array([0. , 0.5])
+    """
+    values = discount_values(lists.longest + 1, discount)
+    if k is not None:
+        values[k:] = 0.0
+    # A list of n documents has n - 1 steps; one that ends before the cutoff does not fall to 0.
+    return np.concatenate(([0.0, 0.0], np.maximum.accumulate(-np.diff(values))))[lists.sizes]
+
+
+def _exact_softrank(loss: Loss | str) -> SoftRank:
+    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    if not isinstance(chosen, SoftRank) or chosen.estimator != "exact":
+        raise OptionError(f"loss: found {chosen}; expected a softrank loss with estimator=exact")
+    check_sees_scores(chosen)
+    return chosen
+
+
+def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
+    from tautrank.theory._contest_kernel import SUM, flip_sums
+
+    gains = lists.gains(loss.gain)
+    ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(
+        lists.labels, lists.labels, lists.offsets
+    )
+    order = np.lexsort((-scores, np.repeat(np.arange(lists.sizes.size), lists.sizes)))
+    sums = np.empty(lists.sizes.size)
+    flip_sums(
+        scores[order], lists.labels[order], gains[order], SUM, lists.offsets, np.full(sums.size, loss.sigma),
+        np.zeros(sums.size), 0, sums.size, sums,
+    )  # fmt: skip
+    return largest_steps(loss.discount, loss.k, lists) * sums / ideal
+
+
+def _spread(x: F64) -> F64:
+    """``1 - erf(x)^2``, with its digits where erf is nearly 1."""
+    from scipy.special import erfc
+
+    tail = erfc(x)
+    result: F64 = tail * (2.0 - tail)
+    return result
+
+
+def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, variance: F64) -> F64:
+    """``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``; infinity where ``v >= 1/5``."""
+    first = (n - 1.0) * sigma / (2.0 * np.sqrt(np.pi) * delta) * np.exp(-((delta / (2.0 * sigma)) ** 2))
+    below = variance < 0.2
+    v = np.where(below, variance, 0.0)
+    result: F64 = np.where(below, np.exp2(highest_label) * n * (first + np.sqrt(v / (1.0 - 5.0 * v)) + 5.0 * v), np.inf)
+    return result
+
+
+def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
+    """Where ``(N - 1)/4 (1 - erf(x)^2)`` reaches ``share / 4``."""
+    from scipy.special import erfinv
+
+    _, distance, n, _ = _checked_setting(1.0, delta, documents, 0.0)
+    inside = np.maximum(1.0 - np.divide(share, n - 1.0, out=np.ones_like(n), where=n > 1.0), 0.0)
+    # With few documents no sigma is too large: erfinv(0) = 0.
+    with np.errstate(divide="ignore"):
+        limit: F64 = distance / (2.0 * erfinv(np.sqrt(inside)))
+    return limit
+
+
+def _checked_setting(
+    sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
+) -> tuple[F64, F64, F64, F64]:
+    arrays = []
+    for name, value, least in (
+        ("sigma", sigma, 0.0),
+        ("delta", delta, 0.0),
+        ("documents", documents, 1.0),
+        ("highest_label", highest_label, 0.0),
+    ):
+        array = np.asarray(value)
+        if array.dtype.kind not in "iuf":
+            raise OptionError(f"{name}: found {value!r}; expected numbers")
+        wrong = ~(array > least) if name in ("sigma", "delta") else ~(array >= least)
+        if wrong.any():
+            bound = f"above {least:g}" if name in ("sigma", "delta") else f"of at least {least:g}"
+            raise OptionError(f"{name}: found {array[wrong].flat[0]:g}; expected numbers {bound}")
+        arrays.append(array.astype(np.float64))
+    s, d, n, top = np.broadcast_arrays(*arrays)
+    return s.copy(), d.copy(), n.copy(), top.copy()
