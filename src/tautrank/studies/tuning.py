@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 # scikit-learn-style names; `in_words_of` says them as each tool does.
-_CHOICES: dict[str, tuple[Any, ...]] = {
+TREE_CHOICES: dict[str, tuple[Any, ...]] = {
     "learning_rate": (0.02, 0.03, 0.05, 0.08, 0.12, 0.2),
     "num_leaves": (4, 7, 15, 31, 63),
     "min_child_samples": (5, 10, 20, 50, 100),
@@ -15,6 +15,7 @@ _CHOICES: dict[str, tuple[Any, ...]] = {
     "subsample": (0.5, 0.7, 0.85, 1.0),
     "reg_lambda": (0.0, 0.1, 1.0, 10.0),
 }
+"""The tree parameters that matter most, and what they are drawn from."""
 
 
 def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]:
@@ -28,7 +29,7 @@ def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]
     rng = np.random.default_rng(seed)
     drawn: list[dict[str, Any]] = []
     while len(drawn) < n:
-        configuration = {name: values[int(rng.integers(len(values)))] for name, values in _CHOICES.items()}
+        configuration = {name: values[int(rng.integers(len(values)))] for name, values in TREE_CHOICES.items()}
         if configuration not in drawn:
             drawn.append(configuration)
     return drawn

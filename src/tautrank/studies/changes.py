@@ -1,0 +1,77 @@
+"""What a condition of a study does to data: the transformations of `tautrank.simulate`, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tautrank.data import RankingData, Splits
+from tautrank.errors import OptionError, unknown
+from tautrank.simulate import add_negatives, binarise, perturb_labels, simulate_clicks
+
+PARTS = ("train", "valid", "test")
+
+
+def _binarise(data: RankingData, threshold: float = 0.0, *, seed: int = 0) -> RankingData:
+    """Binary labels have nothing random about them; the seed is taken as everywhere else."""
+    return binarise(data, threshold)
+
+
+CHANGES: dict[str, Callable[..., RankingData]] = {
+    "add-negatives": add_negatives,
+    "perturb-labels": perturb_labels,
+    "clicks": simulate_clicks,
+    "binarise": _binarise,
+}
+"""Every change by name: a function of (data, parameters, seed)."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that is done to the data before training.
+
+    Args:
+        kind: ``"add-negatives"`` (share), ``"perturb-labels"`` (probability), ``"clicks"`` (impressions,
+            probabilities) or ``"binarise"`` (threshold): see `tautrank.simulate` for what each does.
+        parameters: of that function, without the seed, which comes from the trial.
+        parts: which of ``"train"``, ``"valid"`` and ``"test"`` are changed.
+
+    >>> Change("perturb-label", {"probability": 0.1})
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown change 'perturb-label'; did you mean 'perturb-labels'? (known: ...)
+    """
+
+    kind: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[str, ...] = ("train",)
+
+    def __post_init__(self) -> None:
+        if self.kind not in CHANGES:
+            raise unknown("change", self.kind, CHANGES)
+        if not self.parts or not set(self.parts) <= set(PARTS):
+            raise OptionError(f"parts: found {list(self.parts)}; expected some of train, valid and test")
+
+
+def changed(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
+    """Apply changes one after the other; each part has random numbers of its own, the same for every condition.
+
+    Args:
+        splits: the three parts; they are not changed.
+        changes: what to do.
+        seed: of the trial: with one seed, more noise keeps what less noise did.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 4], group=[4])
+    >>> changed(Splits(data, data, data), (Change("binarise", parts=("train", "test")),), seed=0).train.labels.tolist()
+    [0.0, 1.0, 1.0, 1.0]
+    """
+    parts: dict[str, RankingData | None] = dict(zip(PARTS, splits, strict=True))
+    for step, change in enumerate(changes):
+        for place, name in enumerate(PARTS):
+            data = parts[name]
+            if name in change.parts and data is not None:
+                own = int(np.random.SeedSequence([seed, step, place]).generate_state(1)[0])
+                parts[name] = CHANGES[change.kind](data, **change.parameters, seed=own)
+    return Splits(**parts)  # type: ignore[arg-type]

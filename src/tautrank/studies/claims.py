@@ -1,0 +1,196 @@
+"""What a paper says it found, in a form that numbers can contradict: each claim is a number that should be positive."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+
+PLAIN = "plain"
+"""The name of the condition of a study that has only one."""
+
+Cell: TypeAlias = tuple[str, str, str]
+"""(condition, system, metric)."""
+
+Values: TypeAlias = Callable[[Cell], F64]
+"""Looks a cell's values up, greater is better: one a trial, or one a query of a trial."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim(ABC):
+    """A sentence of the paper and the number that decides it.
+
+    Args:
+        metric: the metric it is about.
+        text: the claim in the paper's words or near them; made up from the rest where it is empty.
+    """
+
+    metric: str
+    text: str = ""
+
+    @abstractmethod
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The cells that are compared: a group for each comparison the claim makes."""
+
+    @abstractmethod
+    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """What should be positive, one number a trial (or a query)."""
+
+    @abstractmethod
+    def sentence(self, cells: tuple[Cell, ...]) -> str:
+        """One comparison in words."""
+
+    by_query = True
+    """Whether the advantage of a trial is the mean of the advantages of its queries."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Better(Claim):
+    """One system is better than another, in one condition or in each.
+
+    Args:
+        better: the name of the system that should win.
+        worse: the name of the other.
+        condition: where; every condition where it is empty.
+
+    >>> claim = Better(better="xendcg", worse="listnet", metric="ndcg@5")
+    >>> [claim.sentence(cells) for cells in claim.cells(("10%", "20%"))]
+    ['xendcg is better than listnet on ndcg@5 (10%)', 'xendcg is better than listnet on ndcg@5 (20%)']
+    """
+
+    better: str
+    worse: str
+    condition: str = ""
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The two systems, for each condition."""
+        chosen = (self.condition,) if self.condition else conditions
+        return [tuple((c, system, self.metric) for system in (self.better, self.worse)) for c in chosen]
+
+    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """The first system's value minus the second's."""
+        return values(cells[0]) - values(cells[1])
+
+    def sentence(self, cells: tuple[Cell, ...]) -> str:
+        """Which is better than which, and where."""
+        return f"{self.better} is better than {self.worse} on {self.metric}{_where(cells[0])}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class BetterUnder(Claim):
+    """One system is better under one condition than under another.
+
+    Args:
+        system: its name.
+        better: the condition that should give more.
+        worse: the other condition.
+
+    >>> BetterUnder(system="ndcg-loss2++", better="10", worse="0.1", metric="ndcg@5").cells(())
+    [(('10', 'ndcg-loss2++', 'ndcg@5'), ('0.1', 'ndcg-loss2++', 'ndcg@5'))]
+    """
+
+    system: str
+    better: str
+    worse: str
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The system under both conditions."""
+        return [tuple((c, self.system, self.metric) for c in (self.better, self.worse))]
+
+    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """The value under the first condition minus that under the second."""
+        return values(cells[0]) - values(cells[1])
+
+    def sentence(self, cells: tuple[Cell, ...]) -> str:
+        """Which condition is better than which."""
+        return f"{self.system} is better under {self.better} than under {self.worse} on {self.metric}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class GapGrows(Claim):
+    """How far one system is ahead of another grows from one condition to another: one degrades more slowly.
+
+    ``(better - worse) at last  -  (better - worse) at first``; with ``relative`` each gap is divided by the value of
+    the worse system, as in "the gain is 5.3%".
+
+    Args:
+        better: the system whose lead should grow.
+        worse: the other.
+        first: the condition to start from.
+        last: the condition to end at.
+        relative: whether gaps are shares of the worse system's value.
+
+    >>> claim = GapGrows(better="a", worse="b", first="0%", last="50%", metric="ndcg@5")
+    >>> table = {"0%": {"a": 0.50, "b": 0.50}, "50%": {"a": 0.40, "b": 0.30}}
+    >>> claim.advantage(lambda cell: np.array([table[cell[0]][cell[1]]]), claim.cells(())[0])
+    array([0.1])
+    """
+
+    better: str
+    worse: str
+    first: str
+    last: str
+    relative: bool = False
+
+    @property
+    def by_query(self) -> bool:  # type: ignore[override]
+        """A ratio of means is not the mean of ratios."""
+        return not self.relative
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """Both systems at the last condition, then at the first."""
+        return [tuple((c, s, self.metric) for c in (self.last, self.first) for s in (self.better, self.worse))]
+
+    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """By how much the lead grew."""
+        a, b, c, d = (values(cell) for cell in cells)
+        gain: F64 = (a - b) / b - (c - d) / d if self.relative else (a - b) - (c - d)
+        return gain
+
+    def sentence(self, cells: tuple[Cell, ...]) -> str:
+        """Whose lead over whom grows from where to where."""
+        lead = "relative lead" if self.relative else "lead"
+        return f"the {lead} of {self.better} over {self.worse} on {self.metric} grows from {self.first} to {self.last}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reaches(Claim):
+    """A system reaches a value, up to rounding.
+
+    Args:
+        system: its name.
+        value: what is to be reached.
+        tolerance: how much less still counts.
+        condition: where; every condition where it is empty.
+
+    >>> claim = Reaches(system="stochasticrank", value=0.917, tolerance=0.0005, metric="ndcg@3")
+    >>> claim.advantage(lambda cell: np.array([0.9172, 0.9032]), claim.cells(("plain",))[0]).round(4)
+    array([ 0.0007, -0.0133])
+    """
+
+    system: str
+    value: float
+    tolerance: float = 0.0
+    condition: str = ""
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The system, for each condition."""
+        return [((c, self.system, self.metric),) for c in ((self.condition,) if self.condition else conditions)]
+
+    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """What the system has above the value less the tolerance."""
+        return values(cells[0]) - (self.value - self.tolerance)
+
+    def sentence(self, cells: tuple[Cell, ...]) -> str:
+        """Who reaches what, and where."""
+        return f"{self.system} reaches {self.value:g} on {self.metric}{_where(cells[0])}"
+
+
+def _where(cell: Cell) -> str:
+    return f" ({cell[0]})" if cell[0] != PLAIN else ""
