@@ -15,7 +15,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench import loss_speed, metric_speed, reading, start_up
+from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up
 from tautrank.atomic import atomic_write
 from tautrank.data.letor import job_count
 
@@ -24,10 +24,11 @@ PARTS = {
     "metrics": metric_speed.claims,
     "reading": reading.claims,
     "losses": loss_speed.claims,
+    "smoothed": smoothed_speed.claims,
     "training": loss_speed.training_claims,
 }
 HEADINGS = ("what", "measured", "asked for", "holds")
-PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx", "lightgbm")
+PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx", "lightgbm", "catboost")
 
 Row = tuple[str, str, str, bool]
 
