@@ -18,8 +18,8 @@ from numba.extending import register_jitable
 from numpy.typing import NDArray
 
 from tautrank.losses._normal_kernel import GROUP
-from tautrank.losses._ranking_kernel import LANES, longest_list
-from tautrank.losses._smoothing_kernel import DENSITY_AT_0, draw_positions, mean_positions, rank_positions
+from tautrank.losses._ranking_kernel import longest_list
+from tautrank.losses._smoothing_kernel import DENSITY_AT_0, draw_positions, mean_positions, sort_positions
 
 _Compile = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -64,23 +64,22 @@ def _list_in_order(
     start: int,
     n: int,
     by_score: bool,
-    ranks: NDArray[np.int32],
+    order: NDArray[np.int32],
+    spare: NDArray[np.int32],
     v: NDArray[np.float64],
     b: NDArray[np.float64],
     m: NDArray[np.float64],
 ) -> None:
-    """Lay out a list's values, noisy positions and mean positions by rank, or in the order they have.
-
-    Where each document went is left in ``ranks``.
-    """
+    """Lay out a list's values, noisy positions and mean positions by rank, or as they come; ``order`` says how."""
     if by_score:
-        rank_positions(t, n, ranks)
+        sort_positions(t, n, spare, order, n)
+    else:
+        for i in range(n):
+            order[i] = i
     for i in range(n):
-        at = ranks[i] if by_score else i
-        ranks[i] = at
-        v[at] = values[start + i]
-        b[at] = t[i]
-        m[at] = x[i]
+        v[i] = values[start + order[i]]
+        b[i] = t[order[i]]
+        m[i] = x[order[i]]
 
 
 @njit(cache=True, error_model="numpy")
@@ -111,7 +110,12 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
         hess: Any,
     ) -> None:
         longest = longest_list(offsets, first, last)
-        x, t, ranks = np.empty(longest + LANES), np.empty(longest + LANES), np.empty(longest + LANES, np.int32)
+        x, t, order, spare = (
+            np.empty(longest),
+            np.empty(longest),
+            np.empty(longest, np.int32),
+            np.empty(longest, np.int32),
+        )
         v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
         g, h = np.empty(longest), np.empty(longest)
         share = DENSITY_AT_0 / (sigma * samples)
@@ -127,7 +131,7 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
             mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
             for sample in range(samples):
                 draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
-                _list_in_order(t, x, values, start, n, by_score, ranks, v, b, m)
+                _list_in_order(t, x, values, start, n, by_score, order, spare, v, b, m)
                 prepared = sums(v[:n], b[:n], depth)
                 for i in range(n):
                     g[i] = 0.0
@@ -144,9 +148,9 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
                         h[i] += abs(term)
                         above = below
                 for i in range(n):
-                    at = arrangement[start + i]
-                    grad[at] -= share * g[ranks[i]]
-                    hess[at] += share * h[ranks[i]]
+                    at = arrangement[start + order[i]]
+                    grad[at] -= share * g[i]
+                    hess[at] += share * h[i]
 
     @compiled
     def log_derivatives(
@@ -169,7 +173,12 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
         hess: Any,
     ) -> None:
         longest = longest_list(offsets, first, last)
-        x, t, ranks = np.empty(longest + LANES), np.empty(longest + LANES), np.empty(longest + LANES, np.int32)
+        x, t, order, spare = (
+            np.empty(longest),
+            np.empty(longest),
+            np.empty(longest, np.int32),
+            np.empty(longest, np.int32),
+        )
         v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
         for query in range(first, last):
             start = offsets[query]
@@ -182,12 +191,12 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
             depth = min(k, n)
             for i in range(n):
                 t[i] = scores[arrangement[start + i]]
-            _list_in_order(t, t, values, start, n, by_score, ranks, v, b, m)
+            _list_in_order(t, t, values, start, n, by_score, order, spare, v, b, m)
             baseline = moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
             mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
             for sample in range(samples):
                 draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
-                _list_in_order(t, x, values, start, n, by_score, ranks, v, b, m)
+                _list_in_order(t, x, values, start, n, by_score, order, spare, v, b, m)
                 value = moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
                 gap = (baseline - value) / (sigma * samples)
                 for i in range(n):
@@ -214,7 +223,12 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
         results: Any,
     ) -> None:
         longest = longest_list(offsets, first, last)
-        x, t, ranks = np.empty(longest + LANES), np.empty(longest + LANES), np.empty(longest + LANES, np.int32)
+        x, t, order, spare = (
+            np.empty(longest),
+            np.empty(longest),
+            np.empty(longest, np.int32),
+            np.empty(longest, np.int32),
+        )
         v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
         for query in range(first, last):
             start = offsets[query]
@@ -227,7 +241,7 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
             total = 0.0
             for sample in range(samples):
                 draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
-                _list_in_order(t, x, values, start, n, by_score, ranks, v, b, m)
+                _list_in_order(t, x, values, start, n, by_score, order, spare, v, b, m)
                 total += moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
             results[query] = -scale[query] * total / samples
 

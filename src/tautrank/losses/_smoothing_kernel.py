@@ -14,7 +14,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tautrank.losses._normal_kernel import GROUP, fill_noise
-from tautrank.losses._ranking_kernel import LANES, rank_documents
+from tautrank.losses._ranking_kernel import LANES
 from tautrank.losses.randomness import SMOOTHING_STREAM
 
 DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
@@ -23,6 +23,8 @@ DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 # Sums over the documents of a query may be reordered and fused: that is what vectorising a sum needs.
 _REORDER = {"reassoc", "nsz", "arcp", "contract"}
 _U = np.uintp
+# Comparing every pair vectorises so well that it beats any sort up to about this many documents.
+_COUNT_UP_TO = 256
 
 _HALF_LOG2E = 0.5 / math.log(2.0)
 # 2^f = sum (f log 2)^i / i! for f in [-1/2, 1/2]: the next term is below 2e-7 of it.
@@ -160,18 +162,57 @@ def finish_queries(
 
 
 @njit(cache=True, error_model="numpy")
-def rank_positions(t: NDArray[np.float64], n: int, ranks: NDArray[np.int32]) -> None:
-    """`rank_documents`, compiled once instead of wherever it is called."""
-    rank_documents(t, n, ranks)
+def sort_positions(
+    t: NDArray[np.float64], n: int, scratch: NDArray[np.int32], top: NDArray[np.int32], wanted: int
+) -> None:
+    """Write to ``top`` the places of the ``wanted`` highest of ``n`` positions, highest first, ties in their order.
+
+    Args:
+        t: the positions.
+        n: how many.
+        scratch: at least ``n`` long.
+        top: receives the places; at least ``n`` long, what lies past ``wanted`` is overwritten.
+        wanted: at most ``n``.
+    """
+    if n <= _COUNT_UP_TO:
+        for i in range(n):
+            position = t[i]
+            rank = np.int32(0)
+            for j in range(n):
+                rank += np.int32((t[j] > position) | ((t[j] == position) & (j < i)))
+            scratch[i] = rank
+        for i in range(n):
+            if scratch[i] < wanted:
+                top[scratch[i]] = i
+        return
+    for i in range(n):
+        top[i] = i
+    width = 1
+    while width < n:
+        for start in range(0, n, 2 * width):
+            a, middle = start, min(start + width, n)
+            b, stop = middle, min(start + 2 * width, n)
+            for at in range(start, stop):
+                second = a >= middle or (b < stop and t[top[b]] > t[top[a]])
+                scratch[at] = top[b] if second else top[a]
+                b += 1 if second else 0
+                a += 0 if second else 1
+        for i in range(n):
+            top[i] = scratch[i]
+        width *= 2
 
 
 @njit(error_model="numpy")
-def _places_from(t: NDArray[np.float64], n: int, least: float, places: NDArray[np.int32]) -> int:
-    """Write the places of the positions that reach ``least``, and return how many there are."""
+def _take_from(
+    t: NDArray[np.float64], n: int, least: float, places: NDArray[np.int32], taken: NDArray[np.float64]
+) -> int:
+    """Write the positions that reach ``least``, and their places; return how many there are."""
     count = 0
     for p in range(n):
         places[count] = p
         count += 1 if t[p] >= least else 0
+    for i in range(count):
+        taken[i] = t[places[i]]
     return count
 
 
@@ -181,30 +222,27 @@ def first_documents(
     n: int,
     wanted: int,
     best: NDArray[np.float64],
-    ranks: NDArray[np.int32],
+    order: NDArray[np.int32],
     some: NDArray[np.int32],
     top: NDArray[np.int32],
 ) -> None:
     """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest first.
 
     Of equal positions the earlier one comes first. The positions are dealt out to lanes: at least ``wanted`` of them
-    reach the ``wanted``-th highest of the lanes' maxima, and few others do, so that few are left to be ranked.
+    reach the ``wanted``-th highest of the lanes' maxima, and few others do, so that few are left to be sorted.
 
     Args:
-        t: at least ``n + LANES`` long; what lies past ``n`` is overwritten.
+        t: the positions.
         n: how many documents.
         wanted: at most ``n``.
-        best: scratch for positions, at least ``n + 2 LANES`` long, as are the next two.
-        ranks: scratch for ranks.
-        some: scratch for places.
+        best: scratch for positions, at least ``n`` long, as is everything that follows.
+        order: scratch for places, as is the next.
+        some: scratch.
         top: receives the places.
     """
     lanes = (wanted + LANES - 1) // LANES * LANES
     if 2 * lanes > n:
-        rank_positions(t, n, ranks)
-        for p in range(n):
-            if ranks[p] < wanted:
-                top[ranks[p]] = p
+        sort_positions(t, n, order, top, wanted)
         return
     for p in range(lanes):
         best[p] = t[p]
@@ -216,18 +254,11 @@ def first_documents(
             best[lane] = position if position > best[lane] else best[lane]
     for p in range(whole, n):
         best[p - whole] = max(best[p - whole], t[p])
-    rank_positions(best, lanes, ranks)
-    least = -math.inf
-    for p in range(lanes):
-        if ranks[p] == wanted - 1:
-            least = best[p]
-    count = _places_from(t, n, least, some)
-    for i in range(count):
-        best[i] = t[some[i]]
-    rank_positions(best, count, ranks)
-    for i in range(count):
-        if ranks[i] < wanted:
-            top[ranks[i]] = some[i]
+    sort_positions(best, lanes, some, order, wanted)
+    count = _take_from(t, n, best[order[wanted - 1]], some, best)
+    sort_positions(best, count, top, order, wanted)
+    for i in range(wanted):
+        top[i] = some[order[i]]
 
 
 @njit(cache=True, error_model="numpy")

@@ -303,7 +303,7 @@ def reader_gradients(
     t = np.empty(size)
     noise = np.empty(longest + GROUP)
     best = np.empty(size)
-    ranks = np.empty(size, np.int32)
+    order = np.empty(size, np.int32)
     some = np.empty(size, np.int32)
     top = np.empty(longest, np.int32)
     high = np.empty(size, scores.dtype)
@@ -342,7 +342,7 @@ def reader_gradients(
             wanted = min(k + 1, n)
             if stops and gain[n - 1] == 1.0:
                 wanted = min(wanted, up_to_second_certain_stop(t, gain, n))
-            first_documents(t, n, wanted, best, ranks, some, top)
+            first_documents(t, n, wanted, best, order, some, top)
             for p in range(padded):
                 rank[p] = _NOT_AMONG_THE_FIRST
             for r in range(wanted):
@@ -418,7 +418,7 @@ def reader_log_derivatives(
     t = np.empty(longest + 2 * LANES)
     noise = np.empty(longest + GROUP)
     best = np.empty(longest + 2 * LANES)
-    ranks = np.empty(longest + 2 * LANES, np.int32)
+    order = np.empty(longest + 2 * LANES, np.int32)
     some = np.empty(longest + 2 * LANES, np.int32)
     top = np.empty(longest, np.int32)
     g = np.empty(longest)
@@ -435,7 +435,7 @@ def reader_log_derivatives(
         # Without noise equal scores are ranked by the arrangement: the worst case.
         for p in range(n):
             x[p] = scores[arrangement[start + p]]
-        first_documents(x, n, depth, best, ranks, some, top)
+        first_documents(x, n, depth, best, order, some, top)
         baseline = reader_value(gains, top, start, depth, weights, stops)
         mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
         for p in range(n):
@@ -443,7 +443,7 @@ def reader_log_derivatives(
             h[p] = 0.0
         for sample in range(samples):
             draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
-            first_documents(t, n, depth, best, ranks, some, top)
+            first_documents(t, n, depth, best, order, some, top)
             gap = (baseline - reader_value(gains, top, start, depth, weights, stops)) / (sigma * samples)
             for p in range(n):
                 g[p] += gap * noise[p]
@@ -503,7 +503,7 @@ def reader_values(
     t = np.empty(longest + 2 * LANES)
     noise = np.empty(longest + GROUP)
     best = np.empty(longest + 2 * LANES)
-    ranks = np.empty(longest + 2 * LANES, np.int32)
+    order = np.empty(longest + 2 * LANES, np.int32)
     some = np.empty(longest + 2 * LANES, np.int32)
     top = np.empty(longest, np.int32)
     for query in range(first, last):
@@ -517,6 +517,6 @@ def reader_values(
         total = 0.0
         for sample in range(samples):
             draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
-            first_documents(t, n, depth, best, ranks, some, top)
+            first_documents(t, n, depth, best, order, some, top)
             total += reader_value(gains, top, start, depth, weights, stops)
         values[query] = -scale[query] * total / samples
