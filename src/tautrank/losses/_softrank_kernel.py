@@ -31,7 +31,7 @@ LANES = 16
 """Documents of a block."""
 
 RANKS = 5
-"""Ranks (and powers, one fewer) are taken in groups, which share loads; the common cutoffs are multiples of this."""
+"""Ranks are taken in groups of this many, which share loads; the common cutoffs are multiples of it."""
 
 POWERS = 4
 """Terms of a sum of powers are taken in groups of this many, which share a division."""
@@ -42,7 +42,7 @@ hessian; beyond, where the table of all contests would be large, their magnitude
 
 _FEWEST_IN_SEGMENT = 32
 
-# A multiplication and an addition may be fused; nothing may be reordered, since the rounding trick of `_contests`
+# A multiplication and an addition may be fused; nothing may be reordered, since the rounding trick of `contests`
 # depends on the order.
 _FUSE = {"nsz", "arcp", "contract"}
 _REORDER = {"reassoc", "nsz", "arcp", "contract"}
@@ -195,7 +195,7 @@ def _play(
             states[target + _U(cell)] = 0.0
 
 
-@njit(error_model="numpy", inline="always")
+@njit(error_model="numpy")
 def _reached(losses: int, ranks: int) -> int:
     """The ranks, in whole groups, that ``losses`` lost contests can lead to."""
     return min(losses // RANKS * RANKS + RANKS, ranks)
