@@ -28,7 +28,7 @@ ROOMS = {
     "ranker": {"data", "metrics", "losses", "engines"},
     "export": {"data", "metrics", "losses", "engines", "ranker"},
     "studies": {"data", "metrics", "losses", "engines", "ranker", "simulate", "theory"},
-    "report": {"data", "metrics", "losses", "engines", "ranker", "studies"},
+    "report": {"data", "metrics", "losses", "engines", "ranker", "studies", "theory"},
 }
 # What a user starts, above all rooms.
 TOP = {"__init__", "cli", "compare", "demo", "judged_files"}

@@ -28,6 +28,8 @@ app = typer.Typer(
 )
 data_app = typer.Typer(help="Look at ranking data.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
+theory_app = typer.Typer(help="Check what the papers prove, on your data and your losses.", no_args_is_help=True)
+app.add_typer(theory_app, name="theory")
 
 _out = Console(highlight=False, soft_wrap=False)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)
@@ -320,6 +322,88 @@ def compare(
         _out.print(f"Every training: {results}", markup=False, soft_wrap=True)
 
 
+@theory_app.command("check")
+def theory_check(
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="Labelled data, or a data set's folder; default lists made up here.", show_default=False),
+    ] = None,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option("--loss", "-l", help="Losses, separated by commas; may be repeated. Default every loss."),
+    ] = None,
+    scores: Annotated[
+        Path | None, typer.Option("--scores", help="One score a line, to check at; default scores drawn here.")
+    ] = None,
+    imported: Annotated[
+        list[str] | None,
+        typer.Option("--import", help="A .py file, or a module, that registers a loss of yours; it is run."),
+    ] = None,
+    claims: Annotated[
+        list[str] | None, typer.Option("--claims", "-c", help="Claims, separated by commas; default all.")
+    ] = None,
+    queries: Annotated[int, typer.Option(help="Look at no more than so many queries, spread over the data.")] = 1000,
+    reasons: Annotated[bool, typer.Option("--reasons", help="Also say why claims do not apply.")] = False,
+    fold: Annotated[int, typer.Option(help="Which fold of a folder; all of its parts are taken.")] = 1,
+    seed: Seed = 0,
+    zero_based: ZeroBased = False,
+    allow_nan: AllowNan = False,
+    cache: Cache = None,
+    label: LabelColumn = "label",
+    qid: QidColumn = "qid",
+    as_json: AsJson = False,
+) -> None:
+    """Check a loss, yours included, against everything that is claimed of it: laws, the papers' theorems, measurements.
+
+    A margin says how far a claim is from failing. That a claim fails is an answer, not an error: the exit code is 0.
+    With --import and no --loss the losses that were registered are checked. Their code is run: import what you trust.
+
+    Example: [bold]tautrank theory check train.txt --loss 'lambdarank(k=none)'[/bold]
+
+    Example: [bold]tautrank theory check --import my_loss.py[/bold]
+    """
+    from tautrank.losses import loss as loss_named
+    from tautrank.report.theory import checks_to_dict, claims_table, failures
+    from tautrank.report.theory import reasons as reasons_of
+    from tautrank.theory import check_losses
+    from tautrank.theory.own_losses import import_losses
+
+    own = [name for source in imported or [] for name in import_losses(source)]
+    names = [name for text in loss or [] for name in _split_names(text, "--loss")]
+    if imported and not own and not names:
+        raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
+    chosen = [loss_named(name) for name in names or own] or None  # a wrong name is said before the data is read
+    wanted = [name for text in claims or [] for name in _split_names(text, "--claims")] or None
+    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
+    labels, offsets, given = _labelled_lists(data, scores, fold, seed, options)
+    with _progress("checking") as report:
+        checks = check_losses(
+            labels,
+            offsets,
+            chosen,
+            scores=given,
+            names=wanted,
+            queries=queries,
+            seed=seed,
+            progress=report and (lambda done, total, what: report(done / max(total, 1))),
+        )
+    count, source = len(offsets) - 1, str(data or "lists made up here")
+    if as_json:
+        _print_json(
+            {"data": source, "queries": count, "looked_at": min(count, queries), "losses": checks_to_dict(checks)}
+        )
+        return
+    kept = "" if count <= queries else f", {queries:,} of them looked at"
+    _out.print(f"{source}: {count:,} queries{kept}", markup=False, soft_wrap=True)
+    for check in checks:
+        _out.print(f"\n{check}", markup=False, soft_wrap=True)
+        _out.print(claims_table(check, silent=reasons))
+        for sentence in failures(check):
+            _out.print(f"fails: {sentence}", markup=False, soft_wrap=True)
+        for sentence in reasons_of(check) if reasons else []:
+            _out.print(f"does not apply: {sentence}", markup=False, soft_wrap=True)
+
+
 @app.command()
 def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 0) -> None:
     """Make a web-search data set, compare losses with LightGBM's own LambdaRank on it, and say what to type next."""
@@ -327,6 +411,35 @@ def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 
 
     with _trainings() as progress:
         run_demo(_out, seed, progress)
+
+
+def _labelled_lists(
+    data: Path | None, scores: Path | None, fold: int, seed: int, options: dict[str, Any]
+) -> tuple[Any, Any, Any]:
+    """Labels, offsets and scores; None for the scores where no file of them is given."""
+    import numpy as np
+
+    from tautrank.data import read_folder
+    from tautrank.judged_files import read_judged_scores
+
+    if scores is not None:
+        if data is None or data.is_dir():
+            raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
+        with _progress(f"reading {data.name}") as report:
+            judged = read_judged_scores(scores, data, progress=report, **options)
+        return judged.labels, judged.offsets, judged.scores
+    if data is None:
+        from tautrank.simulate import simulate_web_search
+
+        parts = [simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
+    elif data.is_dir():
+        letor = {name: options[name] for name in ("zero_based", "allow_nan", "cache")}
+        with _progress(f"reading {data}"):
+            parts = [part for part in read_folder(data, fold, **letor) if part is not None]
+    else:
+        parts = [_read(data, options)]
+    sizes = np.concatenate([part.sizes for part in parts])
+    return np.concatenate([part.labels for part in parts]), np.concatenate(([0], np.cumsum(sizes))), None
 
 
 def _judged_by_model(model: Path, data: Path, options: dict[str, Any]) -> Any:

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from tautrank.theory import smoothing_claims as smoothing_claims  # enters its claims
 from tautrank.theory.bound import Bound
+from tautrank.theory.checking import LossCheck, check_losses
 from tautrank.theory.claims import CLAIMS, Claim, Outcome, check_claims, claim
 from tautrank.theory.directness import (
     Directness,
@@ -74,6 +76,7 @@ __all__ = [
     "Iterations",
     "JensenClouds",
     "Lipschitz",
+    "LossCheck",
     "NewtonSteps",
     "Outcome",
     "Smoothed",
@@ -82,6 +85,7 @@ __all__ = [
     "Surrogate",
     "best_scorings",
     "check_claims",
+    "check_losses",
     "claim",
     "consistent_smoothing",
     "cross_entropy",

@@ -251,7 +251,7 @@ def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, L
     (array([0., 1., 4., 5.]), array([0, 2, 4]))
     """
     stride = max(1, -(-scores.size // documents))
-    return _taken(scores, lists, np.arange(lists.sizes.size) % stride == 0)
+    return only_queries(scores, lists, np.arange(lists.sizes.size) % stride == 0)
 
 
 def some_short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
@@ -264,10 +264,20 @@ def some_short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
     >>> some_short_lists(np.zeros(302), Lists.of(np.ones(302), [0, 1, 302], None))[1].offsets
     array([0, 1])
     """
-    return some_lists(*_taken(scores, lists, lists.sizes <= _SHORT))
+    return some_lists(*only_queries(scores, lists, lists.sizes <= _SHORT))
 
 
-def _taken(scores: F64, lists: Lists, queries: NDArray[np.bool_]) -> tuple[F64, Lists]:
+def only_queries(scores: F64, lists: Lists, queries: NDArray[np.bool_]) -> tuple[F64, Lists]:
+    """The scores and the lists of some queries.
+
+    Args:
+        scores: one a document.
+        lists: the labelled lists.
+        queries: which ones.
+
+    >>> only_queries(np.array([5.0, 6.0, 7.0]), Lists.of([1, 0, 2], [0, 2, 3], None), np.array([False, True]))[0]
+    array([7.])
+    """
     rows = np.repeat(queries, lists.sizes)
     offsets = np.concatenate(([0], np.cumsum(lists.sizes[queries])))
     return scores[rows], Lists.of(lists.labels[rows], offsets, None)

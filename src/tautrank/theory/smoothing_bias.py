@@ -295,7 +295,7 @@ class ConsistentSmoothing(NamedTuple):
 
 
 def consistent_smoothing(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, precision: float
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, precision: float, *, least_mu: float = 0.0
 ) -> ConsistentSmoothing:
     """A ``mu`` and a ``sigma`` for which every metric's smoothed value is near its value with ties at their worst.
 
@@ -311,6 +311,7 @@ def consistent_smoothing(
         labels: one finite number of at least 0 a document.
         offsets: where each query starts, and the number of documents at the end.
         precision: a number above 0 and at most 1.
+        least_mu: take no smaller mu than this.
 
     >>> mu, sigma = consistent_smoothing([2.0, 1.0, 1.0], [2, 1, 0], [0, 3], 0.01)
     >>> mu.round(2), sigma.round(3)
@@ -332,7 +333,7 @@ def consistent_smoothing(
         middle = 0.5 * (low + high)
         short = _flips(s, lists, nothing, middle) > half
         low, high = np.where(short, middle, low), np.where(short, high, middle)
-    mu = np.where(needed, high, 0.0)
+    mu = np.maximum(np.where(needed, high, 0.0), real("least_mu", least_mu, 0.0))
     tied = _flips(s, lists, nothing, mu)
     inside = np.full(queries, 1e-300)
     outside = np.full(queries, 1e300)

@@ -179,7 +179,7 @@ def softrank_ndcg_bound(
     else:
         function = softrank_bound if version == "proof" else softrank_bound_as_stated
         upper = np.full_like(lower, np.nan)
-        spoken = least_distances(s, lists.offsets) > 0
+        spoken = (least_distances(s, lists.offsets) > 0) & (lists.sizes > 0)
         tops = np.zeros(lists.sizes.size)
         np.maximum.at(tops, np.repeat(np.arange(lists.sizes.size), lists.sizes), lists.labels)
         upper[spoken] = function(

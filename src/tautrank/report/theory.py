@@ -1,0 +1,131 @@
+"""What came of the theory's claims, as a person reads it: a table a loss, and what fails in sentences."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from rich import box
+from rich.table import Table
+
+from tautrank.theory import CLAIMS, LossCheck, Outcome
+from tautrank.theory.claims import DOES_NOT_APPLY, FAILS, HOLDS
+
+_CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?P<place>.*))?")
+
+
+def claims_table(check: LossCheck, silent: bool = False) -> Table:
+    """Lay out the claims of one loss: name, outcome, margin, how many queries were looked at, paper.
+
+    Args:
+        check: what came of them.
+        silent: whether to list those that do not apply as well.
+
+    >>> from tautrank.theory import check_losses
+    >>> table = claims_table(check_losses([1, 0], [0, 2], ["mse"], names=["shift", "finite"])[0])
+    >>> [column.header for column in table.columns], table.row_count
+    (['claim', 'outcome', 'margin', 'queries', 'paper'], 1)
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("claim", "outcome"):
+        table.add_column(name, no_wrap=True)
+    for name in ("margin", "queries"):
+        table.add_column(name, justify="right", no_wrap=True)
+    table.add_column("paper", overflow="fold")
+    for outcome in check.outcomes:
+        if outcome.status == DOES_NOT_APPLY and not silent:
+            continue
+        colour = _colour(outcome)
+        table.add_row(
+            outcome.claim,
+            f"[{colour}]{outcome.status}[/{colour}]",
+            # Adding 0 makes 0 of what would print as -0.
+            "" if math.isnan(outcome.margin) else f"{outcome.margin + 0.0:.3g}",
+            f"{outcome.queries:,}" if outcome.queries else "",
+            short_citation(CLAIMS[outcome.claim].paper),
+        )
+    return table
+
+
+def failures(check: LossCheck) -> list[str]:
+    """A sentence for every claim that fails: what it says, what was found, and whether its paper is to blame.
+
+    Args:
+        check: what came of the claims of a loss.
+
+    >>> from tautrank.theory import check_losses
+    >>> failures(check_losses([1, 0], [0, 2], ["mse"], scores=[1.0, 0.0], names=["lipschitz"])[0])
+    ['lipschitz (the loss, its weights held, is Lipschitz: ...): the steepest slope found is ...']
+    """
+    return [_sentence(outcome) for outcome in check.having(FAILS)]
+
+
+def reasons(check: LossCheck) -> list[str]:
+    """A sentence for every claim that does not apply.
+
+    Args:
+        check: what came of the claims of a loss.
+
+    >>> from tautrank.theory import check_losses
+    >>> reasons(check_losses([1, 0], [0, 2], ["mse"], names=["shift"])[0])
+    ['shift: it is meant to see the scores themselves']
+    """
+    return [f"{outcome.claim}: {outcome.detail}" for outcome in check.having(DOES_NOT_APPLY)]
+
+
+def checks_to_dict(checks: Sequence[LossCheck]) -> dict[str, Any]:
+    """Everything as plain values, ready for JSON; a margin that is no number is None.
+
+    Args:
+        checks: what came of the claims, a loss each.
+
+    >>> from tautrank.theory import check_losses
+    >>> found = checks_to_dict(check_losses([1, 0], [0, 2], ["mse"], names=["finite"]))
+    >>> found["mse"][0]["claim"], found["mse"][0]["status"], found["mse"][0]["margin"]
+    ('finite', 'holds', 1.0)
+    """
+    return {
+        str(check.loss): [
+            {
+                "claim": outcome.claim,
+                "statement": CLAIMS[outcome.claim].statement,
+                "paper": CLAIMS[outcome.claim].paper or None,
+                "status": outcome.status,
+                "margin": outcome.margin if math.isfinite(outcome.margin) else None,
+                "queries": outcome.queries,
+                "detail": outcome.detail,
+                "known_flaw": CLAIMS[outcome.claim].flaw or None,
+            }
+            for outcome in check.outcomes
+        ]
+        for check in checks
+    }
+
+
+def short_citation(paper: str) -> str:
+    """Authors, year and place of a citation, without the title.
+
+    >>> short_citation("Wang et al., The LambdaLoss Framework, CIKM 2018, sec. 5.3")
+    'Wang et al. 2018, sec. 5.3'
+    """
+    match = _CITATION.fullmatch(paper)
+    if match is None:
+        return paper
+    place = f", {match['place']}" if match["place"] else ""
+    return f"{match['authors']} {match['year']}{place}"
+
+
+def _colour(outcome: Outcome) -> str:
+    if outcome.status != FAILS:
+        return {HOLDS: "green", DOES_NOT_APPLY: "dim"}[outcome.status]
+    subject = CLAIMS[outcome.claim]
+    # What was only measured, or is known to be wrong, is nothing to be alarmed at.
+    return "yellow" if subject.flaw or subject.statement.startswith("measured: ") else "red"
+
+
+def _sentence(outcome: Outcome) -> str:
+    subject = CLAIMS[outcome.claim]
+    known = f" [a known flaw of the paper, not of the loss: {subject.flaw}]" if subject.flaw else ""
+    return f"{outcome.claim} ({subject.statement}): {outcome.detail}{known}"
