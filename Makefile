@@ -10,7 +10,7 @@ help:
 	@echo "make demo   see it work, on data made up for the purpose"
 	@echo "make test   lint, types, tests and doctests"
 	@echo "make bench  speed and memory beside the peers (about 15 minutes)"
-	@echo "make results  every loss on the real data sets, tuned (about an hour)"
+	@echo "make results  every loss on the real data sets, tuned (about two hours)"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(VENV)/bin/python:
@@ -46,6 +46,8 @@ bench: $(VENV)/test.stamp
 
 results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.results --write docs/results.md
+	$(BIN)/python -m bench.smoothed_results --write docs/smoothed.md
+	$(BIN)/python -m bench.theory_results --write docs/theory-results.md
 
 clean:
 	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

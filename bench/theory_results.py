@@ -1,0 +1,146 @@
+"""Which gamma, and which hessian? What the theory leaves to experiment, measured; writes docs/theory-results.md.
+
+Run with `make results`. Finished trainings are kept in .bench, so it can be stopped and run again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+
+import tautrank as tr
+from bench.results import DATA, EARLY_STOPPING, STORE, TREES
+from bench.smoothed_results import progress_bar, protocol, steps
+from tautrank.atomic import atomic_write
+from tautrank.compare import compare_splits
+from tautrank.data import Splits
+from tautrank.data.letor import job_count
+
+GAMMAS = ("xendcg", "xendcg(gamma=tight)", "xendcg(gamma=1)", "xendcg(gamma=0)")
+HESSIANS = ("neumann", "diagonal", "exact")
+STAGES = (1, 2, 3, 5, 8, 12, 20, 30, 45, 70, 100)
+
+Lines = Iterator[str]
+
+
+def gammas(arguments: argparse.Namespace, console: Console) -> Lines:
+    """Does the tightest bound train the best ranker?"""
+    yield from ("## Does the tightest gamma train the best ranker?", "", protocol(arguments, "ndcg@5"), "")
+    for name, folds in (*DATA.items(), ("simulated web search", simulated_folds)):
+        bar, report = progress_bar(console, f"gamma, {name}")
+        with bar:
+            result = compare_splits(
+                folds(),
+                GAMMAS,
+                ("ndcg@5", "ndcg@10"),
+                store=STORE,
+                progress=report,
+                repeats=arguments.repeats,
+                tune=arguments.tune,
+                workers=job_count(None),
+                parameters={"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING},
+            )
+        yield from (f"### {name}", "", result.to_markdown(), "")
+        yield from steps(result, [(0, 1), (0, 2), (0, 3)])
+
+
+def simulated_folds() -> list[Splits]:
+    """300 queries of synthetic web search in five folds, divided as MQ2008's are: three parts, one, one."""
+    parts = tr.simulate.simulate_web_search(300, n_features=40, mean_length=60, seed=1).split([0.2] * 5, seed=0)
+    around = [[parts[(i + step) % 5] for step in range(5)] for i in range(5)]
+    return [Splits(tr.RankingData.concat(after[2:]), after[1], after[0]) for after in around]
+
+
+def hessians(arguments: argparse.Namespace, console: Console) -> Lines:
+    """Which hessian needs the fewest trees?"""
+    yield from (
+        "## Which hessian converges in the fewest trees?",
+        "",
+        "100 trees at learning rate 0.1 with every other parameter at its default, on every fold. *Trees*: how many",
+        "bring the training loss down to where the slowest of the three is after 100. *Loss*: after 100 trees, over",
+        "that of equal scores. *NDCG@5*: on the validation queries after the best number of trees, and how many those are.",
+        "",
+    )
+    for name, folds in (*DATA.items(), ("simulated web search", simulated_folds)):
+        splits = folds()
+        yield from (
+            f"### {name}",
+            "",
+            "| loss | hessian | trees | loss after 100 | NDCG@5 | at tree |",
+            "|---|---|---|---|---|---|",
+        )
+        for family in ("listnet", "xendcg"):
+            bar, report = progress_bar(console, f"hessian, {name}, {family}")
+            found: dict[str, list[tuple[Any, float, int]]] = {}
+            with bar:
+                for i, hessian in enumerate(HESSIANS):
+                    report(i, len(HESSIANS), hessian)
+                    found[hessian] = [_curve(f"{family}(hessian={hessian})", fold) for fold in splits]
+                report(len(HESSIANS), len(HESSIANS), "")
+            goals = [max(found[hessian][i][0][-1] for hessian in HESSIANS) for i in range(len(splits))]
+            for hessian in HESSIANS:
+                trees = [_first_below(curve, goal) for (curve, _, _), goal in zip(found[hessian], goals, strict=True)]
+                ends, best, at = (
+                    np.mean([value(row) for row in found[hessian]])
+                    for value in (lambda row: row[0][-1], lambda row: row[1], lambda row: row[2])
+                )
+                yield f"| {family} | {hessian} | {np.mean(trees):.0f} | {ends:.3f} | {best:.4f} | {at:.0f} |"
+        yield ""
+
+
+def _curve(loss: str, fold: Splits) -> tuple[Any, float, int]:
+    """Training loss by number of trees over that of equal scores, best validation NDCG@5, and its number of trees."""
+    ranker = tr.Ranker(loss=loss, metric="ndcg@5", n_jobs=1, verbose=0).fit(fold.train, fold.valid)
+    objective = tr.loss(loss).bind(fold.train.labels, fold.train.offsets)
+    start = objective.values(np.zeros(fold.train.n_documents)).mean()
+    booster = ranker.model_.booster
+    staged = [
+        objective.values(booster.predict(fold.train.X, raw_score=True, num_iteration=n)).mean() / start for n in STAGES
+    ]
+    assert ranker.best_score_ is not None
+    return np.array(staged), ranker.best_score_, ranker.best_iteration_
+
+
+def _first_below(curve: Any, goal: float) -> float:
+    """Where the curve first reaches the goal, between the stages by straight lines."""
+    return float(np.interp(-goal, -np.concatenate(([1.0], curve)), np.concatenate(([0], STAGES))))
+
+
+PARTS = {"gammas": gammas, "hessians": hessians}
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.theory_results", description=__doc__)
+    parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)} (default: all)")
+    parser.add_argument("--tune", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=2)
+    parser.add_argument("--write", type=Path, help="write the page here")
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.parts) - set(PARTS)):
+        parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(PARTS)}")
+    console = Console(stderr=True)
+    lines = [
+        "# What the theory leaves to experiment",
+        "",
+        f"Written by `python -m bench.theory_results --tune {arguments.tune} --repeats {arguments.repeats}`",
+        "(`make results`).",
+        "",
+    ]
+    for part in arguments.parts or PARTS:
+        for line in PARTS[part](arguments, console):
+            print(line, flush=True)
+            lines.append(line)
+    if arguments.write:
+        with atomic_write(arguments.write) as file:
+            file.write("\n".join(lines).encode())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
