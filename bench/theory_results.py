@@ -64,7 +64,7 @@ def hessians(arguments: argparse.Namespace, console: Console) -> Lines:
         "",
         "100 trees at learning rate 0.1 with every other parameter at its default, on every fold. *Trees*: how many",
         "bring the training loss down to where the slowest of the three is after 100. *Loss*: after 100 trees, over",
-        "that of equal scores. *NDCG@5*: on the validation queries after the best number of trees, and how many those are.",
+        "that of equal scores. *NDCG@5*: on the validation queries after the best number of trees, and which that is.",
         "",
     )
     for name, folds in (*DATA.items(), ("simulated web search", simulated_folds)):

@@ -29,6 +29,9 @@ CLASSES = {
     "ndcg-loss2++": "NDCGLoss2PP",
     "listnet": "ListNet",
     "xendcg": "XENDCG",
+    "softrank": "SoftRank",
+    "stochasticrank": "StochasticRank",
+    "reinforce": "Reinforce",
 }
 
 
@@ -51,6 +54,8 @@ def test_every_name_is_a_class(name: str, cls: str) -> None:
         "xendcg(hessian=exact,gamma=0.5)",
         "xendcg(gamma=tight)",
         "listnet(target=softmax)",
+        "softrank(k=5,sigma=0.5,estimator=ccs,scale=plain)",
+        "stochasticrank(metric=err(max_label=2)@10,mu=0,sfa=true)",
     ],
 )
 def test_what_is_printed_parses_back(text: str) -> None:
