@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import sys
 import traceback
 from pathlib import Path
@@ -52,7 +53,7 @@ def _run_file(path: Path) -> None:
     if not path.is_file():
         raise OptionError(f"import: found no file {path}; expected Python code that registers a loss")
     # Dataclasses look their module up by its name, and no other module may lose its name to this one.
-    name = f"_tautrank_own_{path.stem}_{abs(hash(path.resolve())):x}"
+    name = "_tautrank_own_" + re.sub(r"\W", "_", str(path.resolve()))
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
     assert spec.loader is not None
@@ -66,19 +67,21 @@ def _run_file(path: Path) -> None:
 
 
 def _import_module(name: str) -> None:
+    unknown = OptionError(
+        f"import: found '{name}'; expected a file that ends in .py, or a module that Python can import"
+    )
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise unknown
     # A console script does not look where it was started; `python -m` does, and so does this.
-    if "" not in sys.path:
-        sys.path.insert(0, "")
+    sys.path.insert(0, "")
     try:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
-        if isinstance(error, ImportError | ValueError | TypeError) and not isinstance(error, SyntaxError):
-            missing = getattr(error, "name", None)
-            if missing is None or name == missing or name.startswith(f"{missing}."):
-                raise OptionError(
-                    f"import: found '{name}'; expected a file that ends in .py, or a module that Python can import"
-                ) from None
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            raise unknown from None
         raise OptionError(f"import: {name}: {_said(error)}; expected code that runs") from None
+    finally:
+        sys.path.remove("")
 
 
 def _line(error: BaseException, path: Path) -> str:
