@@ -15,12 +15,14 @@ import numpy as np
 from rich.console import Console
 
 import tautrank as tr
-from bench.results import DATA, EARLY_STOPPING, STORE, TREES
+from bench.results import DATA, EARLY_STOPPING, ROOT, STORE, TREES
 from bench.smoothed_results import progress_bar, protocol, steps
+from tautrank import theory
 from tautrank.atomic import atomic_write
 from tautrank.compare import compare_splits
 from tautrank.data import Splits
 from tautrank.data.letor import job_count
+from tautrank.report.drawing import Series, chart
 
 GAMMAS = ("xendcg", "xendcg(gamma=tight)", "xendcg(gamma=1)", "xendcg(gamma=0)")
 HESSIANS = ("neumann", "diagonal", "exact")
@@ -112,7 +114,61 @@ def _first_below(curve: Any, goal: float) -> float:
     return float(np.interp(-goal, -np.concatenate(([1.0], curve)), np.concatenate(([0], STAGES))))
 
 
-PARTS = {"gammas": gammas, "hessians": hessians}
+def pictures(arguments: argparse.Namespace, console: Console) -> Lines:
+    """The Jensen clouds of XE-NDCG's Figure 1, and SoftNDCG's distance from NDCG beside its bounds."""
+    clouds = theory.jensen_clouds(examples=12, draws=120)
+    examples, draws = clouds.gaps.shape
+    place = np.arange(1, examples + 1)
+    spread = np.random.default_rng(0).uniform(-0.25, 0.25, (examples, draws)) + place[:, None]
+    _draw(
+        "jensen.svg",
+        [
+            Series("a gamma drawn uniformly", spread, clouds.gaps),
+            Series("the gamma of the smallest gap", place, clouds.smallest_gaps),
+            Series("the gamma of the tightest bound (smallest loss)", place, clouds.gaps_at_smallest_losses),
+        ],
+        title="Jensen gap by gamma: twelve lists of 100 documents",
+        x_label="training example (100 documents)",
+        y_label="Jensen gap",
+    )
+    scores, labels = np.arange(6.0), np.array([0, 2, 0, 1, 0, 0])
+    curve = theory.softrank_curve(scores, labels, [0, 6], np.geomspace(0.14, 1.0, 40))
+    _draw(
+        "directness.svg",
+        [
+            Series("|NDCG - SoftNDCG|", curve.sigma, curve.difference, line=True),
+            Series("bound by contests", curve.sigma, curve.bound_by_contests, line=True),
+            Series("Theorem 2, as its proof has it", curve.sigma, curve.bound, line=True),
+            Series("Theorem 2, as stated", curve.sigma, curve.bound_as_stated, line=True),
+        ],
+        title="How SoftNDCG nears NDCG as sigma falls, and what bounds the distance",
+        x_label="sigma (scores are 1 apart)",
+        y_label="distance from NDCG",
+        log_x=True,
+        log_y=True,
+    )
+    yield from (
+        "## Pictures",
+        "",
+        "XE-NDCG's Figure 1: each cloud is a list of 100 documents, each point a gamma.",
+        "",
+        "![Jensen gaps](pictures/jensen.svg)",
+        "",
+        "SoftNDCG's distance from NDCG for six documents whose scores are 1 apart, beside its bounds.",
+        "",
+        "![Directness of SoftRank](pictures/directness.svg)",
+        "",
+    )
+
+
+def _draw(name: str, series: list[Series], **options: Any) -> None:
+    folder = ROOT / "docs" / "pictures"
+    folder.mkdir(exist_ok=True)
+    with atomic_write(folder / name) as file:
+        file.write(chart(series, **options).encode())
+
+
+PARTS = {"pictures": pictures, "gammas": gammas, "hessians": hessians}
 
 
 def main() -> int:
