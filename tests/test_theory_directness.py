@@ -134,6 +134,27 @@ def test_what_a_loss_is_read_as(name: str) -> None:
         assert (np.abs(best[kept]) <= 1e-9).all()
 
 
+def test_readings_in_terms_of_the_losses() -> None:
+    s, y, offsets = make_lists(9, "normal", "graded", queries=30, longest=8)
+    kept = ~np.isnan(metric("ndcg").per_query(s, y, offsets))
+
+    def value(text: str) -> np.ndarray:
+        return loss(text).bind(y, offsets).values(s)[kept]
+
+    def read(text: str) -> np.ndarray:
+        return surrogate(text).costs(s, y, offsets, 0)[kept]
+
+    np.testing.assert_allclose(
+        read("ndcg-loss2++(mu=3)"), (value("lambdarank") + 3 * value("ndcg-loss2")) / 4, rtol=1e-9
+    )
+    np.testing.assert_allclose(read("xendcg(gamma=1)"), 1 - np.exp(-value("xendcg(gamma=1)")), rtol=1e-12)
+    gains = np.array([np.sum(2.0 ** y[a:b] - 1) for a, b in itertools.pairwise(offsets)])
+    ideal = metric("dcg@3").per_query(y, y, offsets)
+    np.testing.assert_allclose(read("ndcg-loss1(k=3)"), value("ndcg-loss1(k=3)") - (gains / ideal)[kept] + 1, rtol=1e-9)
+    totals = np.array([np.sum(y[a:b]) for a, b in itertools.pairwise(offsets)])
+    np.testing.assert_allclose(read("arp-loss1"), value("arp-loss1") + totals[kept], rtol=1e-9)
+
+
 def test_losses_without_a_scale_and_of_ones_own() -> None:
     with pytest.raises(OptionError, match=r"^loss: found ranknet; expected one whose value has the scale of a metric"):
         surrogate("ranknet")
