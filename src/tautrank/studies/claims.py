@@ -183,6 +183,9 @@ class Reaches(Claim):
         """The system, for each condition."""
         return [((c, self.system, self.metric),) for c in ((self.condition,) if self.condition else conditions)]
 
+    by_query = False
+    """The mean has to reach the value, not every query."""
+
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """What the system has above the value less the tolerance."""
         return values(cells[0]) - (self.value - self.tolerance)

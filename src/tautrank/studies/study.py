@@ -21,7 +21,7 @@ How to declare one. A study is a frozen `Study`; there is nothing to program. Th
 Then:
 
 - **Protocol**: where a trial's training, validation and test queries come from: `Resampling` (the default), `OwnFolds`
-  (a trial a fold) or `FixedParts` (only seeds change).
+  (a trial a fold), `FixedParts` (the same test queries) or `OnItself` (what is trained on is tested on).
 - **Conditions**: the points of a figure's x axis, or a table's variants. A `Condition` changes data (`Change`),
   parameters of every `Ranker`, parameters of every loss that has them, parameters of single systems, or the metrics.
   Every system runs under every condition in every trial; within a trial all see the same queries and the same noise.
@@ -63,6 +63,7 @@ __all__ = [
     "Budget",
     "Condition",
     "FixedParts",
+    "OnItself",
     "OwnFolds",
     "PaperTest",
     "Printed",
@@ -80,8 +81,9 @@ class Resampling:
     Args:
         train, valid, test: the shares of the queries.
 
-    >>> Resampling().overlap  # held out over trained on: what the corrected resampled t-test wants to know
-    0.33333333333333337
+    >>> Resampling(train=0.8)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: train, valid, test: found (0.8, 0.2, 0.2); expected shares above 0 that sum to 1
     """
 
     train: float = 0.6
@@ -93,11 +95,6 @@ class Resampling:
         if not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
             raise OptionError(f"train, valid, test: found {shares}; expected shares above 0 that sum to 1")
 
-    @property
-    def overlap(self) -> float:
-        """Test over training size."""
-        return self.test / self.train
-
 
 @dataclass(frozen=True)
 class OwnFolds:
@@ -106,29 +103,28 @@ class OwnFolds:
     Data that has no folds is divided into five, three of them for training, one for validation, one for test.
     """
 
-    @property
-    def overlap(self) -> float:
-        """Test over training size, one part to three."""
-        return 1 / 3
-
 
 @dataclass(frozen=True)
 class FixedParts:
-    """All trials train, validate and test on the same queries; only random seeds differ.
+    """All trials test on the same queries, and train and validate on the same too, so that only random seeds differ.
+
+    Seeds change nothing where neither loss nor trees draw anything; `redivide` then gives trials something to vary.
 
     Args:
         fold: which of the data set's folds (or sets); data in one piece is divided 60/20/20 once.
+        redivide: whether each trial divides the training and validation queries anew.
     """
 
     fold: int = 1
-
-    @property
-    def overlap(self) -> float:
-        """Nothing is drawn anew."""
-        return 0.0
+    redivide: bool = False
 
 
-Protocol: TypeAlias = Resampling | OwnFolds | FixedParts
+@dataclass(frozen=True)
+class OnItself:
+    """Trained, validated and tested on the same queries, all there are: can the loss be optimised at all?"""
+
+
+Protocol: TypeAlias = Resampling | OwnFolds | FixedParts | OnItself
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,214 @@
+"""The data of a study as a user names it: a folder, files, or data made up for the purpose."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tautrank.data import RankingData, Splits, list_folds, read_csv, read_folder, read_letor, read_parquet
+from tautrank.errors import DataError, OptionError, unknown
+from tautrank.simulate import five_documents, simulate_web_search
+from tautrank.studies.comparison import fingerprint
+
+NONE = "none"
+FIVE_DOCUMENTS = "five-documents"
+SIMULATED = "simulated"
+SHAPES = {"mslr": "mslr", "yahoo": "yahoo", "simple": None}
+_EXAMPLE = "a folder, a file, or simulated:mslr:200"
+_TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv}
+
+
+class KnownData(NamedTuple):
+    """What a published data set is recognised by: widths its files show, queries in all."""
+
+    name: str
+    widths: tuple[int, ...]
+    n_queries: int
+
+
+# Yahoo! numbers its features up to 700 in both sets; 519 and 596 of them are used.
+KNOWN = (
+    KnownData("web30k", (136,), 31531),
+    KnownData("web10k", (136,), 10000),
+    KnownData("yahoo1", (519, 699, 700), 29921),
+    KnownData("yahoo2", (596, 699, 700), 6330),
+    KnownData("istella", (220,), 33018),
+    KnownData("mq2007", (46,), 1692),
+    KnownData("mq2008", (46,), 784),
+)
+
+
+def recognise(n_features: int, n_queries: int) -> str:
+    """The published data set that some data is, or looks most like; empty where it looks like none.
+
+    Args:
+        n_features: its columns.
+        n_queries: its queries, of all parts.
+
+    >>> recognise(136, 10000), recognise(700, 30000), recognise(3, 2)
+    ('web10k', 'yahoo1', '')
+    """
+    alike = [known for known in KNOWN if n_features in known.widths]
+    # Few queries may be a sample of any of them; the first, the one most papers use, is as good as another.
+    near = [known for known in alike if 0.5 < n_queries / known.n_queries < 2]
+    best = min(near, key=lambda known: abs(known.n_queries - n_queries), default=alike[0] if alike else None)
+    return best.name if best else ""
+
+
+@dataclass(frozen=True)
+class DataSource:
+    """Where data comes from; reading it twice gives the same.
+
+    Args:
+        given: what the user named: ``none``, ``five-documents``, ``simulated:SHAPE:QUERIES`` (with ``,seed=1`` and
+            other parameters of `simulate_web_search` behind it), a folder, a file, or training and test files with
+            the validation file between them.
+        fold: the only fold (or set) of a folder to use; None for all.
+
+    >>> read_source("simulated:mslr:30,mean_length=5").pool()
+    RankingData(30 queries, ... documents, 136 features)
+    """
+
+    given: tuple[str, ...]
+    fold: int | None = None
+
+    @property
+    def in_one_piece(self) -> bool:
+        """Whether the data comes without a division into training, validation and test."""
+        return len(self.given) == 1 and not Path(self.given[0]).is_dir()
+
+    def folds(self) -> list[int]:
+        """The numbers of the folds a folder has; [1] for other data."""
+        if self.fold is not None:
+            return [self.fold]
+        if len(self.given) == 1 and Path(self.given[0]).is_dir():
+            return list_folds(self.given[0]) or [1]
+        return [1]
+
+    def parts(self, fold: int = 1) -> Splits:
+        """Training, validation and test data as published.
+
+        Args:
+            fold: of a folder.
+        """
+        if len(self.given) == 1:
+            return read_folder(self.given[0], fold)
+        parts = [_read_file(Path(path)) for path in self.given]
+        width = max(part.n_features for part in parts)
+        parts = [part if part.feature_names else part.with_n_features(width) for part in parts]
+        return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
+
+    def pool(self) -> RankingData:
+        """All queries together."""
+        if not self.in_one_piece:
+            parts = [part for part in self.parts(self.folds()[0]) if part is not None]
+            return RankingData.concat(parts, repeated="separate")
+        text = self.given[0]
+        if text == FIVE_DOCUMENTS:
+            return five_documents()
+        if text.startswith(f"{SIMULATED}:"):
+            made: RankingData = simulate_web_search(**_simulation(text))
+            return made
+        return _read_file(Path(text))
+
+    def read(self, fold: int = 1) -> RankingData | Splits:
+        """The data as it comes: in one piece, or in three parts.
+
+        Args:
+            fold: of a folder.
+        """
+        return self.pool() if self.in_one_piece else self.parts(fold)
+
+
+def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSource:
+    """Understand what a user named, and say what is wrong with it before anything is read.
+
+    Args:
+        given: one text, or several files.
+        fold: the only fold (or set) of a folder to use; None for all.
+
+    >>> read_source("simulated:mslr:200").in_one_piece
+    True
+    >>> read_source("simulated:mlsr:200")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown shape of simulated data 'mlsr'; did you mean 'mslr'? (known: mslr, simple, ...)
+    """
+    texts = (given,) if isinstance(given, str) else tuple(given)
+    if fold is not None and not (len(texts) == 1 and Path(texts[0]).expanduser().is_dir()):
+        raise OptionError(f"--fold: found {fold} for {', '.join(texts)}; expected a folder with folds")
+    if not 1 <= len(texts) <= 3:
+        raise OptionError(
+            f"--data: found {len(texts)} names; expected {_EXAMPLE}, or training, validation and test files"
+        )
+    if len(texts) == 1:
+        if texts[0] in (NONE, FIVE_DOCUMENTS):
+            return DataSource(texts)
+        if texts[0].startswith(f"{SIMULATED}:") or texts[0] == SIMULATED:
+            _simulation(texts[0])
+            return DataSource(texts)
+    paths = []
+    for text in texts:
+        path = Path(text).expanduser()
+        if not path.exists():
+            raise DataError(_not_there(text, path))
+        if len(texts) > 1 and path.is_dir():
+            raise DataError(f"--data: found the folder {path} among several names; expected files, or one folder alone")
+        paths.append(str(path.resolve()))
+    return DataSource(tuple(paths), fold)
+
+
+def fingerprint_of(data: RankingData | Splits | None) -> str:
+    """A hash of everything in the data; changed data must not meet old results.
+
+    Args:
+        data: what a source read; None for no data.
+
+    >>> fingerprint_of(None)
+    'none'
+    """
+    if data is None:
+        return NONE
+    return fingerprint(data if isinstance(data, Splits) else Splits(data, None, data.subset([])))[:32]
+
+
+def _simulation(text: str) -> dict[str, Any]:
+    """The arguments of `simulate_web_search` in ``simulated:mslr:200,seed=1``."""
+    where = f"--data: found '{text}'; expected simulated:SHAPE:QUERIES, such as simulated:mslr:200"
+    shape, colon, rest = text.partition(":")[2].partition(":")
+    if shape and shape not in SHAPES:
+        raise unknown("shape of simulated data", shape, SHAPES)
+    number, *options = rest.split(",")
+    if not colon or not number.isdecimal() or int(number) < 1:
+        raise OptionError(where)
+    given: dict[str, Any] = {"n_queries": int(number), "like": SHAPES[shape]}
+    for option in options:
+        name, _, value = option.partition("=")
+        if name not in ("seed", "n_features", "mean_length", "noise"):
+            raise unknown("parameter of simulated data", name, ("seed", "n_features", "mean_length", "noise"))
+        try:
+            given[name] = json.loads(value)
+        except ValueError:
+            raise OptionError(f"{where} (and {name}=NUMBER behind it)") from None
+    return given
+
+
+def _read_file(path: Path) -> RankingData:
+    reader = _TABLES.get(path.suffix.lower())
+    return reader(path) if reader else read_letor(path)
+
+
+def _not_there(text: str, path: Path) -> str:
+    word = text.partition(":")[0]
+    words = difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1)
+    beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
+    close = difflib.get_close_matches(path.name, beside, n=1)
+    hint = ""
+    if words:
+        hint = f"; did you mean '{words[0]}{text[len(word) :]}'?"
+    elif close:
+        hint = f"; did you mean '{path.parent / close[0]}'?"
+    return f"--data: found no file or folder '{text}'{hint}; expected {_EXAMPLE}"

@@ -1,0 +1,76 @@
+"""Which queries a trial trains, validates and tests on."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from tautrank.data import RankingData, Splits
+from tautrank.errors import DataError
+from tautrank.studies.study import FixedParts, OnItself, OwnFolds, Protocol, Resampling
+
+_HELD_OUT = 0.2  # of the training queries, where the data brings no validation part
+_PARTS = 5
+
+
+def fold_of(protocol: Protocol, trial: int, folds: list[int]) -> int:
+    """The fold of the data that a trial reads.
+
+    Args:
+        protocol: of the study.
+        trial: its number, from 0.
+        folds: those the data has.
+
+    >>> [fold_of(OwnFolds(), trial, [1, 2, 3]) for trial in range(4)]
+    [1, 2, 3, 1]
+    """
+    if isinstance(protocol, OwnFolds):
+        return folds[trial % len(folds)]
+    return protocol.fold if isinstance(protocol, FixedParts) and len(folds) > 1 else folds[0]
+
+
+def divide(data: RankingData | Splits, protocol: Protocol, trial: int, seed: int, trial_seed: int) -> Splits:
+    """The three parts of a trial; every system and every condition of the trial gets the same.
+
+    Args:
+        data: in one piece, or in parts as published (those of the trial's fold).
+        protocol: how to divide it.
+        trial: its number, from 0.
+        seed: of the study, for what all trials share.
+        trial_seed: of the trial.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
+    >>> [part.n_queries for part in divide(data, Resampling(), 0, 0, 7)]
+    [6, 2, 2]
+    >>> [part.n_queries for part in divide(data, OwnFolds(), 4, 0, 7)]
+    [6, 2, 2]
+    """
+    if isinstance(protocol, Resampling | OnItself):
+        pool = data if isinstance(data, RankingData) else _together(data)
+        if isinstance(protocol, OnItself):
+            return Splits(pool, pool, pool)
+        return Splits(*pool.split([protocol.train, protocol.valid, protocol.test], seed=trial_seed))
+    if isinstance(data, RankingData) and isinstance(protocol, OwnFolds):
+        return _turned(data, trial % _PARTS, seed)
+    splits = data if isinstance(data, Splits) else Splits(*data.split([0.6, 0.2, 0.2], seed=seed))
+    train, valid = splits.train, splits.valid
+    if valid is None:
+        train, valid = train.split([1 - _HELD_OUT, _HELD_OUT], seed=seed)
+    if isinstance(protocol, FixedParts) and protocol.redivide:
+        held_out = valid.n_queries / (train.n_queries + valid.n_queries)
+        pool = RankingData.concat([train, valid], repeated="separate")
+        train, valid = pool.split([1 - held_out, held_out], seed=trial_seed)
+    return Splits(train, valid, splits.test)
+
+
+def _together(splits: Splits) -> RankingData:
+    return RankingData.concat([part for part in splits if part is not None], repeated="separate")
+
+
+def _turned(data: RankingData, fold: int, seed: int) -> Splits:
+    """Five parts, turned by one from fold to fold: three to train, one to validate, one to test, as LETOR does."""
+    if data.n_queries < _PARTS:
+        raise DataError(f"data: found {data.n_queries} queries; expected at least {_PARTS}, one a fold")
+    parts = np.array_split(np.random.default_rng(seed).permutation(data.n_queries), _PARTS)
+    turned = [parts[(fold + i) % _PARTS] for i in range(_PARTS)]
+    chosen = (np.concatenate(turned[:3]), turned[3], turned[4])
+    return Splits(*(data.subset(np.sort(queries)) for queries in chosen))

@@ -1,0 +1,247 @@
+"""A study made definite: this data, this budget, this seed; and with that the list of its trials."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tautrank.errors import DataError, OptionError
+from tautrank.studies.data_source import NONE, DataSource, fingerprint_of, read_source, recognise
+from tautrank.studies.division import fold_of
+from tautrank.studies.measurements import Measurement
+from tautrank.studies.plain_values import digest, from_plain, to_plain
+from tautrank.studies.study import Budget, Condition, OwnFolds, Recipe, Study, with_parameters
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One system under one condition, once.
+
+    Args:
+        number: its place in the plan.
+        key: a hash of the specification: two trials with one key have one result.
+        spec: everything the result depends on, ready for JSON.
+    """
+
+    number: int
+    key: str
+    spec: dict[str, Any]
+
+    @property
+    def title(self) -> str:
+        """What is shown while it runs."""
+        return f"trial {self.spec['trial'] + 1}, {self.spec['condition']}, {self.spec['system']}"
+
+
+@dataclass(frozen=True)
+class StudyPlan:
+    """All that decides what a run of a study computes.
+
+    Args:
+        study: what is declared.
+        data: where the data comes from.
+        fingerprints: a hash of the data for each fold that is used.
+        n_queries, n_features: the size of the data, of its first fold.
+        recipe: the name of the data set whose parameters are used; empty where the study has no recipes.
+        budget: with nothing left open.
+        seed: where all randomness starts.
+        n_jobs: threads of one trial.
+    """
+
+    study: Study
+    data: DataSource
+    fingerprints: tuple[tuple[int, str], ...]
+    n_queries: int
+    n_features: int
+    recipe: str
+    budget: Budget
+    seed: int = 0
+    n_jobs: int = 1
+
+    def to_plain(self) -> dict[str, Any]:
+        """Everything as JSON can hold it."""
+        return {
+            "study": to_plain(self.study),
+            "data": list(self.data.given),
+            "fold": self.data.fold,
+            "fingerprints": [[fold, text] for fold, text in self.fingerprints],
+            "n_queries": self.n_queries,
+            "n_features": self.n_features,
+            "recipe": self.recipe,
+            "budget": to_plain(self.budget),
+            "seed": self.seed,
+            "n_jobs": self.n_jobs,
+        }
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> StudyPlan:
+        """Undo `to_plain`.
+
+        Args:
+            plain: what it gave.
+        """
+        try:
+            return cls(
+                study=from_plain(plain["study"]),
+                data=DataSource(tuple(plain["data"]), plain["fold"]),
+                fingerprints=tuple((int(fold), str(text)) for fold, text in plain["fingerprints"]),
+                n_queries=int(plain["n_queries"]),
+                n_features=int(plain["n_features"]),
+                recipe=str(plain["recipe"]),
+                budget=from_plain(plain["budget"]),
+                seed=int(plain["seed"]),
+                n_jobs=int(plain["n_jobs"]),
+            )
+        except (KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the plan cannot be read ({error}); expected one written by this version") from None
+
+    @property
+    def key(self) -> str:
+        """A hash of the whole plan; where the data lies is no part of it, what is in the data is."""
+        return digest({name: value for name, value in self.to_plain().items() if name not in ("data", "fold")})
+
+    @property
+    def used_recipe(self) -> Recipe | None:
+        """The recipe whose parameters are used."""
+        return self.study.recipe(self.recipe) if self.recipe else None
+
+    @property
+    def size(self) -> int:
+        """How many trials there are."""
+        assert self.budget.trials is not None
+        return self.budget.trials * len(self.study.conditions) * len(self.study.systems)
+
+    def trials(self) -> list[Trial]:
+        """Every trial, in the order they are run: all systems and conditions of the first repetition, then the next.
+
+        So a run that is stopped half-way has whole repetitions to compare.
+        """
+        assert self.budget.trials is not None
+        result: list[Trial] = []
+        for trial in range(self.budget.trials):
+            for condition in self.study.conditions:
+                for system in self.study.system_names:
+                    spec = self._spec(trial, condition, system)
+                    result.append(Trial(len(result), trial_key(spec), spec))
+        return result
+
+    def _spec(self, trial: int, condition: Condition, name: str) -> dict[str, Any]:
+        study = self.study
+        system = study.system(name)
+        fold = fold_of(study.protocol, trial, [fold for fold, _ in self.fingerprints])
+        spec = {
+            "study": study.name,
+            "version": study.version,
+            "data": {"given": list(self.data.given), "fold": fold, "fingerprint": dict(self.fingerprints)[fold]},
+            "protocol": to_plain(study.protocol),
+            "condition": condition.name,
+            "changes": to_plain(condition.changes),
+            "system": name,
+            "trial": trial,
+            # One seed for all systems and conditions of a trial: they see the same queries and the same noise.
+            "seed": int(np.random.SeedSequence([self.seed, trial]).generate_state(1)[0] % 2**31),
+            "study_seed": self.seed,
+            "metrics": list(condition.metrics or study.metrics),
+            "n_jobs": self.n_jobs,
+        }
+        recipe = self.used_recipe
+        own: list[Any] = [study.parameters, recipe.parameters if recipe else {}, condition.parameters]
+        own += [system.parameters, recipe.systems.get(name, {}) if recipe else {}, condition.systems.get(name, {})]
+        parameters = {key: value for layer in own for key, value in layer.items()}
+        if isinstance(system, Measurement):
+            return {**spec, "measure": system.kind, "parameters": to_plain(parameters)}
+        search = {**study.search.everyone, **study.search.systems.get(name, {})} if self.budget.configurations else {}
+        return {
+            **spec,
+            "loss": with_parameters(system.loss, condition.loss),
+            "parameters": to_plain({**parameters, "n_estimators": self.budget.trees}),
+            "configurations": self.budget.configurations,
+            "search": to_plain(search),
+            "judged": list(study.judged),
+            "curves": list(study.curves),
+        }
+
+
+def trial_key(spec: dict[str, Any]) -> str:
+    """A hash of what the result of a trial depends on: not where the data lies, but what is in it.
+
+    Args:
+        spec: of the trial.
+
+    >>> a, b = ({"data": {"given": [place], "fold": 1, "fingerprint": "f"}} for place in ("here", "there"))
+    >>> trial_key(a) == trial_key(b)
+    True
+    """
+    content = {name: value for name, value in spec["data"].items() if name != "given"}
+    return digest({**spec, "data": content})
+
+
+def make_plan(
+    study: Study,
+    data: str | Sequence[str] = "",
+    *,
+    budget: Budget | None = None,
+    fold: int | None = None,
+    recipe: str = "",
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> StudyPlan:
+    """Read the data once, to know it again, and settle what a run of the study will do.
+
+    Args:
+        study: the study.
+        data: as `read_source` takes it; the study's own where it is empty.
+        budget: what to run less (or more) of.
+        fold: the only fold of a folder to use.
+        recipe: the data set whose parameters to use; that which the data looks like where it is empty.
+        seed: where all randomness starts.
+        n_jobs: threads of one trial; the losses of this library give the same bits for any number.
+
+    >>> from tautrank.studies.catalogue import find_study
+    >>> study = find_study("xe-table1")
+    >>> plan = make_plan(study, "simulated:yahoo:20", budget=Budget(trials=2))
+    >>> plan.size, plan.recipe, plan.trials()[0].spec["parameters"]["num_leaves"]
+    (6, 'yahoo1', 200)
+    """
+    for name, value, least in (("seed", seed, 0), ("n_jobs", n_jobs, 1)):
+        if isinstance(value, bool) or not isinstance(value, int) or value < least:
+            raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
+    chosen = data or study.data
+    if not chosen and not study.measures_only:
+        raise OptionError("--data: found none; expected a folder, a file, or made-up data such as simulated:mslr:200")
+    if recipe:
+        study.recipe(recipe)
+    source = read_source(chosen or NONE, fold)
+    if source.given == (NONE,) and not study.measures_only:
+        raise OptionError(f"--data: found none; expected data, since {study.name} trains models")
+    planned = study.planned(budget or Budget())
+    marks, n_queries, n_features = _marks(study, source, planned)
+    if not recipe and study.recipes:
+        alike = recognise(n_features, n_queries)
+        families = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
+        known = [r.data for r in study.recipes]
+        recipe = next((name for name in (alike, families.get(alike, "")) if name in known), known[0])
+    return StudyPlan(study, source, marks, n_queries, n_features, recipe, planned, seed, n_jobs)
+
+
+def _marks(study: Study, source: DataSource, budget: Budget) -> tuple[tuple[tuple[int, str], ...], int, int]:
+    """The fingerprint of every fold that is used, and the size of the first."""
+    if source.given == (NONE,):
+        return ((1, fingerprint_of(None)),), 0, 0
+    assert budget.trials is not None
+    folds = source.folds()
+    own = isinstance(study.protocol, OwnFolds)
+    used = sorted({fold_of(study.protocol, trial, folds) for trial in range(budget.trials)}) if own else []
+    if not own:
+        used = [fold_of(study.protocol, 0, folds)]
+    marks, size = [], (0, 0)
+    for fold in used:
+        data = source.read(fold)
+        marks.append((fold, fingerprint_of(data)))
+        parts = data if isinstance(data, tuple) else (data,)
+        if size == (0, 0):
+            size = (sum(part.n_queries for part in parts if part is not None), parts[0].n_features)
+    return tuple(marks), *size

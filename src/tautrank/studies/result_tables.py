@@ -1,0 +1,361 @@
+"""Results of a study as text: Markdown, LaTeX, CSV, plain values, tables for the terminal."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from typing import TYPE_CHECKING, Any
+
+from tautrank.studies.claims import PLAIN
+from tautrank.studies.judging import Judgement
+from tautrank.studies.results import CellResult, StudyResult, plain
+from tautrank.studies.study import FixedParts, OnItself, OwnFolds, Resampling
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+_CSV_FIELDS = (
+    *("condition", "value", "system", "metric", "part", "trials", "mean", "deviation", "low", "high"),
+    *("printed", "difference", "p_own", "p_corrected"),
+)
+_NONE = "-"
+_VERDICT_HEADINGS = ("claim", "trials", "advantage", "paper's test", "p", "corrected test", "p")
+
+
+def headings_and_rows(result: StudyResult) -> tuple[list[str], list[list[str]]]:
+    """The main table as text: a row for each condition and system, columns for each metric and part.
+
+    Args:
+        result: of a study.
+    """
+    study = result.plan.study
+    several = study.condition_names != (PLAIN,)
+    columns = list(dict.fromkeys((c.metric, c.part) for c in result.cells))
+    in_print = {column for c in result.cells if c.printed for column in [(c.metric, c.part)]}
+    compared = len(study.systems) > 1
+    headings = [study.axis or "condition"] if several else []
+    headings.append("system")
+    for name, part in columns:
+        headings.append(name + ("" if part == "test" else f" {part}"))
+        if (name, part) in in_print:
+            headings.append("in print")
+        if compared and part == "test":
+            headings += [f"minus {study.baseline}", "p own", "p corr."]
+    rows = []
+    for condition in study.condition_names:
+        for system in study.system_names:
+            row = [condition] if several else []
+            row.append(system)
+            for name, part in columns:
+                cell = result.by_place.get((condition, system, name, part))
+                row.append(_mean(cell))
+                if (name, part) in in_print:
+                    row.append(_printed(cell))
+                if compared and part == "test":
+                    row += _against_baseline(cell)
+            rows.append(row)
+    return headings, rows
+
+
+def verdict_rows(result: StudyResult) -> list[list[str]]:
+    """The claims as text, a row a comparison.
+
+    Args:
+        result: of a study.
+    """
+    return [
+        [
+            v.sentence,
+            str(v.trials),
+            _signed(v.advantage),
+            v.own.verdict,
+            p_text(v.own.p_value),
+            v.corrected.verdict,
+            p_text(v.corrected.p_value),
+        ]
+        for v in result.verdicts
+    ]
+
+
+def facts(result: StudyResult) -> list[tuple[str, str]]:
+    """What was run, as (what, how) pairs.
+
+    Args:
+        result: of a study.
+    """
+    plan, study = result.plan, result.plan.study
+    budget = plan.budget
+    size = f" ({plan.n_queries:,} queries, {plan.n_features} features)" if plan.n_queries else ""
+    trained = "" if study.measures_only else f", at most {budget.trees} trees"
+    if budget.configurations:
+        trained += f", the best of {budget.configurations} configurations by validation {study.metrics[0]}"
+    rows = [
+        ("paper", study.paper),
+        ("claim", study.claim),
+        ("data", ", ".join(plan.data.given) + size),
+        ("protocol", _protocol(result)),
+        ("budget", f"{budget.trials} trials{trained}; seed {plan.seed}"),
+        ("finished", f"{result.n_done} of {plan.size} trainings" + _failed(result)),
+        ("paper's test", str(study.test)),
+    ]
+    if plan.used_recipe:
+        rows.insert(3, ("parameters", f"the paper's for {plan.used_recipe.title}"))
+    if result.verdicts:
+        told = f"{result.own_verdict} by the paper's test; {result.verdict} by the corrected test"
+        rows.append(("verdict", told))
+    return rows
+
+
+def note(result: StudyResult) -> str:
+    """How to read the tables, in one paragraph.
+
+    Args:
+        result: of a study.
+    """
+    study = result.plan.study
+    corrected = next((v.corrected.test for v in result.verdicts), "")
+    corrected = corrected or next((c.corrected.test for c in result.cells if c.corrected), "")
+    text = "Mean ± standard deviation over trials. "
+    if corrected:
+        text += (
+            f"'own' is the paper's test ({study.test}); 'corr.' is the {corrected}, which counts what the trials have "
+            "in common, Holm-adjusted. "
+        )
+    if result.plan.used_recipe and any(c.printed for c in result.cells):
+        text += f"'In print' is what the paper has for {result.plan.used_recipe.title}. "
+    return text.strip()
+
+
+def as_markdown(result: StudyResult) -> str:
+    """A page of Markdown.
+
+    Args:
+        result: of a study.
+    """
+    study = result.plan.study
+    lines = [f"# {study.title}", ""]
+    lines += [f"- **{what}**: {how}" for what, how in facts(result)]
+    lines += ["", *_markdown_table(*headings_and_rows(result)), "", note(result), ""]
+    if result.verdicts:
+        lines += [*_markdown_table(list(_VERDICT_HEADINGS), verdict_rows(result)), ""]
+    if result.failures:
+        lines += ["Trials that failed:", ""]
+        lines += [f"- {failure.title}: {failure.error}" for failure in result.failures] + [""]
+    return "\n".join(lines)
+
+
+def as_latex(result: StudyResult) -> str:
+    """The main table for a paper (booktabs); everything else as comments.
+
+    Args:
+        result: of a study.
+    """
+    headings, rows = headings_and_rows(result)
+    words = 1 + (result.plan.study.condition_names != (PLAIN,))
+    lines = [f"% {what}: {how}" for what, how in facts(result)]
+    lines += [r"\begin{tabular}{" + "l" * words + "r" * (len(headings) - words) + "}", r"\toprule"]
+    lines += [" & ".join(map(_latex, headings)) + r" \\", r"\midrule"]
+    lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
+    lines += [r"\bottomrule", r"\end{tabular}", f"% {note(result)}"]
+    lines += [
+        f"% {row[0]}: {row[3]} (p = {row[4]}); corrected: {row[5]} (p = {row[6]})" for row in verdict_rows(result)
+    ]
+    lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
+    return "\n".join([*lines, ""])
+
+
+def as_csv(result: StudyResult) -> str:
+    """The cells, a line each, with all digits; what is missing is empty.
+
+    Args:
+        result: of a study.
+    """
+    study = result.plan.study
+    values = {condition.name: condition.value for condition in study.conditions}
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(_CSV_FIELDS)
+    for c in result.cells:
+        low, high = c.interval
+        numbers = [c.mean, c.deviation, low, high, c.printed.value if c.printed else math.nan, c.difference]
+        numbers += [j.p_value if j else math.nan for j in (c.own, c.corrected)]
+        value = values[c.condition]
+        row = [c.condition, "" if value is None else value, c.system, c.metric, c.part, c.means.size]
+        writer.writerow([*row, *("" if math.isnan(x) else repr(x) for x in numbers)])
+    return out.getvalue()
+
+
+def as_dict(result: StudyResult) -> dict[str, Any]:
+    """Everything as plain values, ready for JSON.
+
+    Args:
+        result: of a study.
+    """
+    plan, study = result.plan, result.plan.study
+    return {
+        "study": study.name,
+        "version": study.version,
+        "title": study.title,
+        "facts": dict(facts(result)),
+        "tautrank": result.meta.get("tautrank"),
+        "data_fingerprint": result.meta.get("data_fingerprint"),
+        "recipe": plan.recipe or None,
+        "trials": {
+            "planned": plan.size,
+            "done": result.n_done,
+            "failed": len(result.failures),
+            "constant": result.n_constant,
+        },
+        "axis": study.axis or None,
+        "conditions": [{"name": c.name, "value": c.value} for c in study.conditions],
+        "baseline": study.baseline,
+        "cells": [_cell_dict(cell) for cell in result.cells],
+        "claims": [
+            {
+                "sentence": v.sentence,
+                "text": v.text or None,
+                "trials": v.trials,
+                "advantage": plain(v.advantage),
+                "own": _judgement_dict(v.own),
+                "corrected": _judgement_dict(v.corrected),
+            }
+            for v in result.verdicts
+        ],
+        "verdict": {"own": result.own_verdict, "corrected": result.verdict} if result.verdicts else None,
+        "trees": [{"condition": c, "system": s, "by_trial": n} for (c, s), n in result.trees.items()],
+        "seconds": [{"condition": c, "system": s, "by_trial": n} for (c, s), n in result.seconds.items()],
+        "curves": [
+            {"condition": c, "system": s, "part": p, "by_trial": [[plain(x) for x in curve] for curve in curves]}
+            for (c, s, p), curves in result.curves.items()
+        ],
+        "points": [{"condition": c, "system": s, **points} for (c, s), points in result.points.items()],
+        "failures": [{"trial": failure.title, "error": failure.error} for failure in result.failures],
+    }
+
+
+def rich_tables(result: StudyResult) -> list[Table]:
+    """The main table and the claims, for the terminal.
+
+    Args:
+        result: of a study.
+    """
+    from rich import box
+    from rich.table import Table
+
+    headings, rows = headings_and_rows(result)
+    words = 1 + (result.plan.study.condition_names != (PLAIN,))
+    main = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for i, heading in enumerate(headings):
+        main.add_column(heading, justify="left" if i < words else "right", no_wrap=i >= words, overflow="fold")
+    for row in rows:
+        main.add_row(*row)
+    tables = [main]
+    if result.verdicts:
+        claims = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for i, heading in enumerate(_VERDICT_HEADINGS):
+            claims.add_column(heading, justify="right" if i in (1, 2, 4, 6) else "left", overflow="fold")
+        for row in verdict_rows(result):
+            claims.add_row(*row)
+        tables.append(claims)
+    return tables
+
+
+def p_text(p: float) -> str:
+    """A p-value for a table.
+
+    >>> p_text(0.01234), p_text(3e-5), p_text(math.nan)
+    ('.0123', '<.0001', '-')
+    """
+    if math.isnan(p):
+        return _NONE
+    return "<.0001" if p < 1e-4 else _short(f"{p:.4f}")
+
+
+def _short(number: str) -> str:
+    """Without the zero before the point, which every share has."""
+    return re.sub(r"^([+-]?)0\.", r"\1.", number)
+
+
+def _mean(cell: CellResult | None) -> str:
+    if cell is None or not cell.means.size:
+        return _NONE
+    spread = "" if math.isnan(cell.deviation) else f" ±{_short(f'{cell.deviation:.4f}')}"
+    return f"{cell.mean:.4f}{spread}"
+
+
+def _printed(cell: CellResult | None) -> str:
+    if cell is None or cell.printed is None:
+        return _NONE
+    spread = f" ±{_short(f'{cell.printed.spread:.4f}')}" if cell.printed.spread is not None else ""
+    return f"{cell.printed.value:.4f}{spread}"
+
+
+def _against_baseline(cell: CellResult | None) -> list[str]:
+    if cell is None or cell.own is None or cell.corrected is None:
+        return ["", "", ""]
+    return [_signed(cell.difference), p_text(cell.own.p_value), p_text(cell.corrected.p_value)]
+
+
+def _signed(value: float) -> str:
+    return _NONE if math.isnan(value) else _short(f"{value:+.4f}")
+
+
+def _cell_dict(cell: CellResult) -> dict[str, Any]:
+    low, high = cell.interval
+    return {
+        "condition": cell.condition,
+        "system": cell.system,
+        "metric": cell.metric,
+        "part": cell.part,
+        "by_trial": dict(zip(map(str, cell.numbers), cell.means.tolist(), strict=True)),
+        "mean": plain(cell.mean),
+        "deviation": plain(cell.deviation),
+        "interval": [plain(low), plain(high)],
+        "printed": cell.printed.value if cell.printed else None,
+        "difference": plain(cell.difference),
+        "own": _judgement_dict(cell.own),
+        "corrected": _judgement_dict(cell.corrected),
+    }
+
+
+def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
+    if judgement is None:
+        return None
+    return {"test": judgement.test, "p": plain(judgement.p_value), "verdict": judgement.verdict}
+
+
+def _protocol(result: StudyResult) -> str:
+    protocol = result.plan.study.protocol
+    if isinstance(protocol, Resampling):
+        shares = (protocol.train, protocol.valid, protocol.test)
+        return "queries divided anew in each trial, " + "/".join(f"{100 * share:g}" for share in shares)
+    if isinstance(protocol, OwnFolds):
+        return "a trial a fold"
+    if isinstance(protocol, OnItself):
+        return "trained and tested on the same queries"
+    assert isinstance(protocol, FixedParts)
+    varied = "training and validation queries divided anew" if protocol.redivide else "only seeds differ"
+    return f"the same test queries in each trial, {varied}"
+
+
+def _failed(result: StudyResult) -> str:
+    n = len(result.failures)
+    failed = f"; {n} failed" if n else ""
+    constant = f"; {result.n_constant} models found nothing to split and rank nothing" if result.n_constant else ""
+    return failed + constant
+
+
+def _markdown_table(headings: list[str], rows: list[list[str]]) -> list[str]:
+    def line(cells: list[str]) -> str:
+        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
+
+    return [line(headings), "|" + "---|" * len(headings), *map(line, rows)]
+
+
+_LATEX = {"±": r"$\pm$", "<": "$<$", "\\": r"\textbackslash{}"} | {c: "\\" + c for c in "&%#_{}$"}
+
+
+def _latex(text: str) -> str:
+    return "".join(_LATEX.get(c, c) for c in text)

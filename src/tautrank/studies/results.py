@@ -1,0 +1,420 @@
+"""From a store to what it shows: means, spreads, two tests, the paper's numbers beside them, and verdicts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.metrics import metric
+from tautrank.metrics.evaluation import or_none
+from tautrank.metrics.significance import holm
+from tautrank.studies.claims import Better, Cell, Claim
+from tautrank.studies.judging import (
+    AGREES,
+    DOES_NOT,
+    UNDECIDED,
+    Advantage,
+    Judgement,
+    corrected_test,
+    decided_by,
+    overlap_of,
+    own_test,
+)
+from tautrank.studies.measurements import Measurement
+from tautrank.studies.plan import StudyPlan
+from tautrank.studies.store import Finished, StudyStore
+from tautrank.studies.study import Printed
+from tautrank.studies.trial import DONE
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+F64 = NDArray[np.float64]
+
+_CONFIDENCE = 0.95
+
+
+@dataclass(frozen=True, eq=False)
+class CellResult:
+    """One system under one condition on one metric, over all trials.
+
+    Args:
+        condition, system, metric, part: which; the part is ``test`` unless the study judges others too.
+        higher_is_better: whether more is better.
+        numbers: of the trials that are done.
+        means: one a trial: the mean over its queries.
+        printed: the paper's number; None where it printed none.
+        difference: mean of system minus baseline over the trials both have done; NaN for the baseline itself.
+        own: the paper's test against the baseline; None for the baseline itself.
+        corrected: the test that knows what trials share, likewise, Holm-adjusted over the metric's comparisons.
+    """
+
+    condition: str
+    system: str
+    metric: str
+    part: str
+    higher_is_better: bool
+    numbers: tuple[int, ...]
+    means: F64
+    printed: Printed | None = None
+    difference: float = math.nan
+    own: Judgement | None = None
+    corrected: Judgement | None = None
+
+    @property
+    def mean(self) -> float:
+        """Over the trials."""
+        return float(self.means.mean()) if self.means.size else math.nan
+
+    @property
+    def deviation(self) -> float:
+        """Standard deviation over the trials; NaN for one."""
+        return float(np.std(self.means, ddof=1)) if self.means.size > 1 else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Student's 95% confidence interval of the mean, as papers give it: as if the trials were independent."""
+        if self.means.size < 2:
+            return math.nan, math.nan
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2)) * self.deviation / math.sqrt(self.means.size)
+        return self.mean - half, self.mean + half
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a claim.
+
+    Args:
+        sentence: what is claimed.
+        trials: how many count.
+        advantage: the mean of what should be positive.
+        own: by the paper's own test.
+        corrected: by the test that knows what trials share, Holm-adjusted over the study's claims.
+        text: the paper's words, where they are given.
+    """
+
+    sentence: str
+    trials: int
+    advantage: float
+    own: Judgement
+    corrected: Judgement
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that raised an error.
+
+    Args:
+        title: which.
+        error: its sentence.
+    """
+
+    title: str
+    error: str
+
+
+@dataclass(frozen=True, eq=False)
+class StudyResult:
+    """What a study shows so far.
+
+    Args:
+        plan: what was run.
+        meta: what the store says of itself.
+        cells: condition by condition, system by system, metric by metric.
+        verdicts: one a comparison that the claims make.
+        failures: trials that raised an error.
+        n_done: trials that are done.
+        n_constant: of them, those whose model gives every document the same score.
+        curves: by (condition, system, part), the first metric after each tree, a list a trial.
+        points: by (condition, system), what a measurement gives for a figure, of the first trial.
+        values: by (condition, system, metric), the test queries' values, an array a trial.
+        trees: by (condition, system), the trees of the models, one a trial.
+        seconds: by (condition, system), likewise.
+    """
+
+    plan: StudyPlan
+    meta: dict[str, str]
+    cells: tuple[CellResult, ...]
+    verdicts: tuple[Verdict, ...]
+    failures: tuple[Failure, ...]
+    n_done: int
+    n_constant: int
+    curves: dict[tuple[str, str, str], list[list[float]]]
+    points: dict[tuple[str, str], dict[str, Any]]
+    values: dict[Cell, list[F64]]
+    trees: dict[tuple[str, str], list[int]]
+    seconds: dict[tuple[str, str], list[float]]
+
+    def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
+        """One cell.
+
+        Args:
+            condition, system, name, part: which; the name is the metric's.
+        """
+        return self.by_place[condition, system, name, part]
+
+    @cached_property
+    def by_place(self) -> dict[tuple[str, str, str, str], CellResult]:
+        """The cells by (condition, system, metric, part)."""
+        return {(c.condition, c.system, c.metric, c.part): c for c in self.cells}
+
+    @property
+    def verdict(self) -> str:
+        """Of the study as a whole, by the corrected test: agrees where all claims do."""
+        return _whole([v.corrected.verdict for v in self.verdicts])
+
+    @property
+    def own_verdict(self) -> str:
+        """The same by the paper's own test."""
+        return _whole([v.own.verdict for v in self.verdicts])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything as plain values, ready for JSON."""
+        from tautrank.studies.result_tables import as_dict
+
+        return as_dict(self)
+
+    def to_markdown(self) -> str:
+        """The study as a page of Markdown."""
+        from tautrank.studies.result_tables import as_markdown
+
+        return as_markdown(self)
+
+    def to_latex(self) -> str:
+        """The cells as a LaTeX table (booktabs), the rest as comments."""
+        from tautrank.studies.result_tables import as_latex
+
+        return as_latex(self)
+
+    def to_csv(self) -> str:
+        """The cells, a line each, with all digits."""
+        from tautrank.studies.result_tables import as_csv
+
+        return as_csv(self)
+
+    def tables(self) -> list[Table]:
+        """The cells and the verdicts as Rich tables."""
+        from tautrank.studies.result_tables import rich_tables
+
+        return rich_tables(self)
+
+    def __str__(self) -> str:
+        return self.to_markdown()
+
+
+def read_results(path: Path) -> StudyResult:
+    """The results in a store.
+
+    Args:
+        path: the store's file; a run may be going on.
+    """
+    with StudyStore.open(path) as store:
+        return collect(store)
+
+
+def collect(store: StudyStore) -> StudyResult:
+    """Put the finished trials of a store together.
+
+    Args:
+        store: whose.
+    """
+    gathered = _Gathered(store.plan)
+    for finished in store.finished():
+        gathered.add(finished)
+    cells = _with_tests(gathered, _cells(gathered))
+    return StudyResult(
+        plan=store.plan,
+        meta=store.meta,
+        cells=cells,
+        verdicts=_verdicts(gathered),
+        failures=tuple(gathered.failures),
+        n_done=gathered.n_done,
+        n_constant=gathered.n_constant,
+        curves=gathered.curves,
+        points=gathered.points,
+        values={cell: list(by_trial.values()) for cell, by_trial in gathered.queries.items()},
+        trees=gathered.trees,
+        seconds=gathered.seconds,
+    )
+
+
+class _Gathered:
+    """What the finished trials hold, by where it belongs."""
+
+    def __init__(self, plan: StudyPlan) -> None:
+        self.plan = plan
+        self.means: dict[tuple[str, str, str, str], dict[int, float]] = {}
+        self.queries: dict[Cell, dict[int, F64]] = {}
+        self.curves: dict[tuple[str, str, str], list[list[float]]] = {}
+        self.points: dict[tuple[str, str], dict[str, Any]] = {}
+        self.trees: dict[tuple[str, str], list[int]] = {}
+        self.seconds: dict[tuple[str, str], list[float]] = {}
+        self.failures: list[Failure] = []
+        self.n_done = 0
+        self.n_constant = 0
+        self.sizes: dict[str, int] = {}
+
+    def add(self, finished: Finished) -> None:
+        condition, system, trial = (finished.spec[name] for name in ("condition", "system", "trial"))
+        if finished.status != DONE or finished.result is None:
+            title = f"trial {trial + 1}, {condition}, {system}"
+            self.failures.append(Failure(title, finished.error or ""))
+            return
+        self.n_done += 1
+        self.n_constant += bool(finished.result.get("constant"))
+        result = finished.result
+        for part, by_metric in result["means"].items():
+            for name, value in by_metric.items():
+                self.means.setdefault((condition, system, name, part), {})[trial] = _number(value)
+        for name, values in result["test"].items():
+            array = np.array([_number(x) for x in values], np.float64)
+            self.queries.setdefault((condition, system, name), {})[trial] = array
+        for part, curve in result.get("curves", {}).items():
+            self.curves.setdefault((condition, system, part), []).append([_number(x) for x in curve])
+        if "points" in result:
+            self.points.setdefault((condition, system), result["points"])
+        if "trees" in result:
+            self.trees.setdefault((condition, system), []).append(result["trees"])
+        self.seconds.setdefault((condition, system), []).append(finished.seconds)
+        self.sizes = self.sizes or result.get("queries", {})
+
+    @property
+    def overlap(self) -> float:
+        return overlap_of(self.plan.study.protocol, self.sizes) if self.sizes else 0.0
+
+    def sign(self, name: str) -> int:
+        """1 where more is better, -1 for a cost; what a measurement gives is taken as it is."""
+        return 1 if self.higher_is_better(name) else -1
+
+    def higher_is_better(self, name: str) -> bool:
+        trained = any(not isinstance(system, Measurement) for system in self.plan.study.systems)
+        return metric(name).higher_is_better if trained else True
+
+    def advantage(self, claim: Claim, cells: tuple[Cell, ...]) -> Advantage:
+        """What a claim says should be positive, in the trials that all of its cells have done."""
+        done = [set(self._trials(cell)) for cell in cells]
+        common = sorted(set.intersection(*done)) if done else []
+
+        def means(cell: Cell) -> F64:
+            found = self.means.get((*cell, "test"), {})
+            return self.sign(cell[2]) * np.array([found[trial] for trial in common], np.float64)
+
+        queries = None
+        if claim.by_query:
+            same = [t for t in common if len({self.queries[cell][t].size for cell in cells}) == 1]
+            if same == common:
+                queries = [
+                    claim.advantage(lambda cell, t=trial: self.sign(cell[2]) * self.queries[cell][t], cells)  # type: ignore[misc]
+                    for trial in common
+                ]
+        sides = (means(cells[0]), means(cells[1])) if len(cells) == 2 else None
+        return Advantage(claim.advantage(means, cells), queries, sides)
+
+    def _trials(self, cell: Cell) -> list[int]:
+        found = self.means.get((*cell, "test"), {})
+        return [trial for trial, value in found.items() if not math.isnan(value)]
+
+
+def _cells(gathered: _Gathered) -> list[CellResult]:
+    study = gathered.plan.study
+    recipe = gathered.plan.used_recipe
+    printed = {(p.condition, p.system, p.metric, p.part): p for p in (recipe.printed if recipe else ())}
+    cells = []
+    for condition in study.condition_names:
+        for system in study.system_names:
+            for name in study.metrics_under(condition):
+                for part in study.judged:
+                    place = (condition, system, name, part)
+                    by_trial = gathered.means.get(place, {})
+                    counted = {trial: value for trial, value in sorted(by_trial.items()) if not math.isnan(value)}
+                    cells.append(
+                        CellResult(
+                            condition,
+                            system,
+                            name,
+                            part,
+                            gathered.higher_is_better(name),
+                            tuple(counted),
+                            np.array(list(counted.values()), np.float64),
+                            printed.get(place),
+                        )
+                    )
+    return cells
+
+
+def _with_tests(gathered: _Gathered, cells: Sequence[CellResult]) -> tuple[CellResult, ...]:
+    """Compare every system with the baseline under the same condition; Holm counts a metric's comparisons."""
+    study = gathered.plan.study
+    level = study.test.level
+    result = list(cells)
+    families: dict[str, list[int]] = {}
+    for i, cell in enumerate(result):
+        if cell.system == study.baseline or cell.part != "test":
+            continue
+        claim = Better(better=cell.system, worse=study.baseline, metric=cell.metric, condition=cell.condition)
+        advantage = gathered.advantage(claim, claim.cells(())[0])
+        result[i] = replace(
+            cell,
+            difference=advantage.mean * gathered.sign(cell.metric),
+            own=own_test(advantage, study.test),
+            corrected=corrected_test(advantage, study.protocol, level, gathered.overlap),
+        )
+        families.setdefault(cell.metric, []).append(i)
+    for members in families.values():
+        judged = [result[i].corrected for i in members]
+        adjusted = holm([judgement.p_value for judgement in judged if judgement])
+        for i, judgement, p in zip(members, judged, adjusted, strict=True):
+            if judgement:
+                mean = result[i].difference * gathered.sign(result[i].metric)
+                result[i] = replace(result[i], corrected=decided_by(judgement, float(p), mean, level))
+    return tuple(result)
+
+
+def _verdicts(gathered: _Gathered) -> tuple[Verdict, ...]:
+    study = gathered.plan.study
+    level = study.test.level
+    found = []
+    for claim in study.claims:
+        for cells in claim.cells(study.condition_names):
+            advantage = gathered.advantage(claim, cells)
+            corrected = corrected_test(advantage, study.protocol, level, gathered.overlap)
+            own = own_test(advantage, study.test)
+            found.append(
+                Verdict(claim.sentence(cells), advantage.trials.size, advantage.mean, own, corrected, claim.text)
+            )
+    if not found:
+        return ()
+    adjusted = holm([verdict.corrected.p_value for verdict in found])
+    return tuple(
+        replace(verdict, corrected=decided_by(verdict.corrected, float(p), verdict.advantage, level))
+        for verdict, p in zip(found, adjusted, strict=True)
+    )
+
+
+def _whole(verdicts: Sequence[str]) -> str:
+    if verdicts and all(verdict == AGREES for verdict in verdicts):
+        return AGREES
+    return DOES_NOT if DOES_NOT in verdicts else UNDECIDED
+
+
+def _number(value: float | None) -> float:
+    return math.nan if value is None else float(value)
+
+
+def plain(value: float) -> float | None:
+    """A number as JSON can hold it: None for NaN and infinities.
+
+    >>> plain(0.5), plain(math.inf)
+    (0.5, None)
+    """
+    return or_none(value) if not math.isinf(value) else None

@@ -1,0 +1,91 @@
+"""One runner a store: a lock that the operating system releases when its process ends, however it ends."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import socket
+import time
+from pathlib import Path
+from typing import Any
+
+from tautrank.errors import DataError
+
+
+class RunLock:
+    """Held by the process that runs a study; a file beside the store, gone when the run ends.
+
+    The file alone means nothing: what counts is the lock on it, which dies with its process, so a file left by a
+    killed runner is taken over.
+
+    Args:
+        store: the store's file.
+
+    >>> import tempfile
+    >>> store = Path(tempfile.mkdtemp()) / "study.db"
+    >>> with RunLock(store):
+    ...     sorted(p.name for p in store.parent.iterdir())
+    ['study.db.lock']
+    >>> list(store.parent.iterdir())
+    []
+    """
+
+    def __init__(self, store: Path) -> None:
+        self._store = store
+        self._path = store.with_name(store.name + ".lock")
+        self._descriptor: int | None = None
+
+    def __enter__(self) -> RunLock:
+        while True:
+            try:
+                descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o666)
+            except OSError as error:
+                raise DataError(f"{self._path}: cannot be made ({error.strerror})") from None
+            if not _locked(descriptor):
+                owner = _owner(descriptor)
+                os.close(descriptor)
+                raise DataError(f"{self._store}: found another run of it{owner}; expected one at a time")
+            # The last owner may have removed the file between our opening and locking it: then it locks nothing.
+            with contextlib.suppress(OSError):
+                if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
+                    break
+            os.close(descriptor)
+        content = {"pid": os.getpid(), "host": socket.gethostname(), "since": time.strftime("%Y-%m-%d %H:%M:%S")}
+        os.ftruncate(descriptor, 0)
+        os.write(descriptor, json.dumps(content).encode())
+        self._descriptor = descriptor
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._descriptor is not None:
+            with contextlib.suppress(OSError):
+                os.unlink(self._path)
+            os.close(self._descriptor)
+            self._descriptor = None
+
+
+def _locked(descriptor: int) -> bool:
+    try:
+        import fcntl
+    except ImportError:  # Windows
+        import msvcrt
+
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)  # type: ignore[attr-defined, unused-ignore]
+        except OSError:
+            return False
+        return True
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _owner(descriptor: int) -> str:
+    try:
+        content = json.loads(os.read(descriptor, 4096))
+        return f" (process {content['pid']} on {content['host']}, since {content['since']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

@@ -1,0 +1,93 @@
+"""Training a system once for each configuration, and keeping the one that validates best."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from tautrank.data import Splits
+from tautrank.metrics import Metric
+from tautrank.metrics.evaluation import or_none
+from tautrank.ranker import Ranker
+
+F64 = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Trained:
+    """The ranker that validated best, and what all of them did.
+
+    Args:
+        ranker: the best.
+        configuration: what was tried to get it.
+        valid: its validation score.
+        seconds: what its training took.
+        values: per metric, one value a test query.
+        tried: for each configuration its validation score and its mean test metrics.
+    """
+
+    ranker: Ranker
+    configuration: dict[str, Any]
+    valid: float
+    seconds: float
+    values: dict[str, F64]
+    tried: list[dict[str, Any]]
+
+
+def train_best(
+    candidates: Iterable[tuple[dict[str, Any], Ranker]], splits: Splits, metrics: Sequence[Metric]
+) -> Trained:
+    """Fit every candidate and keep the one with the best validation value of the first metric.
+
+    Args:
+        candidates: configurations, each with a ranker that is set to it.
+        splits: what to train, validate and test on.
+        metrics: the first one decides, all are measured.
+
+    >>> from tautrank.simulate import simulate_web_search
+    >>> splits = Splits(*simulate_web_search(40, n_features=16, mean_length=8).split([0.5, 0.25, 0.25]))
+    >>> rankers = (({"num_leaves": n}, Ranker(n_estimators=3, num_leaves=n)) for n in (2, 7))
+    >>> from tautrank.metrics import metric
+    >>> best = train_best(rankers, splits, [metric("ndcg@5")])
+    >>> best.valid == max(attempt["valid"] for attempt in best.tried)
+    True
+    """
+    assert splits.valid is not None
+    judge = metrics[0].bind(splits.valid.labels, splits.valid.offsets)
+    sign = 1 if metrics[0].higher_is_better else -1
+    best: tuple[dict[str, Any], Ranker, float, float, dict[str, F64]] | None = None
+    tried = []
+    for configuration, ranker in candidates:
+        start = time.perf_counter()
+        ranker.fit(splits.train, splits.valid)
+        seconds = time.perf_counter() - start
+        valid = judge.mean(ranker.predict(splits.valid))
+        scores = ranker.predict(splits.test)
+        values = {str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics}
+        tried.append(
+            {
+                "configuration": configuration,
+                "valid": or_none(valid),
+                "test": {name: or_none(mean_of_counted(v)) for name, v in values.items()},
+            }
+        )
+        if best is None or sign * valid > sign * best[2]:
+            best = (configuration, ranker, valid, seconds, values)
+    assert best is not None
+    return Trained(best[1], best[0], best[2], best[3], best[4], tried)
+
+
+def mean_of_counted(values: F64) -> float:
+    """The mean over the queries that a metric does not skip; NaN where it skips all.
+
+    >>> mean_of_counted(np.array([1.0, math.nan, 0.0]))
+    0.5
+    """
+    counted = values[~np.isnan(values)]
+    return float(counted.mean()) if counted.size else math.nan

@@ -1,0 +1,202 @@
+"""A trial: a pure function of its specification, the same on every machine."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import socket
+import threading
+import time
+import warnings
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tautrank import __version__
+from tautrank.data import RankingData, Splits
+from tautrank.engines.langevin import Langevin
+from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
+from tautrank.metrics import metric
+from tautrank.metrics.evaluation import or_none
+from tautrank.ranker import Ranker
+from tautrank.studies.changes import changed
+from tautrank.studies.data_source import NONE, DataSource, fingerprint_of
+from tautrank.studies.division import divide
+from tautrank.studies.measurements import MEASUREMENTS
+from tautrank.studies.plain_values import canonical, from_plain
+from tautrank.studies.search_space import Search
+from tautrank.studies.study import with_parameters
+from tautrank.studies.training import mean_of_counted, train_best
+from tautrank.studies.tuning import in_words_of
+
+DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial.
+
+    Args:
+        key: of the trial.
+        status: ``done``; ``failed`` where the trial itself raised an error; ``impossible`` where this machine cannot
+            run it (no data, other data, another version), which says nothing of the trial.
+        result: JSON text, where it is done.
+        error: one sentence, where it is not.
+        seconds: what it took.
+        host: where it ran.
+    """
+
+    key: str
+    status: str
+    result: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    host: str = ""
+
+
+def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Run a trial: read and divide the data, apply the condition, train, judge.
+
+    Args:
+        spec: as `StudyPlan.trials` makes it.
+
+    Returns:
+        ``test``: per metric one value a test query (None where it is skipped); ``means`` by part and metric; ``valid``,
+        the validation score; ``trees``; ``constant`` where all scores are equal; ``configuration`` and ``tried`` where
+        there was a search; ``curves`` by part; ``queries`` by part, before the condition's changes. Of a measurement:
+        ``test``, ``means``, and its ``curves`` and ``points``.
+    """
+    data = _load(spec)
+    if "measure" in spec:
+        return _measured(spec, data)
+    assert data is not None
+    protocol = from_plain(spec["protocol"])
+    splits = divide(data, protocol, spec["trial"], spec["study_seed"], spec["seed"])
+    sizes = {name: part.n_queries for name, part in zip(splits._fields, splits, strict=True) if part is not None}
+    splits = changed(splits, from_plain(spec["changes"]), spec["seed"])
+    metrics = [metric(name) for name in spec["metrics"]]
+    best = train_best(_candidates(spec), splits, metrics)
+    means = {"test": {name: or_none(mean_of_counted(values)) for name, values in best.values.items()}}
+    for part in (name for name in spec["judged"] if name != "test"):
+        judged = getattr(splits, part)
+        scores = best.ranker.predict(judged)
+        means[part] = {str(m): or_none(m.mean(scores, judged.labels, judged.offsets)) for m in metrics}
+    result = {
+        "test": {name: [or_none(x) for x in values.tolist()] for name, values in best.values.items()},
+        "means": means,
+        "valid": or_none(best.valid),
+        "trees": int(best.ranker.n_trees_),
+        # Nothing could be split: such a model ranks nothing, and a report has to say so.
+        "constant": bool(np.ptp(best.ranker.predict(splits.test)) == 0),
+        "queries": sizes,
+    }
+    if spec["configurations"]:
+        result |= {"configuration": best.configuration, "tried": best.tried}
+    if spec["curves"]:
+        history = best.ranker.evals_result_
+        result["curves"] = {part: [or_none(x) for x in next(iter(history[part].values()))] for part in spec["curves"]}
+    return result
+
+
+def attempt(key: str, spec: Mapping[str, Any], version: str) -> Outcome:
+    """Run a trial and say what came of it, whatever that is; only a killed process says nothing.
+
+    Args:
+        key: of the trial.
+        spec: of the trial.
+        version: of tautrank where the study is run; a worker of another version would mix unlike numbers.
+    """
+    start, host = time.perf_counter(), socket.gethostname()
+
+    def outcome(status: str, **content: str) -> Outcome:
+        return Outcome(key, status, seconds=time.perf_counter() - start, host=host, **content)
+
+    if version != __version__:
+        return outcome(IMPOSSIBLE, error=f"{host}: found tautrank {__version__}; expected {version}, as in the study")
+    try:
+        _load(spec)
+    except (TautrankError, OSError) as error:
+        return outcome(IMPOSSIBLE, error=f"{host}: {error}")
+    try:
+        with warnings.catch_warnings():
+            # What is worth a warning in one training is counted over all of them by the report.
+            warnings.simplefilter("ignore", TautrankWarning)
+            return outcome(DONE, result=canonical(run_trial(spec)))
+    except TautrankError as error:
+        return outcome(FAILED, error=str(error))
+    except Exception as error:
+        first = (str(error).strip().splitlines() or [""])[0]
+        return outcome(FAILED, error=f"{type(error).__name__}: {first}".rstrip(": "))
+
+
+def _candidates(spec: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Ranker]]:
+    """A ranker for each configuration of the search; one with the parameters as they are where there is none."""
+    fixed = from_plain(spec["parameters"])
+    common = {"random_state": spec["seed"], "n_jobs": spec["n_jobs"], "verbose": 0}
+    common["eval_train"] = "train" in spec["curves"]
+    configurations: list[dict[str, Any]] = [{}]
+    if spec["configurations"]:
+        search = Search(from_plain(spec["search"]))
+        configurations = search.draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
+    for configuration in configurations:
+        loss = with_parameters(spec["loss"], _behind("loss.", configuration))
+        given = {**common, **fixed}
+        langevin = _behind("langevin.", configuration)
+        if langevin:
+            given["langevin"] = Langevin(**{**dataclasses.asdict(given.get("langevin") or Langevin()), **langevin})
+        plain = {name: value for name, value in configuration.items() if "." not in name}
+        ranker = Ranker(loss=loss, metric=spec["metrics"][0], **given)
+        ranker.set_params(**in_words_of(loss, plain))
+        yield configuration, ranker
+
+
+def _behind(prefix: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
+    return {name[len(prefix) :]: value for name, value in configuration.items() if name.startswith(prefix)}
+
+
+def _measured(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
+    lists = data
+    if data is not None:
+        splits = divide(data, from_plain(spec["protocol"]), spec["trial"], spec["study_seed"], spec["seed"])
+        lists = changed(splits, from_plain(spec["changes"]), spec["seed"]).test
+    found = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_plain(spec["parameters"]))
+    values = found.pop("values")
+    missing = [name for name in spec["metrics"] if name not in values]
+    if missing:
+        raise OptionError(f"metrics: found '{missing[0]}'; expected what is measured: {', '.join(values)}")
+    test = {name: list(values[name]) for name in spec["metrics"]}
+    numbers = {name: np.array([math.nan if x is None else x for x in v]) for name, v in test.items()}
+    return {
+        "test": test,
+        "means": {"test": {name: or_none(mean_of_counted(v)) for name, v in numbers.items()}},
+        **found,
+    }
+
+
+# The data of the last trials, so that a worker reads it once. Dask runs trials on several threads of one process.
+_MOST_LOADED = 2
+_loaded: OrderedDict[tuple[Any, ...], RankingData | Splits] = OrderedDict()
+_loading = threading.Lock()
+
+
+def _load(spec: Mapping[str, Any]) -> RankingData | Splits | None:
+    """The data of a trial, after making sure that it is the data the study was planned with."""
+    given, fold, expected = spec["data"]["given"], spec["data"]["fold"], spec["data"]["fingerprint"]
+    if list(given) == [NONE]:
+        return None
+    key = (*given, fold, expected)
+    with _loading:
+        if key in _loaded:
+            _loaded.move_to_end(key)
+            return _loaded[key]
+        while len(_loaded) >= _MOST_LOADED:
+            _loaded.popitem(last=False)
+        data = DataSource(tuple(given)).read(fold)
+        if fingerprint_of(data) != expected:
+            where = ", ".join(given)
+            raise DataError(f"{where}: found other data than the study was planned with; expected the same content")
+        _loaded[key] = data
+        return data
