@@ -17,6 +17,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tautrank import __version__
 from tautrank.errors import OptionError, TautrankError, TautrankWarning
+from tautrank.study_commands import study_app
 
 app = typer.Typer(
     help="Learning to rank that optimises the ranking metric itself.",
@@ -30,6 +31,7 @@ data_app = typer.Typer(help="Look at ranking data.", no_args_is_help=True)
 app.add_typer(data_app, name="data")
 theory_app = typer.Typer(help="Check what the papers prove, on your data and your losses.", no_args_is_help=True)
 app.add_typer(theory_app, name="theory")
+app.add_typer(study_app, name="study")
 
 _out = Console(highlight=False, soft_wrap=False)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)

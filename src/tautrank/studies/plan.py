@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.errors import DataError, OptionError
+from tautrank.studies.claims import PLAIN
 from tautrank.studies.data_source import NONE, DataSource, fingerprint_of, read_source, recognise
 from tautrank.studies.division import fold_of
 from tautrank.studies.measurements import Measurement
@@ -33,7 +34,7 @@ class Trial:
     @property
     def title(self) -> str:
         """What is shown while it runs."""
-        return f"trial {self.spec['trial'] + 1}, {self.spec['condition']}, {self.spec['system']}"
+        return title_of(self.spec)
 
 
 @dataclass(frozen=True)
@@ -163,6 +164,19 @@ class StudyPlan:
             "judged": list(study.judged),
             "curves": list(study.curves),
         }
+
+
+def title_of(spec: dict[str, Any]) -> str:
+    """A trial in a few words.
+
+    Args:
+        spec: of the trial.
+
+    >>> title_of({"trial": 0, "condition": "30%", "system": "xendcg"})
+    'trial 1, 30%, xendcg'
+    """
+    under = "" if spec["condition"] == PLAIN else f"{spec['condition']}, "
+    return f"trial {spec['trial'] + 1}, {under}{spec['system']}"
 
 
 def trial_key(spec: dict[str, Any]) -> str:

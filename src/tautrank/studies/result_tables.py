@@ -21,7 +21,7 @@ _CSV_FIELDS = (
     *("printed", "difference", "p_own", "p_corrected"),
 )
 _NONE = "-"
-_VERDICT_HEADINGS = ("claim", "trials", "advantage", "paper's test", "p", "corrected test", "p")
+_VERDICT_HEADINGS = ("claim", "advantage", "by the paper's test", "by the corrected test")
 
 
 def headings_and_rows(result: StudyResult) -> tuple[list[str], list[list[str]]]:
@@ -35,7 +35,7 @@ def headings_and_rows(result: StudyResult) -> tuple[list[str], list[list[str]]]:
     columns = list(dict.fromkeys((c.metric, c.part) for c in result.cells))
     in_print = {column for c in result.cells if c.printed for column in [(c.metric, c.part)]}
     compared = len(study.systems) > 1
-    headings = [study.axis or "condition"] if several else []
+    headings = ["condition"] if several else []
     headings.append("system")
     for name, part in columns:
         headings.append(name + ("" if part == "test" else f" {part}"))
@@ -66,15 +66,7 @@ def verdict_rows(result: StudyResult) -> list[list[str]]:
         result: of a study.
     """
     return [
-        [
-            v.sentence,
-            str(v.trials),
-            _signed(v.advantage),
-            v.own.verdict,
-            p_text(v.own.p_value),
-            v.corrected.verdict,
-            p_text(v.corrected.p_value),
-        ]
+        [v.sentence, _signed(v.advantage), *(f"{j.verdict}, p {p_text(j.p_value)}" for j in (v.own, v.corrected))]
         for v in result.verdicts
     ]
 
@@ -117,7 +109,8 @@ def note(result: StudyResult) -> str:
     study = result.plan.study
     corrected = next((v.corrected.test for v in result.verdicts), "")
     corrected = corrected or next((c.corrected.test for c in result.cells if c.corrected), "")
-    text = "Mean ± standard deviation over trials. "
+    text = f"Condition: {study.axis}. " if study.axis else ""
+    text += "Mean ± standard deviation over trials. "
     if corrected:
         text += (
             f"'own' is the paper's test ({study.test}); 'corr.' is the {corrected}, which counts what the trials have "
@@ -255,7 +248,7 @@ def rich_tables(result: StudyResult) -> list[Table]:
     if result.verdicts:
         claims = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for i, heading in enumerate(_VERDICT_HEADINGS):
-            claims.add_column(heading, justify="right" if i in (1, 2, 4, 6) else "left", overflow="fold")
+            claims.add_column(heading, justify="right" if i == 1 else "left", overflow="fold")
         for row in verdict_rows(result):
             claims.add_row(*row)
         tables.append(claims)

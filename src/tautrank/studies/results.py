@@ -28,7 +28,7 @@ from tautrank.studies.judging import (
     own_test,
 )
 from tautrank.studies.measurements import Measurement
-from tautrank.studies.plan import StudyPlan
+from tautrank.studies.plan import StudyPlan, title_of
 from tautrank.studies.store import Finished, StudyStore
 from tautrank.studies.study import Printed
 from tautrank.studies.trial import DONE
@@ -267,8 +267,7 @@ class _Gathered:
     def add(self, finished: Finished) -> None:
         condition, system, trial = (finished.spec[name] for name in ("condition", "system", "trial"))
         if finished.status != DONE or finished.result is None:
-            title = f"trial {trial + 1}, {condition}, {system}"
-            self.failures.append(Failure(title, finished.error or ""))
+            self.failures.append(Failure(title_of(finished.spec), finished.error or ""))
             return
         self.n_done += 1
         self.n_constant += bool(finished.result.get("constant"))

@@ -18,7 +18,7 @@ from typing import Any
 from tautrank import __version__
 from tautrank.errors import DataError
 from tautrank.studies.plain_values import canonical
-from tautrank.studies.plan import StudyPlan, Trial
+from tautrank.studies.plan import StudyPlan, Trial, title_of
 from tautrank.studies.run_lock import RunLock
 from tautrank.studies.trial import DONE, FAILED, Outcome
 
@@ -199,6 +199,12 @@ class StudyStore:
         with _saying(self.path):
             found = dict(self._connection.execute("SELECT status, COUNT(*) FROM trials GROUP BY status"))
         return {DONE: found.get(DONE, 0), FAILED: found.get(FAILED, 0), "planned": self.plan.size}
+
+    def failures(self) -> list[str]:
+        """A line for each failed trial: which, and its sentence."""
+        with _saying(self.path):
+            rows = self._connection.execute("SELECT spec, error FROM trials WHERE status = 'failed' ORDER BY number")
+            return [f"{title_of(json.loads(spec))}: {error}" for spec, error in rows]
 
     def record(self, trial: Trial, outcome: Outcome) -> bool:
         """Keep a finished trial; whole or not at all, and once: what is done stays as it is.

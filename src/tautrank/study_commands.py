@@ -1,0 +1,301 @@
+"""The command group `tautrank study`: list, run, resume, status, report."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich import box
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from tautrank.errors import TautrankError, unknown
+
+if TYPE_CHECKING:
+    from tautrank.studies.results import StudyResult
+    from tautrank.studies.store import StudyStore
+
+study_app = typer.Typer(
+    help="Run the papers' tables and figures again, on your data: stop, resume, spread over a cluster.",
+    no_args_is_help=True,
+)
+
+_out = Console(highlight=False, soft_wrap=False)
+_err = Console(stderr=True, highlight=False, soft_wrap=True)
+
+_MOST_FAILURES = 5  # shown on the terminal; a report has all of them
+
+Store = Annotated[Path, typer.Argument(help="The store of a study.", show_default=False)]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        help="A folder, a file, or simulated:mslr:200 (200 queries like MSLR); or thrice: train, valid, test files.",
+        show_default=False,
+    ),
+]
+Fold = Annotated[int | None, typer.Option(help="The only fold (or set) of a folder to use.")]
+Workers = Annotated[int | None, typer.Option(help="Processes that train side by side; default all cores.")]
+Dask = Annotated[
+    str, typer.Option(help="Run on Dask: a scheduler's address or file, or 'local' for a cluster of --workers here.")
+]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
+
+
+@study_app.command("list")
+def list_studies(as_json: AsJson = False) -> None:
+    """Show what can be run.
+
+    Example: [bold]tautrank study list[/bold]
+    """
+    from tautrank.studies.catalogue import CATALOGUE
+
+    studies = CATALOGUE.values()
+    if as_json:
+        _print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
+        return
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("name", no_wrap=True)
+    for heading in ("what", "paper"):
+        table.add_column(heading, overflow="fold")
+    for heading in ("trials", "trainings"):
+        table.add_column(heading, justify="right")
+    for study in studies:
+        trainings = study.trials * len(study.conditions) * len(study.systems)
+        table.add_row(study.name, study.title, study.paper, str(study.trials), f"{trainings:,}")
+    _out.print(table)
+
+
+@study_app.command("run")
+def run(
+    name: Annotated[str, typer.Argument(help="Which; see 'tautrank study list'.", show_default=False)],
+    data: Data = None,
+    store: Annotated[Path | None, typer.Option(help="File that keeps finished trials; default NAME.db.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Repetitions; default as many as the paper's.")] = None,
+    configs: Annotated[int | None, typer.Option(help="Configurations to choose from by validation; 0: none.")] = None,
+    trees: Annotated[int | None, typer.Option(help="Number of trees, at most; default the paper's.")] = None,
+    workers: Workers = None,
+    dask: Dask = "",
+    fold: Fold = None,
+    recipe: Annotated[str, typer.Option(help="Whose parameters to use; default the data set this looks like.")] = "",
+    seed: Annotated[int, typer.Option(help="Where all randomness starts.")] = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads of one training.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Run a study, or go on with it; every finished training is kept at once.
+
+    Example: [bold]tautrank study run xe-table1 --data MSLR-WEB30K[/bold]
+
+    Example: [bold]tautrank study run xe-table1 --data simulated:mslr:200 --trials 5 --trees 50[/bold]
+    """
+    from tautrank.studies.catalogue import find_study
+    from tautrank.studies.plan import make_plan
+    from tautrank.studies.store import StudyStore
+    from tautrank.studies.study import Budget
+
+    study = find_study(name)
+    budget = Budget(trials, configs, trees)
+    plan = make_plan(study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs)
+    path = store or Path(f"{name}.db")
+    with StudyStore.open_for(path, plan, shlex.join(sys.argv)) as opened:
+        _run(opened, workers, dask, retry_failed=False)
+        _show(opened, as_json)
+
+
+@study_app.command("resume")
+def resume(
+    store: Store,
+    workers: Workers = None,
+    dask: Dask = "",
+    data: Data = None,
+    fold: Fold = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again too.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a study where it stopped; the result is that of a run that never stopped.
+
+    Example: [bold]tautrank study resume xe-table1.db[/bold]
+    """
+    from tautrank.studies.data_source import read_source
+    from tautrank.studies.store import StudyStore
+
+    moved = read_source(data, fold) if data else None
+    with StudyStore.open(store, data=moved) as opened:
+        _check_version(opened)
+        _run(opened, workers, dask, retry_failed=retry_failed)
+        _show(opened, as_json)
+
+
+@study_app.command("status")
+def status(store: Store, as_json: AsJson = False) -> None:
+    """Say how far a study is; a run may be going on.
+
+    Example: [bold]tautrank study status xe-table1.db[/bold]
+    """
+    from tautrank.studies.run_lock import owner_of
+    from tautrank.studies.store import StudyStore
+
+    with StudyStore.open(store) as opened:
+        counts, meta = opened.counts(), opened.meta
+        failures = opened.failures()
+        running = owner_of(store)
+    waiting = counts["planned"] - counts["done"] - counts["failed"]
+    if as_json:
+        _print_json({**counts, "waiting": waiting, "running": running or None, "study": meta["study"], **_facts(meta)})
+        return
+    _out.print(f"{meta['study']} on {meta['data']}", markup=False, soft_wrap=True)
+    told = (
+        f"{counts['done']:,} of {counts['planned']:,} trainings are done, {counts['failed']} failed, {waiting:,} wait"
+    )
+    _out.print(told, markup=False)
+    _out.print(f"running: {running}" if running else "not running", markup=False)
+    _print_failures(failures)
+    if waiting and not running:
+        _out.print(f"Go on with: tautrank study resume {shlex.quote(str(store))}", markup=False, soft_wrap=True)
+
+
+@study_app.command("report")
+def report(
+    store: Store,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write: .md, .tex, .csv or .json.")
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a study found, beside what the paper printed; a run may be going on.
+
+    Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
+    """
+    from tautrank.atomic import atomic_write
+    from tautrank.studies.store import StudyStore
+
+    if output is not None and output.suffix.lower() not in _WRITERS:
+        raise unknown("ending of --output", output.suffix or output.name, _WRITERS)
+    with StudyStore.open(store) as opened:
+        if output is None:
+            _show(opened, as_json)
+            return
+        text = _WRITERS[output.suffix.lower()](_collected(opened))
+    with atomic_write(output) as file:
+        file.write(text.encode())
+    _out.print(f"{output}: written", markup=False, soft_wrap=True)
+
+
+_WRITERS: dict[str, Callable[[StudyResult], str]] = {
+    ".md": lambda result: result.to_markdown(),
+    ".tex": lambda result: result.to_latex(),
+    ".csv": lambda result: result.to_csv(),
+    ".json": lambda result: json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n",
+}
+"""How each kind of file is written."""
+
+
+def _collected(store: StudyStore) -> StudyResult:
+    from tautrank.studies.results import collect
+
+    return collect(store)
+
+
+def _check_version(store: StudyStore) -> None:
+    """A study that was changed since is not continued: half of its numbers would mean something else."""
+    from tautrank.errors import DataError
+    from tautrank.studies.catalogue import CATALOGUE
+
+    study = store.plan.study
+    now = CATALOGUE.get(study.name)
+    if now is not None and now.version != study.version:
+        raise DataError(
+            f"{store.path}: holds version {study.version} of '{study.name}', this tautrank has {now.version}; expected "
+            "the same (a new run needs another --store)"
+        )
+
+
+def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: bool) -> None:
+    from tautrank.data.letor import job_count
+    from tautrank.studies.runner import choose_workers, run_waiting
+
+    how = f"tautrank study resume {shlex.quote(str(store.path))}"
+    try:
+        chosen = choose_workers(job_count(None) if workers is None else workers, dask)
+        with _trials() as progress:
+            run_waiting(store, chosen, progress, retry_failed=retry_failed)
+    except KeyboardInterrupt:
+        counts = store.counts()
+        kept = f"{counts['done'] + counts['failed']} of {counts['planned']} trainings are kept"
+        _err.print(f"stopped: {kept}; go on with: {how}", markup=False)
+        raise typer.Exit(130) from None
+    except TautrankError as error:
+        if store.counts()["done"]:
+            raise type(error)(f"{error} (what is finished is kept; go on with: {how})") from None
+        raise
+
+
+def _show(store: StudyStore, as_json: bool) -> None:
+    from tautrank.studies.result_tables import facts, note
+
+    result = _collected(store)
+    if as_json:
+        _print_json(result.to_dict())
+        return
+    _out.print(result.plan.study.title, markup=False, style="bold", soft_wrap=True)
+    for what, how in facts(result):
+        _out.print(f"{what}: {how}", markup=False, soft_wrap=True)
+    for table in result.tables():
+        _out.print(table)
+    _out.print(note(result), markup=False)
+    _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
+    _out.print(f"Every training: {store.path}", markup=False, soft_wrap=True)
+
+
+def _print_failures(failures: list[str]) -> None:
+    for failure in failures[:_MOST_FAILURES]:
+        _out.print(f"failed: {failure}", markup=False, soft_wrap=True)
+    if len(failures) > _MOST_FAILURES:
+        _out.print(f"... and {len(failures) - _MOST_FAILURES} more that failed", markup=False)
+
+
+@contextmanager
+def _trials() -> Iterator[Callable[[int, int, str], None]]:
+    """A bar with the time left on standard error; lines where that is not a terminal."""
+    if _err.is_terminal:
+        columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn(), TimeRemainingColumn())
+        with Progress(
+            *columns, TextColumn("{task.description}"), console=_err, transient=True, speed_estimate_period=600
+        ) as bar:
+            task = bar.add_task("", total=None)
+            yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+        return
+    start, before = time.monotonic(), -1
+
+    def line(done: int, total: int, what: str) -> None:
+        nonlocal before
+        before = done if before < 0 else before
+        left = ""
+        if done > before:
+            left = f", about {_duration((time.monotonic() - start) / (done - before) * (total - done))} left"
+        _err.print(f"{done}/{total} {what}{left if done < total else ''}".rstrip(), markup=False)
+
+    yield line
+
+
+def _duration(seconds: float) -> str:
+    """A time as one says it."""
+    if seconds < 90:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+
+
+def _facts(meta: dict[str, str]) -> dict[str, Any]:
+    return {name: meta[name] for name in ("data", "data_fingerprint", "tautrank", "command", "created")}
+
+
+def _print_json(value: Any) -> None:
+    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
