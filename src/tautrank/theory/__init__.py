@@ -1,6 +1,7 @@
 """The papers' theorems as code: does a loss bound the metric, how tightly, how steep is it, does its training descend.
 
-`check_claims` checks a loss, one of your own included, against everything that is claimed of it.
+How directly a loss optimises a metric and what smoothing does to ties stand here as well. `check_claims` checks a loss,
+one of your own included, against everything that is claimed of it; `check_losses` checks many.
 """
 
 from __future__ import annotations

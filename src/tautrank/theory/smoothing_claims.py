@@ -188,7 +188,7 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     "|NDCG - SoftNDCG| is at most the largest step of the discount times the gains that contests turn round",
     paper=f"{_HE_LIU}, a sharper form of Theorem 2",
     silent_on=_not_softrank,
-    sample=some_lists,
+    sample=some_short_lists,
 )
 def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return _worst_of([softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
