@@ -7,7 +7,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
-from tautrank import __version__
+import tautrank
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.studies.plan import Trial
 from tautrank.studies.trial import Outcome, attempt
@@ -53,7 +53,7 @@ class DaskCluster:
             by_key = {f"tautrank-{trial.key}": trial for trial in trials}
             # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
             futures = [
-                client.submit(attempt, trial.key, trial.spec, __version__, key=key, pure=False)
+                client.submit(attempt, trial.key, trial.spec, tautrank.__version__, key=key, pure=False)
                 for key, trial in by_key.items()
             ]
             stack.callback(_forget, client, futures)
@@ -71,7 +71,7 @@ class DaskCluster:
                         # `attempt` raises nothing: what arrives here is a worker that cannot run it.
                         raise DataError(
                             f"{self.address}: a worker cannot run trials ({type(error).__name__}: {error}); expected "
-                            f"workers with tautrank {__version__}"
+                            f"workers with tautrank {tautrank.__version__}"
                         )
                     future.release()
             except (OSError, dask.comm.CommClosedError) as error:

@@ -13,7 +13,7 @@ from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
 
-from tautrank import __version__
+import tautrank
 from tautrank.errors import OptionError
 from tautrank.studies.plan import Trial
 from tautrank.studies.trial import Outcome, attempt
@@ -106,7 +106,7 @@ class _Process:
         self.trial = trial
         # A process that just died is noticed by what it does not send.
         with suppress(OSError):
-            self.connection.send((trial.key, trial.spec, __version__))
+            self.connection.send((trial.key, trial.spec, tautrank.__version__))
 
     def buried(self) -> Trial | None:
         """Tidy up after a dead process and return the trial it had."""

@@ -152,9 +152,7 @@ def as_latex(result: StudyResult) -> str:
     lines += [" & ".join(map(_latex, headings)) + r" \\", r"\midrule"]
     lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
     lines += [r"\bottomrule", r"\end{tabular}", f"% {note(result)}"]
-    lines += [
-        f"% {row[0]}: {row[3]} (p = {row[4]}); corrected: {row[5]} (p = {row[6]})" for row in verdict_rows(result)
-    ]
+    lines += [f"% {row[0]}: {row[2]}; corrected: {row[3]}" for row in verdict_rows(result)]
     lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
     return "\n".join([*lines, ""])
 

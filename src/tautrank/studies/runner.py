@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tautrank import __version__
+import tautrank
 from tautrank.errors import DataError
 from tautrank.studies.local_processes import LocalProcesses
 from tautrank.studies.plan import make_plan
@@ -92,10 +92,10 @@ def run_waiting(
         retry_failed: run failed trials again too.
     """
     made_by = store.meta["tautrank"]
-    if made_by != __version__:
+    if made_by != tautrank.__version__:
         raise DataError(
-            f"{store.path}: was begun by tautrank {made_by}, this is {__version__}; expected the same version, since "
-            "another may give other numbers"
+            f"{store.path}: was begun by tautrank {made_by}, this is {tautrank.__version__}; expected the same "
+            "version, since another may give other numbers"
         )
     with store.running():
         waiting = store.waiting(retry_failed=retry_failed)

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tautrank import __version__
+import tautrank
 from tautrank.errors import DataError
 from tautrank.studies.plain_values import canonical
 from tautrank.studies.plan import StudyPlan, Trial, title_of
@@ -108,7 +108,7 @@ class StudyStore:
             "study_version": str(plan.study.version),
             "plan": canonical(plan.to_plain()),
             "plan_hash": plan.key,
-            "tautrank": __version__,
+            "tautrank": tautrank.__version__,
             "data": ", ".join(plan.data.given),
             "data_fingerprint": ", ".join(mark for _, mark in plan.fingerprints),
             "command": command,

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank import __version__
+import tautrank
 from tautrank.data import RankingData, Splits
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
@@ -114,8 +114,10 @@ def attempt(key: str, spec: Mapping[str, Any], version: str) -> Outcome:
     def outcome(status: str, **content: str) -> Outcome:
         return Outcome(key, status, seconds=time.perf_counter() - start, host=host, **content)
 
-    if version != __version__:
-        return outcome(IMPOSSIBLE, error=f"{host}: found tautrank {__version__}; expected {version}, as in the study")
+    if version != tautrank.__version__:
+        return outcome(
+            IMPOSSIBLE, error=f"{host}: found tautrank {tautrank.__version__}; expected {version}, as in the study"
+        )
     try:
         _load(spec)
     except (TautrankError, OSError) as error:

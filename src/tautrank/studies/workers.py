@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Protocol
 
-from tautrank import __version__
+import tautrank
 from tautrank.studies.plan import Trial
 from tautrank.studies.trial import FAILED, Outcome, attempt
 
@@ -39,7 +39,7 @@ class ThisProcess:
             trials: which.
         """
         for trial in trials:
-            yield trial, attempt(trial.key, trial.spec, __version__)
+            yield trial, attempt(trial.key, trial.spec, tautrank.__version__)
 
 
 def lost(trial: Trial, times: int, how: str) -> Outcome:
