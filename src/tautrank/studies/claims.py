@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,7 +20,9 @@ Cell: TypeAlias = tuple[str, str, str]
 """(condition, system, metric)."""
 
 Values: TypeAlias = Callable[[Cell], F64]
-"""Looks a cell's values up, greater is better: one a trial, or one a query of a trial."""
+"""Looks a cell's values up, greater is better: one a trial, or one a query of a trial; or a curve a trial."""
+
+_PARTS = {"train": " of the training queries", "valid": " of the validation queries"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,10 +32,12 @@ class Claim(ABC):
     Args:
         metric: the metric it is about.
         text: the claim in the paper's words or near them; made up from the rest where it is empty.
+        part: which queries: ``"test"``, or others that the study judges (or has curves of, for a claim of curves).
     """
 
     metric: str
     text: str = ""
+    part: str = "test"
 
     @abstractmethod
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
@@ -48,6 +53,14 @@ class Claim(ABC):
 
     by_query = True
     """Whether the advantage of a trial is the mean of the advantages of its queries."""
+
+    of_curves = False
+    """Whether it looks at training tree by tree: values are then ``[trials, trees]``, the best value so far."""
+
+    @property
+    def measured(self) -> str:
+        """The metric, and of which queries, in words."""
+        return f"{self.metric}{_PARTS.get(self.part, '')}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,7 +92,7 @@ class Better(Claim):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which is better than which, and where."""
-        return f"{self.better} is better than {self.worse} on {self.metric}{_where(cells[0])}"
+        return f"{self.better} is better than {self.worse} on {self.measured}{_where(cells[0])}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,7 +122,7 @@ class BetterUnder(Claim):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which condition is better than which."""
-        return f"{self.system} is better under {self.better} than under {self.worse} on {self.metric}"
+        return f"{self.system} is better under {self.better} than under {self.worse} on {self.measured}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -155,8 +168,8 @@ class GapGrows(Claim):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom grows from where to where."""
-        lead = "relative lead" if self.relative else "lead"
-        return f"the {lead} of {self.better} over {self.worse} on {self.metric} grows from {self.first} to {self.last}"
+        lead = f"the {'relative ' if self.relative else ''}lead of {self.better} over {self.worse}"
+        return f"{lead} on {self.measured} grows from {self.first} to {self.last}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -192,7 +205,102 @@ class Reaches(Claim):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Who reaches what, and where."""
-        return f"{self.system} reaches {self.value:g} on {self.metric}{_where(cells[0])}"
+        return f"{self.system} reaches {self.value:g} on {self.measured}{_where(cells[0])}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeadsEarly(Claim):
+    """One system leads another by more with few trees than with all of them.
+
+    Args:
+        better: the system that should be quicker.
+        worse: the other.
+        early: which share of the trees is few.
+        condition: where; every condition where it is empty.
+
+    >>> claim = LeadsEarly(better="xendcg", worse="lambdamart", metric="ndcg@5")
+    >>> curves = {"xendcg": np.array([[0.4, 0.45, 0.5, 0.5]]), "lambdamart": np.array([[0.3, 0.42, 0.49, 0.5]])}
+    >>> claim.advantage(lambda cell: curves[cell[1]], claim.cells(("plain",))[0]).round(3)
+    array([0.1])
+    """
+
+    better: str
+    worse: str
+    early: float = 0.1
+    condition: str = ""
+    part: str = "valid"
+
+    by_query = False
+    """It is about curves of means."""
+
+    of_curves = True
+    """It is about the curves."""
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The two systems, for each condition."""
+        chosen = (self.condition,) if self.condition else conditions
+        return [tuple((c, system, self.metric) for system in (self.better, self.worse)) for c in chosen]
+
+    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """The lead after the few trees, minus the lead at the end."""
+        lead = values(cells[0]) - values(cells[1])
+        few = max(math.ceil(self.early * lead.shape[1]), 1)
+        wider: F64 = lead[:, few - 1] - lead[:, -1]
+        return wider
+
+    def sentence(self, cells: tuple[Cell, ...]) -> str:
+        """Whose lead over whom is wider with how many of the trees."""
+        return (
+            f"{self.better} leads {self.worse} by more after {100 * self.early:g}% of the trees than after all of them "
+            f"on {self.measured}{_where(cells[0])}"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Converges(Claim):
+    """Little of what training gains is gained by its last trees.
+
+    Args:
+        system: its name.
+        last: which share of the trees are the last.
+        share: the most that they may gain, as a share of the gain from the first tree on.
+        condition: where; every condition where it is empty.
+
+    >>> claim = Converges(system="lambdarank", metric="ndcg@5")
+    >>> curves = np.array([[0.3, 0.4, 0.49, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4, 0.5]])
+    >>> claim.advantage(lambda cell: curves, claim.cells(("plain",))[0]).round(3)
+    array([ 0.01, -0.08])
+    """
+
+    system: str
+    last: float = 0.2
+    share: float = 0.05
+    condition: str = ""
+    part: str = "valid"
+
+    by_query = False
+    """It is about curves of means."""
+
+    of_curves = True
+    """It is about the curves."""
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The system, for each condition."""
+        return [((c, self.system, self.metric),) for c in ((self.condition,) if self.condition else conditions)]
+
+    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """What the last trees may gain, minus what they do."""
+        curve = values(cells[0])
+        before = curve[:, max(math.floor((1 - self.last) * curve.shape[1]), 1) - 1]
+        left: F64 = self.share * (curve[:, -1] - curve[:, 0]) - (curve[:, -1] - before)
+        return left
+
+    def sentence(self, cells: tuple[Cell, ...]) -> str:
+        """Who converges, where."""
+        return (
+            f"{self.system} has converged on {self.measured}: the last {100 * self.last:g}% of the trees give at most "
+            f"{100 * self.share:g}% of the gain{_where(cells[0])}"
+        )
 
 
 def _where(cell: Cell) -> str:

@@ -150,6 +150,7 @@ class StudyPlan:
         }
         recipe = self.used_recipe
         own: list[Any] = [study.parameters, recipe.parameters if recipe else {}, condition.parameters]
+        own.append(recipe.conditions.get(condition.name, {}) if recipe else {})
         own += [system.parameters, recipe.systems.get(name, {}) if recipe else {}, condition.systems.get(name, {})]
         parameters = {key: value for layer in own for key, value in layer.items()}
         if isinstance(system, Measurement):

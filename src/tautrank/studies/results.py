@@ -240,7 +240,7 @@ def collect(store: StudyStore) -> StudyResult:
         failures=tuple(gathered.failures),
         n_done=gathered.n_done,
         n_constant=gathered.n_constant,
-        curves=gathered.curves,
+        curves={place: list(by_trial.values()) for place, by_trial in gathered.curves.items()},
         points=gathered.points,
         values={cell: list(by_trial.values()) for cell, by_trial in gathered.queries.items()},
         trees=gathered.trees,
@@ -255,7 +255,7 @@ class _Gathered:
         self.plan = plan
         self.means: dict[tuple[str, str, str, str], dict[int, float]] = {}
         self.queries: dict[Cell, dict[int, F64]] = {}
-        self.curves: dict[tuple[str, str, str], list[list[float]]] = {}
+        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = {}
         self.points: dict[tuple[str, str], dict[str, Any]] = {}
         self.trees: dict[tuple[str, str], list[int]] = {}
         self.seconds: dict[tuple[str, str], list[float]] = {}
@@ -279,7 +279,7 @@ class _Gathered:
             array = np.array([_number(x) for x in values], np.float64)
             self.queries.setdefault((condition, system, name), {})[trial] = array
         for part, curve in result.get("curves", {}).items():
-            self.curves.setdefault((condition, system, part), []).append([_number(x) for x in curve])
+            self.curves.setdefault((condition, system, part), {})[trial] = [_number(x) for x in curve]
         if "points" in result:
             self.points.setdefault((condition, system), result["points"])
         if "trees" in result:
@@ -301,15 +301,17 @@ class _Gathered:
 
     def advantage(self, claim: Claim, cells: tuple[Cell, ...]) -> Advantage:
         """What a claim says should be positive, in the trials that all of its cells have done."""
-        done = [set(self._trials(cell)) for cell in cells]
+        done = [set(self._trials(cell, claim.part, claim.of_curves)) for cell in cells]
         common = sorted(set.intersection(*done)) if done else []
+        if claim.of_curves:
+            return Advantage(claim.advantage(lambda cell: self._curves(cell, claim.part, common), cells))
 
         def means(cell: Cell) -> F64:
-            found = self.means.get((*cell, "test"), {})
+            found = self.means.get((*cell, claim.part), {})
             return self.sign(cell[2]) * np.array([found[trial] for trial in common], np.float64)
 
         queries = None
-        if claim.by_query:
+        if claim.by_query and claim.part == "test":
             same = [t for t in common if len({self.queries[cell][t].size for cell in cells}) == 1]
             if same == common:
                 queries = [
@@ -319,9 +321,22 @@ class _Gathered:
         sides = (means(cells[0]), means(cells[1])) if len(cells) == 2 else None
         return Advantage(claim.advantage(means, cells), queries, sides)
 
-    def _trials(self, cell: Cell) -> list[int]:
-        found = self.means.get((*cell, "test"), {})
+    def _trials(self, cell: Cell, part: str, of_curves: bool) -> list[int]:
+        if of_curves:
+            curves = self.curves.get((cell[0], cell[1], part), {})
+            return [trial for trial, curve in curves.items() if curve and not np.isnan(curve).any()]
+        found = self.means.get((*cell, part), {})
         return [trial for trial, value in found.items() if not math.isnan(value)]
+
+    def _curves(self, cell: Cell, part: str, trials: Sequence[int]) -> F64:
+        """The best value so far after each tree of the budget, a row a trial: what early stopping keeps."""
+        length = self.plan.budget.trees or 1
+        rows = np.empty((len(trials), length))
+        for row, trial in zip(rows, trials, strict=True):
+            curve = self.sign(cell[2]) * np.array(self.curves[cell[0], cell[1], part][trial][:length])
+            row[: curve.size] = np.maximum.accumulate(curve)
+            row[curve.size :] = row[curve.size - 1]
+        return rows
 
 
 def _cells(gathered: _Gathered) -> list[CellResult]:

@@ -27,12 +27,13 @@ Then:
   Every system runs under every condition in every trial; within a trial all see the same queries and the same noise.
 - **Recipes**: a paper's parameters and printed numbers for one data set (`Recipe`, `Printed`). The data names its
   recipe by its number of features, or the user does; other data takes the first recipe's parameters.
-- **Parameters** come, each over the last, from: the study, the recipe, the condition, the system, the recipe for this
-  system, the condition for this system, the configuration that is tried; the number of trees is the budget's.
+- **Parameters** come, each over the last, from: the study, the recipe, the condition, the recipe for this condition,
+  the system, the recipe for this system, the condition for this system, the configuration that is tried; the number
+  of trees is the budget's.
 - **Search**: with a budget of configurations (`configurations`, or ``--configs``) each trial of a system picks the best
   by the first metric on the validation queries; 0 takes the parameters as they are.
-- **Claims** (`Better`, `BetterUnder`, `GapGrows`, `Reaches`) are judged twice: by the paper's own test (`PaperTest`)
-  and by one that knows that trials share data.
+- **Claims** (`Better`, `BetterUnder`, `GapGrows`, `Reaches`, `LeadsEarly`, `Converges`) are judged twice: by the
+  paper's own test (`PaperTest`) and by one that knows that trials share data.
 - **Measurements**: where a figure needs no training, a `Measurement` stands in the place of a system, and the metrics
   are the names of what it measures.
 
@@ -183,6 +184,7 @@ class Recipe:
         title: as the paper calls it.
         parameters: for every `Ranker`.
         systems: parameters for single systems' `Ranker`, by name of the system.
+        conditions: parameters for every `Ranker` under single conditions, by name of the condition.
         printed: the paper's numbers.
     """
 
@@ -190,6 +192,7 @@ class Recipe:
     title: str
     parameters: Mapping[str, Any] = field(default_factory=dict)
     systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    conditions: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     printed: tuple[Printed, ...] = ()
 
 
@@ -278,6 +281,7 @@ class Study:
         curves: the parts whose first metric is recorded after every tree: ``"valid"``, ``"train"``.
         baseline: the system the others are compared with; the first where it is empty.
         data: what is used where the user names none, as in ``--data``; empty where there has to be some.
+        note: what the paper leaves open and how it is settled here, and how the result is judged.
         version: raised whenever the same trial would give other numbers.
     """
 
@@ -302,6 +306,7 @@ class Study:
     curves: tuple[str, ...] = ()
     baseline: str = ""
     data: str = ""
+    note: str = ""
     version: int = 1
 
     def __post_init__(self) -> None:
@@ -371,15 +376,24 @@ class Study:
         named = [owner.systems for owner in self.conditions] + [owner.systems for owner in self.recipes]
         for name in (name for systems in (*named, self.search.systems) for name in systems):
             self.system(name)
+        for name in (name for recipe in self.recipes for name in recipe.conditions):
+            self.condition(name)
         for claim in self.claims:
+            looked_at = self.curves if claim.of_curves else self.judged
+            if claim.part not in looked_at:
+                raise unknown("part of a claim", claim.part, looked_at)
             for group in claim.cells(self.condition_names):
                 for condition, system, measured in group:
                     self.system(system)
-                    if measured not in self.metrics_under(condition):
-                        raise unknown("metric of a claim", measured, self.metrics_under(condition))
+                    known = self.metrics_under(condition)
+                    known = known[:1] if claim.of_curves else known
+                    if measured not in known:
+                        raise unknown("metric of a claim", measured, known)
         for recipe in self.recipes:
             for printed in recipe.printed:
                 self.system(printed.system)
+                if printed.part not in self.judged:
+                    raise unknown("part in print", printed.part, self.judged)
                 if printed.metric not in self.metrics_under(printed.condition):
                     raise unknown("metric in print", printed.metric, self.metrics_under(printed.condition))
 
