@@ -55,7 +55,8 @@ def divide(data: RankingData | Splits, protocol: Protocol, trial: int, seed: int
     train, valid = splits.train, splits.valid
     if valid is None:
         train, valid = train.split([1 - _HELD_OUT, _HELD_OUT], seed=seed)
-    if isinstance(protocol, FixedParts) and protocol.redivide:
+    # The first trial keeps the parts as they were published.
+    if isinstance(protocol, FixedParts) and protocol.redivide and trial:
         held_out = valid.n_queries / (train.n_queries + valid.n_queries)
         pool = RankingData.concat([train, valid], repeated="separate")
         train, valid = pool.split([1 - held_out, held_out], seed=trial_seed)

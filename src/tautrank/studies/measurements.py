@@ -6,11 +6,13 @@ query, and curves or points for a figure.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 
 from tautrank.data import RankingData
 from tautrank.errors import DataError
@@ -41,17 +43,21 @@ class Measurement:
 def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
     """Figure 1 of the XE-NDCG paper: the Jensen gap against the loss, a cloud an example.
 
-    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value an example.
+    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value an example; and
+    ``gap-saved``, the share of the mean gap that the best gamma saves.
 
     >>> sorted(jensen_clouds(None, 0, examples=3, draws=5)["values"])
-    ['mean-gap', 'mean-loss', 'smallest-gap', 'smallest-loss']
+    ['gap-saved', 'mean-gap', 'mean-loss', 'smallest-gap', 'smallest-loss']
     """
     from tautrank.theory.jensen import jensen_clouds as draw_clouds
 
     clouds = draw_clouds(**{**parameters, "seed": seed})
+    mean_gaps = clouds.gaps.mean(axis=1)
     values = {
         "smallest-gap": clouds.smallest_gaps,
-        "mean-gap": clouds.gaps.mean(axis=1),
+        "mean-gap": mean_gaps,
+        # Equal scores leave no gap to save.
+        "gap-saved": 1.0 - np.divide(clouds.smallest_gaps, mean_gaps, out=np.ones_like(mean_gaps), where=mean_gaps > 0),
         "smallest-loss": clouds.smallest_losses,
         "mean-loss": clouds.losses.mean(axis=1),
     }
@@ -83,8 +89,99 @@ def em_iterations(data: RankingData | None, seed: int, **parameters: Any) -> dic
     }
 
 
+def softrank_distance(
+    data: RankingData | None,
+    seed: int,
+    *,
+    sigma: float = 0.1,
+    delta: float = 1.0,
+    lists: int = 100,
+    documents: int = 10,
+) -> dict[str, Any]:
+    """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and whether that is within its bounds.
+
+    Each list is in random order, its scores ``delta`` apart, as the theorem's condition has it. Quantities, one value a
+    query: ``nearness``, ``1 - |NDCG - SoftNDCG|``; and whether the distance is within the bound, 1 or 0, or nothing
+    where the bound is no number: ``within-bound`` as the proof has it, ``within-bound-as-stated`` as the theorem has
+    it, ``within-bound-by-contests`` for the sharper one of `tautrank.theory.softrank_ndcg_bound`. Points: the means of
+    the distance and of each bound.
+
+    Args:
+        data: lists with labels; drawn as for Figure 1 of the XE-NDCG paper where it is None.
+        seed: of orders and labels.
+        sigma: the standard deviation of each score.
+        delta: how far apart scores are.
+        lists, documents: how many are drawn, and how long they are.
+
+    >>> values = softrank_distance(None, 0, sigma=0.1, lists=5)["values"]
+    >>> min(values["nearness"]) > 0.999, values["within-bound"]
+    (True, [1.0, 1.0, 1.0, 1.0, 1.0])
+    """
+    from tautrank.theory.jensen import LABEL_PROBABILITIES
+    from tautrank.theory.softrank_bounds import softrank_curve
+
+    rng = np.random.default_rng(seed)
+    if data is None:
+        offsets = np.arange(lists + 1) * documents
+        labels = rng.choice(len(LABEL_PROBABILITIES), lists * documents, p=LABEL_PROBABILITIES).astype(np.float64)
+    else:
+        offsets, labels = data.offsets, data.labels.astype(np.float64)
+    scores = delta * np.concatenate([np.zeros(0), *(rng.permutation(n) for n in np.diff(offsets))])
+    curve = softrank_curve(scores, labels, offsets, [sigma])
+    distance = curve.difference[0]
+    bounds = {
+        "within-bound": curve.bound[0],
+        "within-bound-as-stated": curve.bound_as_stated[0],
+        "within-bound-by-contests": curve.bound_by_contests[0],
+    }
+    values = {"nearness": 1.0 - distance}
+    for name, bound in bounds.items():
+        says_something = np.isfinite(bound) & ~np.isnan(distance)
+        values[name] = np.where(says_something, distance <= bound, np.nan)
+    points = {name: _finite_mean(bound) for name, bound in {"distance": distance, **bounds}.items()}
+    return {"values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()}, "points": points}
+
+
+def directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -> dict[str, Any]:
+    """He and Liu's Theorem 1: what choosing a ranker by a loss costs in the metric, and what is guaranteed.
+
+    The rankers to choose from are `tautrank.theory.spread_scorings`. Quantities, one value in all: ``directness``,
+    ``-(2 eps1 + eps2)``, so that more is more direct; ``by-means``, minus the same guarantee from means over queries;
+    ``cost``, how much worse the ranker that is best by the loss is by the metric; ``within-guarantee``, 1 or 0.
+
+    Args:
+        data: lists with labels.
+        seed: of the rankers, and of losses that draw.
+        loss: which loss.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 0], group=[4])
+    >>> directness(data, 0, loss="softrank(sigma=0.1)")["values"]["within-guarantee"]
+    [1.0]
+    """
+    from tautrank.theory.directness import directness_among, spread_scorings
+
+    if data is None:
+        raise DataError("data: found none; expected lists with labels, for rankers to rank")
+    scorings = spread_scorings(data.labels, data.offsets, seed=seed)
+    found = directness_among(loss, scorings, data.labels, data.offsets, seed=seed)
+    values = {
+        "directness": -found.guarantee,
+        "by-means": -found.guarantee_of_means,
+        "cost": found.difference,
+        "within-guarantee": math.nan if math.isnan(found.margin) else float(found.margin >= 0),
+    }
+    return {"values": {name: [or_none(value)] for name, value in values.items()}}
+
+
+def _finite_mean(numbers: npt.NDArray[np.float64]) -> float | None:
+    finite = numbers[np.isfinite(numbers)]
+    return float(finite.mean()) if finite.size else None
+
+
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "jensen-clouds": jensen_clouds,
     "em-iterations": em_iterations,
+    "softrank-distance": softrank_distance,
+    "directness": directness,
 }
 """Every measurement by name."""

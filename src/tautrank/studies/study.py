@@ -113,7 +113,7 @@ class FixedParts:
 
     Args:
         fold: which of the data set's folds (or sets); data in one piece is divided 60/20/20 once.
-        redivide: whether each trial divides the training and validation queries anew.
+        redivide: whether each trial after the first divides the training and validation queries anew.
     """
 
     fold: int = 1
