@@ -12,9 +12,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content
 
 import tautrank as tr
+from study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content
 from tautrank.errors import DataError
 from tautrank.studies import runner as runner_module
 from tautrank.studies.plan import make_plan

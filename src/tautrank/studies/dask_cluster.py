@@ -40,6 +40,7 @@ class DaskCluster:
         self._distributed = _distributed()
         self.address = address
         self.n = n
+        self.patience = "10s"  # with a scheduler that does not answer
 
     def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
         """Run trials; they come back as they finish.
@@ -93,7 +94,7 @@ class DaskCluster:
         if "://" not in self.address and Path(self.address).is_file():
             where = {"scheduler_file": self.address}
         try:
-            return stack.enter_context(dask.Client(**where, timeout="10s"))
+            return stack.enter_context(dask.Client(**where, timeout=self.patience))
         except (OSError, ValueError, TimeoutError) as error:
             raise OptionError(
                 f"--dask: found no scheduler at '{self.address}' ({error}); expected an address such as "
