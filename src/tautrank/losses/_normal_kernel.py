@@ -70,7 +70,7 @@ def _fill_words(out: NDArray[np.float64], seed: np.uint64, step: int, query: int
             block[i + _U(3 * _LANES)] = c3
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _words_to_normals(out: NDArray[np.float64]) -> None:
     """Replace each word by the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8.
 

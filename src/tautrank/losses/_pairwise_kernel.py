@@ -50,7 +50,7 @@ def _exponentials(
     return stop
 
 
-@njit(error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
 def _swap_rows(
     a: NDArray[Any],
     b: NDArray[Any],
@@ -212,7 +212,7 @@ def swap_gradients(
             hess[arrangement[p]] = d * h[ranks[p]]
 
 
-@njit(error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
 def _general_rows(
     a: NDArray[Any],
     b: NDArray[Any],
@@ -267,7 +267,7 @@ def _general_rows(
     return total
 
 
-@njit(error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
 def _every_pair_rows(
     a: NDArray[Any],
     b: NDArray[Any],

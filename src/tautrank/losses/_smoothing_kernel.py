@@ -59,7 +59,7 @@ def _bell(d: Any) -> Any:
     return double
 
 
-@njit(error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
 def finish_query(
     scores: NDArray[Any],
     scale: float,

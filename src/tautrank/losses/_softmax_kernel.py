@@ -141,7 +141,7 @@ def _others(s: NDArray[Any], best: int, tail: float, e: NDArray[Any], q: NDArray
     q[best] = 0.0
 
 
-@njit(error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
 def _neumann(e: NDArray[Any], q: NDArray[Any], phi: NDArray[Any], best: int, n: int, tail: float) -> None:
     """Replace ``e = exp(s - max)`` by the hessian and ``phi`` by the gradient ``D (I + S + S^2) D^-1 (rho - phi)``.
 

@@ -76,7 +76,7 @@ _LEAST_FLOAT32 = 1e-18
 _LEAST_FLOAT64 = 1e-150
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def contests(
     s: NDArray[Any],
     first: int,
@@ -150,7 +150,7 @@ def contests(
             density[row + i] = zero if itself else height * real(e)
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _play(
     states: NDArray[Any],
     stride: int,
@@ -201,7 +201,7 @@ def _reached(losses: int, ranks: int) -> int:
     return min(losses // RANKS * RANKS + RANKS, ranks)
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _return(
     states: NDArray[Any],
     stride: int,
@@ -251,7 +251,7 @@ def _return(
                 )
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _expect(
     states: NDArray[Any], at: int, ahead: NDArray[Any], ranks: int, chance: NDArray[Any], expected: NDArray[Any]
 ) -> None:
@@ -331,7 +331,7 @@ def _by_recursion(
     return True
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _multiply(
     beaten: NDArray[Any],
     first: int,
@@ -358,7 +358,7 @@ def _multiply(
                 products[j + _U(3) * _L] = max(products[j + _U(3) * _L] * (one - b * y3), low)
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _divide(
     beaten: NDArray[Any],
     first: int,
@@ -427,7 +427,7 @@ def _by_powers(
         _divide(beaten, first, last, gaps, terms, products, slopes)
 
 
-@njit(error_model="numpy", fastmath=_REORDER)
+@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
 def _credit(
     slopes: NDArray[Any],
     density: NDArray[Any],

@@ -82,7 +82,7 @@ def reader_value(
     return value
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _slide_over(
     high: NDArray[Any],
     low: NDArray[Any],
@@ -119,7 +119,7 @@ def _slide_over(
         h[j] += (e0 * abs(d0) + e1 * abs(d1)) + (e2 * abs(d2) + e3 * abs(d3))
 
 
-@njit(error_model="numpy", fastmath=_FUSE)
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _slide_above(
     high: NDArray[Any],
     low: NDArray[Any],
