@@ -94,6 +94,8 @@ def facts(result: StudyResult) -> list[tuple[str, str]]:
     ]
     if plan.used_recipe:
         rows.insert(3, ("parameters", f"the paper's for {plan.used_recipe.title}"))
+    if study.note:
+        rows.append(("note", study.note))
     if result.verdicts:
         told = f"{result.own_verdict} by the paper's test; {result.verdict} by the corrected test"
         rows.append(("verdict", told))
