@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tautrank.studies.claims import PLAIN
 from tautrank.studies.judging import Judgement
 from tautrank.studies.results import CellResult, StudyResult, plain
-from tautrank.studies.study import FixedParts, OnItself, OwnFolds, Resampling
+from tautrank.studies.study import OTHER_DATA, FixedParts, OnItself, OwnFolds, Resampling
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -93,7 +93,9 @@ def facts(result: StudyResult) -> list[tuple[str, str]]:
         ("paper's test", str(study.test)),
     ]
     if plan.used_recipe:
-        rows.insert(3, ("parameters", f"the paper's for {plan.used_recipe.title}"))
+        others = plan.used_recipe.data == OTHER_DATA
+        whose = plan.used_recipe.title if others else f"the paper's for {plan.used_recipe.title}"
+        rows.insert(3, ("parameters", whose))
     if study.note:
         rows.append(("note", study.note))
     if result.verdicts:

@@ -60,7 +60,11 @@ from tautrank.studies.search_space import Search
 
 _T = TypeVar("_T")
 
+OTHER_DATA = "other"
+"""What a recipe is called whose parameters are for other data than the paper's."""
+
 __all__ = [
+    "OTHER_DATA",
     "Budget",
     "Condition",
     "FixedParts",
@@ -180,7 +184,8 @@ class Recipe:
     """What a paper did and found on one data set.
 
     Args:
-        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `data_source`).
+        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `data_source`);
+            or `OTHER_DATA`, first of the recipes, where the paper's parameters would not serve other data.
         title: as the paper calls it.
         parameters: for every `Ranker`.
         systems: parameters for single systems' `Ranker`, by name of the system.

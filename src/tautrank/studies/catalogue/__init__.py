@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tautrank.errors import unknown
-from tautrank.studies.catalogue import xe_ndcg
+from tautrank.studies.catalogue import directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.studies.study import Study
 
-_PAPERS = (xe_ndcg,)
+_PAPERS = (xe_ndcg, softmax_binary, lambdaloss, stochasticrank, directness)
 
 CATALOGUE: dict[str, Study] = {study.name: study for paper in _PAPERS for study in paper.STUDIES}
 """Every study by name."""
