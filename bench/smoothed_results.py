@@ -8,21 +8,16 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tautrank as tr
-from bench.results import DATA, EARLY_STOPPING, STORE, TREES
-from tautrank.atomic import atomic_write
-from tautrank.compare import compare_splits
+from bench.measured_page import Lines, compared, progress_bar, protocol, steps, write_page
+from bench.results import DATA
 from tautrank.data import Splits
-from tautrank.data.letor import job_count
-from tautrank.report.comparison import Comparison
 from tautrank.simulate import five_documents
 from tautrank.studies.comparison import System
 
@@ -49,16 +44,6 @@ TOY = {
 TOY_SEEDS = 10
 TOY_LANGEVIN = tr.Langevin(temperature=1e3, shrink_rate=1e-3)
 LANGEVIN = tr.Langevin(temperature=1e8, shrink_rate=1e-4)
-
-Lines = Iterator[str]
-
-
-def progress_bar(console: Console, name: str) -> tuple[Progress, Callable[[int, int, str], None]]:
-    columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, TextColumn(name + " {task.description}"), console=console)
-    task = bar.add_task("")
-    return bar, lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
-
 
 # ---------------------------------------------------------------------------------------------------- defaults
 
@@ -188,38 +173,6 @@ def table1(arguments: argparse.Namespace, console: Console) -> Lines:
 # ---------------------------------------------------------------------------------------------------- comparisons
 
 
-def compared(
-    title: str,
-    name: str,
-    systems: Sequence[Any],
-    metrics: Sequence[str],
-    arguments: argparse.Namespace,
-    console: Console,
-) -> Comparison:
-    bar, report = progress_bar(console, f"{title}, {name}")
-    with bar:
-        return compare_splits(
-            DATA[name](),
-            systems,
-            metrics,
-            store=STORE,
-            progress=report,
-            repeats=arguments.repeats,
-            tune=arguments.tune,
-            workers=job_count(None),
-            parameters={"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING},
-        )
-
-
-def protocol(arguments: argparse.Namespace, first: str) -> str:
-    return (
-        f"Five folds, {arguments.repeats} repeats; each training is the best of {arguments.tune} random configurations "
-        f"(the same for all systems) by validation {first}, at most {TREES} trees, stopped after {EARLY_STOPPING}. "
-        "p-values: test over queries and repeats, before and after Holm's correction over all pairs. A t-test over the "
-        "queries alone takes one training for the system; it stands beside for comparison with the papers."
-    )
-
-
 ABLATION = (
     System(PLAIN.replace("stochasticrank", "reinforce"), "REINFORCE"),
     System(PLAIN, "CCS"),
@@ -243,27 +196,10 @@ def table3(arguments: argparse.Namespace, console: Console) -> Lines:
         f"{system.name} {value:.2f}" for system, value in zip(ABLATION, PRINTED, strict=False)
     )
     yield ""
-    for name in DATA:
-        result = compared("table 3", name, ABLATION, ("ndcg@5", "ndcg@10"), arguments, console)
+    for name, folds in DATA.items():
+        result = compared(f"table 3, {name}", folds, ABLATION, ("ndcg@5", "ndcg@10"), arguments, console)
         yield from (f"### {name}", "", result.to_markdown(), "", "Each step against the one before it, NDCG@5:", "")
         yield from steps(result, [(i, i + 1) for i in range(len(PRINTED) - 1)])
-
-
-def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
-    """One system against another on the first metric, by this library's test and by the papers'."""
-    m = result.plan.metrics[0]
-    tests = {frozenset((test.better, test.worse)): test for test in result.tests(m)}
-    for i, j in pairs:
-        test = tests[frozenset((i, j))]
-        sign = 1 if test.better == j else -1
-        later, before = (result.systems[system].values[str(m)].mean(axis=0) for system in (j, i))
-        one_tailed = tr.paired_t_test(later, before, alternative="greater").p_value
-        yield (
-            f"- {result.systems[j].name} minus {result.systems[i].name}: {sign * test.difference:+.4f}, "
-            f"p = {test.p_value:.2g} ({test.adjusted:.2g} after Holm); the paper's one-tailed t-test over queries: "
-            f"p = {one_tailed:.2g}"
-        )
-    yield ""
 
 
 def metrics(arguments: argparse.Namespace, console: Console) -> Lines:
@@ -272,8 +208,8 @@ def metrics(arguments: argparse.Namespace, console: Console) -> Lines:
     for judged in ("mrr", "err"):
         yield from (f"Judged by {judged}. " + protocol(arguments, judged), "")
         systems = ("lambdarank", f"stochasticrank(metric={judged})", "stochasticrank", "softrank")
-        for name in DATA:
-            result = compared(judged, name, systems, (judged, "ndcg@5"), arguments, console)
+        for name, folds in DATA.items():
+            result = compared(f"{judged}, {name}", folds, systems, (judged, "ndcg@5"), arguments, console)
             yield from (f"### {name}, {judged}", "", result.to_markdown(), "")
             yield from steps(result, [(0, 1), (2, 1), (0, 3)])
 
@@ -281,32 +217,9 @@ def metrics(arguments: argparse.Namespace, console: Console) -> Lines:
 PARTS = {"defaults": defaults, "table1": table1, "table3": table3, "metrics": metrics}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.smoothed_results", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)} (default: all)")
-    parser.add_argument("--tune", type=int, default=8)
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--write", type=Path, help="write the page here")
-    arguments = parser.parse_args()
-    if unknown := sorted(set(arguments.parts) - set(PARTS)):
-        parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(PARTS)}")
-    console = Console(stderr=True)
-    lines = [
-        "# Optimising a smoothed metric: what was measured",
-        "",
-        f"Written by `python -m bench.smoothed_results --tune {arguments.tune} --repeats {arguments.repeats}`",
-        "(`make results`).",
-        "",
-    ]
-    for part in arguments.parts or PARTS:
-        for line in PARTS[part](arguments, console):
-            print(line, flush=True)
-            lines.append(line)
-    if arguments.write:
-        with atomic_write(arguments.write) as file:
-            file.write("\n".join(lines).encode())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(
+        write_page(
+            "bench.smoothed_results", "Optimising a smoothed metric: what was measured", PARTS, tune=8, repeats=2
+        )
+    )

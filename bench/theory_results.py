@@ -7,47 +7,29 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from rich.console import Console
 
 import tautrank as tr
-from bench.results import DATA, EARLY_STOPPING, ROOT, STORE, TREES
-from bench.smoothed_results import progress_bar, protocol, steps
+from bench.measured_page import Lines, compared, progress_bar, protocol, steps, write_page
+from bench.results import DATA, ROOT
 from tautrank import theory
 from tautrank.atomic import atomic_write
-from tautrank.compare import compare_splits
 from tautrank.data import Splits
-from tautrank.data.letor import job_count
 from tautrank.report.drawing import Series, chart
 
 GAMMAS = ("xendcg", "xendcg(gamma=tight)", "xendcg(gamma=1)", "xendcg(gamma=0)")
 HESSIANS = ("neumann", "diagonal", "exact")
 STAGES = (1, 2, 3, 5, 8, 12, 20, 30, 45, 70, 100)
 
-Lines = Iterator[str]
-
 
 def gammas(arguments: argparse.Namespace, console: Console) -> Lines:
     """Does the tightest bound train the best ranker?"""
     yield from ("## Does the tightest gamma train the best ranker?", "", protocol(arguments, "ndcg@5"), "")
     for name, folds in (*DATA.items(), ("simulated web search", simulated_folds)):
-        bar, report = progress_bar(console, f"gamma, {name}")
-        with bar:
-            result = compare_splits(
-                folds(),
-                GAMMAS,
-                ("ndcg@5", "ndcg@10"),
-                store=STORE,
-                progress=report,
-                repeats=arguments.repeats,
-                tune=arguments.tune,
-                workers=job_count(None),
-                parameters={"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING},
-            )
+        result = compared(f"gamma, {name}", folds, GAMMAS, ("ndcg@5", "ndcg@10"), arguments, console)
         yield from (f"### {name}", "", result.to_markdown(), "")
         yield from steps(result, [(0, 1), (0, 2), (0, 3)])
 
@@ -171,32 +153,5 @@ def _draw(name: str, series: list[Series], **options: Any) -> None:
 PARTS = {"pictures": pictures, "gammas": gammas, "hessians": hessians}
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench.theory_results", description=__doc__)
-    parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)} (default: all)")
-    parser.add_argument("--tune", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=2)
-    parser.add_argument("--write", type=Path, help="write the page here")
-    arguments = parser.parse_args()
-    if unknown := sorted(set(arguments.parts) - set(PARTS)):
-        parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(PARTS)}")
-    console = Console(stderr=True)
-    lines = [
-        "# What the theory leaves to experiment",
-        "",
-        f"Written by `python -m bench.theory_results --tune {arguments.tune} --repeats {arguments.repeats}`",
-        "(`make results`).",
-        "",
-    ]
-    for part in arguments.parts or PARTS:
-        for line in PARTS[part](arguments, console):
-            print(line, flush=True)
-            lines.append(line)
-    if arguments.write:
-        with atomic_write(arguments.write) as file:
-            file.write("\n".join(lines).encode())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(write_page("bench.theory_results", "What the theory leaves to experiment", PARTS, tune=4, repeats=2))

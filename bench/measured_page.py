@@ -1,0 +1,108 @@
+"""What the pages of measured results share: options, progress, how systems are compared, and the steps in words."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+import tautrank as tr
+from bench.results import EARLY_STOPPING, STORE, TREES
+from tautrank.atomic import atomic_write
+from tautrank.compare import compare_splits
+from tautrank.data import Splits
+from tautrank.data.letor import job_count
+from tautrank.report.comparison import Comparison
+
+Lines = Iterator[str]
+Part = Callable[[argparse.Namespace, Console], Lines]
+
+
+def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int, repeats: int) -> int:
+    """Read the command line, run the parts that are asked for, print their lines, and write them to a page."""
+    parser = argparse.ArgumentParser(prog=program, description=title)
+    parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(parts)} (default: all)")
+    parser.add_argument("--tune", type=int, default=tune)
+    parser.add_argument("--repeats", type=int, default=repeats)
+    parser.add_argument("--write", type=Path, help="write the page here")
+    arguments = parser.parse_args()
+    if unknown := sorted(set(arguments.parts) - set(parts)):
+        parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(parts)}")
+    console = Console(stderr=True)
+    lines = [
+        f"# {title}",
+        "",
+        f"Written by `python -m {program} --tune {arguments.tune} --repeats {arguments.repeats}` (`make results`).",
+        "",
+    ]
+    for part in arguments.parts or parts:
+        for line in parts[part](arguments, console):
+            print(line, flush=True)
+            lines.append(line)
+    if arguments.write:
+        with atomic_write(arguments.write) as file:
+            file.write("\n".join(lines).encode())
+    return 0
+
+
+def progress_bar(console: Console, name: str) -> tuple[Progress, Callable[[int, int, str], None]]:
+    """A bar, and the function that moves it."""
+    columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, TextColumn(name + " {task.description}"), console=console)
+    task = bar.add_task("")
+    return bar, lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+
+
+def compared(
+    title: str,
+    folds: Callable[[], list[Splits]],
+    systems: Sequence[Any],
+    metrics: Sequence[str],
+    arguments: argparse.Namespace,
+    console: Console,
+) -> Comparison:
+    """Systems on the folds of a data set, tuned, repeated, and kept in .bench."""
+    bar, report = progress_bar(console, title)
+    with bar:
+        return compare_splits(
+            folds(),
+            systems,
+            metrics,
+            store=STORE,
+            progress=report,
+            repeats=arguments.repeats,
+            tune=arguments.tune,
+            workers=job_count(None),
+            parameters={"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING},
+        )
+
+
+def protocol(arguments: argparse.Namespace, first: str) -> str:
+    """How `compared` compares, in words."""
+    return (
+        f"Five folds, {arguments.repeats} repeats; each training is the best of {arguments.tune} random configurations "
+        f"(the same for all systems) by validation {first}, at most {TREES} trees, stopped after {EARLY_STOPPING}. "
+        "p-values: test over queries and repeats, before and after Holm's correction over all pairs. A t-test over the "
+        "queries alone takes one training for the system; it stands beside for comparison with the papers."
+    )
+
+
+def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
+    """One system against another on the first metric, by this library's test and by the papers'."""
+    m = result.plan.metrics[0]
+    tests = {frozenset((test.better, test.worse)): test for test in result.tests(m)}
+    for i, j in pairs:
+        test = tests[frozenset((i, j))]
+        sign = 1 if test.better == j else -1
+        later, before = (result.systems[system].values[str(m)].mean(axis=0) for system in (j, i))
+        one_tailed = tr.paired_t_test(later, before, alternative="greater").p_value
+        yield (
+            f"- {result.systems[j].name} minus {result.systems[i].name}: {sign * test.difference:+.4f}, "
+            f"p = {test.p_value:.2g} ({test.adjusted:.2g} after Holm); the paper's one-tailed t-test over queries: "
+            f"p = {one_tailed:.2g}"
+        )
+    yield ""
