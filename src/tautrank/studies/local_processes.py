@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -87,7 +87,8 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=True)
-        self.process.start()
+        with _deaf_to_ctrl_c():
+            self.process.start()
         # With the other end closed here, the death of the process is the end of what can be received.
         theirs.close()
         self.trial: Trial | None = None
@@ -134,9 +135,24 @@ class _Process:
         self.connection.close()
 
 
+@contextmanager
+def _deaf_to_ctrl_c() -> Iterator[None]:
+    """Ctrl-C reaches every process of the terminal; who starts one decides what becomes of it.
+
+    A process inherits what its parent ignores, so it is deaf from its first moment, imports included.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
+
+
 def _work(connection: Connection) -> None:
     """What a worker process does: trial after trial, until nobody asks."""
-    # Ctrl-C reaches every process of the terminal; who started this one decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
     with suppress(EOFError, OSError):
