@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import sys
 import warnings
 from collections.abc import Iterator
@@ -16,7 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tautrank import __version__
-from tautrank.errors import OptionError, TautrankError, TautrankWarning
+from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.study_commands import study_app
 
 app = typer.Typer(
@@ -248,6 +249,7 @@ def rank(
 
 @app.command()
 def compare(
+    context: typer.Context,
     data: Annotated[
         Path, typer.Argument(help="Training data, or a data set's folder (with its folds).", show_default=False)
     ],
@@ -280,7 +282,12 @@ def compare(
         int | None, typer.Option(help="Trainings side by side; default by the size of the data.")
     ] = None,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write the table as an HTML page.")] = None,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV, all numbers in full.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write the table as an HTML page, without scripts.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Also write an HTML page with figures; needs pip install 'tautrank\\[report]'."),
+    ] = None,
     zero_based: ZeroBased = False,
     allow_nan: AllowNan = False,
     cache: Cache = None,
@@ -295,6 +302,7 @@ def compare(
     from tautrank.atomic import atomic_write
     from tautrank.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
     from tautrank.data.letor import job_count
+    from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan
 
     names = [name for text in losses or [",".join(DEFAULT_LOSSES)] for name in _split_names(text, "--losses")]
@@ -304,6 +312,11 @@ def compare(
     plan: dict[str, Any] = {"repeats": repeats, "vary": vary, "seed": seed, "tune": tune, "n_jobs": jobs}
     plan["parameters"] = given | _parameters(param)
     make_plan(names, judges, **plan)  # a wrong name is said before the data is read
+    if report is not None:
+        require_plotly()  # and what is missing before anything is trained
+    for page in (html, report):
+        if page is not None and not page.parent.is_dir():
+            raise DataError(f"{page}: cannot be written; expected a folder {page.parent}")
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     splits = _splits(data, valid, test, fold, options)
     if workers is None:  # small data trains faster side by side than on several threads
@@ -313,15 +326,22 @@ def compare(
         result = compare_splits(splits, names, judges, alpha, results, progress, workers=workers, **plan)
     if html is not None:
         with atomic_write(html) as file:
-            file.write(result.to_html().encode())
+            file.write(result.to_html(command=_as_typed(context)).encode())
+    if report is not None:
+        with atomic_write(report) as file:
+            file.write(result.to_html(figures=True, command=_as_typed(context)).encode())
     if as_json:
         _print_json(result.to_dict())
     elif latex:
         sys.stdout.write(result.to_latex())
+    elif as_csv:
+        sys.stdout.write(result.to_csv())
     else:
         _out.print(result.table())
         _out.print(result.note(), markup=False)
         _out.print(f"Every training: {results}", markup=False, soft_wrap=True)
+        if report is not None:
+            _out.print(f"Report: {report}", markup=False, soft_wrap=True)
 
 
 @theory_app.command("check")
@@ -527,6 +547,11 @@ def _trainings() -> Iterator[Any]:
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
 
 
+def _as_typed(context: typer.Context) -> str | None:
+    """The command line, ready to paste into a shell; None where it was not `main` that read it."""
+    return shlex.join(["tautrank", *context.obj]) if context.obj else None
+
+
 def _split_names(text: str, option: str = "--metrics") -> list[str]:
     """Cut 'ndcg@10,err(max_label=2)@5' at the commas outside parentheses."""
     names, depth, start = [], 0, 0
@@ -564,7 +589,7 @@ def main(arguments: list[str] | None = None) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("always", TautrankWarning)
             warnings.showwarning = _show_warning
-            app(args=arguments, prog_name="tautrank")
+            app(args=arguments, prog_name="tautrank", obj=sys.argv[1:] if arguments is None else arguments)
     except TautrankError as error:
         _err.print(f"error: {error}", markup=False)
         sys.exit(2)

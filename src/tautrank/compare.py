@@ -9,7 +9,7 @@ from typing import Any
 from tautrank.data import RankingData, Splits
 from tautrank.metrics import Metric
 from tautrank.report.comparison import Comparison
-from tautrank.studies.comparison import DEFAULT_REPEATS, Progress, make_plan, overlap_of, run_comparison
+from tautrank.studies.comparison import DEFAULT_REPEATS, Progress, make_plan, overlap_of, part_sizes, run_comparison
 from tautrank.studies.unit_store import UnitStore
 
 DEFAULT_LOSSES = (
@@ -95,4 +95,4 @@ def compare_splits(
     """The same over several folds: every test query counts once a repeat. Options as those of `compare`."""
     plan = make_plan(losses, metrics, **options)
     systems = run_comparison(plan, splits, UnitStore(store), progress)
-    return Comparison(plan, tuple(systems), overlap_of(plan, splits), alpha)
+    return Comparison(plan, tuple(systems), overlap_of(plan, splits), alpha, part_sizes(splits))

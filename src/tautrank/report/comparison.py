@@ -1,21 +1,23 @@
-"""A comparison as a person reads it: terminal table, LaTeX, HTML, plain values."""
+"""A comparison as a person reads it: terminal table, CSV, LaTeX, HTML, plain values."""
 
 from __future__ import annotations
 
-import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from rich import box
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
-from tautrank.studies.comparison import PairTest, Plan, SystemResult, pair_tests
+from tautrank.report.tables import Cell, Column, ReportTable
+from tautrank.studies.comparison import PairTest, PartSize, Plan, SystemResult, pair_tests
 
 _EMPTY = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
 _SUPERSCRIPT = dict(zip("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
@@ -33,6 +35,7 @@ class Comparison:
     systems: tuple[SystemResult, ...]
     overlap: float
     alpha: float = 0.05
+    data: tuple[PartSize, ...] = ()
 
     def tests(self, m: Metric) -> list[PairTest]:
         """Every pair of systems on one metric."""
@@ -48,10 +51,15 @@ class Comparison:
 
     def win_tie_loss(self, m: Metric, system: int, reference: int = 0) -> tuple[int, int, int]:
         """Queries on which a system is better, equal, worse than the reference, by its mean over repeats."""
+        gains = self.query_gains(m, system, reference)
+        gains = gains[~np.isnan(gains)]
+        equal = np.abs(gains) < 1e-12
+        return int((gains[~equal] > 0).sum()), int(equal.sum()), int((gains[~equal] < 0).sum())
+
+    def query_gains(self, m: Metric, system: int, reference: int = 0) -> npt.NDArray[np.float64]:
+        """What each query gains over the reference, by its mean over repeats; above 0 is better, for a cost too."""
         a, b = (self.systems[i].values[str(m)].mean(axis=0) for i in (system, reference))
-        difference = (a - b)[~np.isnan(a)] * (1 if m.higher_is_better else -1)
-        equal = np.abs(difference) < 1e-12
-        return int((difference[~equal] > 0).sum()), int(equal.sum()), int((difference[~equal] < 0).sum())
+        return np.asarray(a - b if m.higher_is_better else b - a)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values, ready for JSON."""
@@ -100,31 +108,82 @@ class Comparison:
             },
         }
 
-    def _cells(self) -> tuple[list[str], list[list[tuple[str, str]]]]:
-        """Headings, and rows of (text, letters of the systems beaten)."""
+    def report_table(self) -> ReportTable:
+        """The comparison as columns and rows, each cell with its numbers in full."""
         metrics = self.plan.metrics
-        first = metrics[0]
-        headings = ["", "loss"]
-        for m in metrics:
-            headings.append(str(m) + ("" if m.higher_is_better else " (lower is better)"))
-            if self.systems[0].untuned:
-                headings.append("all tried")
-        headings += ["w/t/l", "trees", "sec."]
         wins = {str(m): self.wins(m) for m in metrics}
+        columns = [Column("", ("row",), words=True), Column("loss", words=True)]
+        for m in metrics:
+            title = str(m) + ("" if m.higher_is_better else " (lower is better)")
+            fields = (str(m), f"{m} spread", f"{m} better than")
+            columns.append(Column(title, fields, high_first=m.higher_is_better))
+            if self.systems[0].untuned:
+                columns.append(Column("all tried", (f"{m} all tried",), high_first=m.higher_is_better))
+        columns += [
+            Column("w/t/l", ("won", "tied", "lost"), high_first=True),
+            Column("trees"),
+            Column("sec.", ("seconds",)),
+        ]
         rows = []
         for i, system in enumerate(self.systems):
-            row = [(_letter(i), ""), (system.name, "")]
+            row = [Cell(_letter(i)), Cell(system.name)]
             for m in metrics:
                 means = system.means(str(m))
                 spread = f" ±{_spread(means):.3f}".replace("±0.", "±.") if means.size > 1 else ""
-                row.append((f"{means.mean():.4f}{spread}", "".join(_letter(j) for j in wins[str(m)][i])))
+                beaten = "".join(_letter(j) for j in wins[str(m)][i])
+                mean = float(means.mean())
+                row.append(Cell(f"{mean:.4f}{spread}", (mean, _spread(means), beaten), beaten))
                 if system.untuned:
-                    row.append((f"{np.mean(system.untuned[str(m)]):.4f}", ""))
-            row.append(("/".join(str(n) for n in self.win_tie_loss(first, i)) if i else "", ""))
-            row.append((f"{np.mean(system.trees):.0f}", ""))
-            row.append((f"{np.mean(system.seconds):.1f}", ""))
-            rows.append(row)
-        return headings, rows
+                    tried = float(np.mean(system.untuned[str(m)]))
+                    row.append(Cell(f"{tried:.4f}", (tried,)))
+            counts = self.win_tie_loss(metrics[0], i)
+            row.append(Cell("/".join(map(str, counts)), counts) if i else Cell("", (None, None, None)))
+            trees, seconds = float(np.mean(system.trees)), float(np.mean(system.seconds))
+            row += [Cell(f"{trees:.0f}", (trees,)), Cell(f"{seconds:.1f}", (seconds,))]
+            rows.append(tuple(row))
+        return ReportTable(tuple(columns), tuple(rows), self.note())
+
+    def pair_table(self) -> ReportTable:
+        """Every pair of systems on every metric: who is better, by how much, and how sure that is."""
+        columns = (
+            Column("metric", words=True),
+            Column("better", words=True),
+            Column("worse", words=True),
+            Column("difference", high_first=True),
+            Column("p"),
+            Column("p (Holm)", ("p_holm",)),
+        )
+        rows = tuple(
+            (
+                Cell(str(m)),
+                Cell(self.systems[test.better].name),
+                Cell(self.systems[test.worse].name),
+                Cell(f"{test.difference:.4f}", (test.difference,)),
+                Cell(f"{test.p_value:.2g}", (test.p_value,)),
+                Cell(f"{test.adjusted:.2g}", (test.adjusted,)),
+            )
+            for m in self.plan.metrics
+            for test in self.tests(m)
+        )
+        return ReportTable(columns, rows, "Test over queries and repeats; Holm's correction counts a metric's pairs.")
+
+    def findings(self) -> list[str]:
+        """The result in words, a sentence or two a metric."""
+        return [self._finding(m) for m in self.plan.metrics]
+
+    def _finding(self, m: Metric) -> str:
+        means = np.array([system.means(str(m)).mean() for system in self.systems])
+        if np.isnan(means).any():
+            return f"{m}: every query was skipped."
+        best = int(np.argmax(means) if m.higher_is_better else np.argmin(means))
+        said = f"{m}: {self.systems[best].name} has the best mean, {means[best]:.4f}."
+        beaten = self.wins(m)[best]
+        others = [i for i in range(len(self.systems)) if i != best and i not in beaten]
+        if beaten:
+            said += f" It is significantly better than {_listed([self.systems[i].name for i in beaten])}."
+        if others:
+            said += f" The difference from {_listed([self.systems[i].name for i in others])} may be chance."
+        return said
 
     def note(self) -> str:
         """How to read the table, in one paragraph."""
@@ -147,56 +206,43 @@ class Comparison:
 
     def table(self) -> Table:
         """The comparison as a Rich table."""
-        headings, rows = self._cells()
+        cells = self.report_table()
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i, heading in enumerate(headings):
+        for i, column in enumerate(cells.columns):
             # In a narrow terminal a loss's name may take two lines; a number must not be cut.
             if i == 1:
-                table.add_column(heading, overflow="fold", min_width=10)
+                table.add_column(column.title, overflow="fold", min_width=10)
             else:
-                cells = [text + letters for text, letters in (row[i] for row in rows)]
-                table.add_column(heading, justify="right", min_width=max(map(len, cells)))
-        for row in rows:
-            table.add_row(*(text + "".join(_SUPERSCRIPT.get(c, c) for c in letters) for text, letters in row))
+                widths = [len(row[i].text + row[i].marks) for row in cells.rows]
+                table.add_column(column.title, justify="right", min_width=max(widths))
+        for row in cells.rows:
+            marked = (cell.text + "".join(_SUPERSCRIPT.get(c, c) for c in cell.marks) for cell in row)
+            table.add_row(*map(escape, marked))
         return table
+
+    def to_csv(self) -> str:
+        """The comparison as CSV: means, spreads and all other numbers in full, a row a system."""
+        return self.report_table().to_csv()
 
     def to_latex(self) -> str:
         """The comparison as a LaTeX table (booktabs)."""
-        headings, rows = self._cells()
-        lines = [
-            r"\begin{tabular}{ll" + "r" * (len(headings) - 2) + "}",
-            r"\toprule",
-            " & ".join(_latex(heading) for heading in headings) + r" \\",
-            r"\midrule",
-        ]
-        for row in rows:
-            cells = [_latex(text) + (f"$^{{{letters}}}$" if letters else "") for text, letters in row]
-            lines.append(" & ".join(cells) + r" \\")
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", "% " + self.note(), ""])
+        return self.report_table().to_latex()
 
     def to_markdown(self) -> str:
         """The comparison as a Markdown table with its note."""
-        headings, rows = self._cells()
-        lines = ["| " + " | ".join(headings) + " |", "|" + "---|" * len(headings)]
-        for row in rows:
-            cells = (text + (f"<sup>{letters}</sup>" if letters else "") for text, letters in row)
-            lines.append("| " + " | ".join(cells) + " |")
-        return "\n".join([*lines, "", self.note(), ""])
+        return self.report_table().to_markdown()
 
-    def to_html(self) -> str:
-        """The comparison as one self-contained HTML page."""
-        headings, rows = self._cells()
-        head = "".join(f"<th>{html.escape(heading)}</th>" for heading in headings)
-        body = "".join(
-            "<tr>"
-            + "".join(
-                f"<td>{html.escape(text)}{f'<sup>{html.escape(letters)}</sup>' if letters else ''}</td>"
-                for text, letters in row
-            )
-            + "</tr>\n"
-            for row in rows
-        )
-        return _PAGE.format(head=head, body=body, note=html.escape(self.note()))
+    def to_html(self, *, figures: bool = False, command: str | None = None) -> str:
+        """The comparison as one self-contained HTML page.
+
+        Args:
+            figures: whether to draw figures and let tables sort (needs ``pip install 'tautrank[report]'``); without
+                them the page has no script.
+            command: what reproduces the comparison in a terminal; by default the page shows the call in Python.
+        """
+        from tautrank.report.comparison_page import comparison_page
+
+        return comparison_page(self, figures=figures, command=command).to_html()
 
     def __str__(self) -> str:
         table = self.table()
@@ -209,24 +255,6 @@ class Comparison:
     __repr__ = __str__
 
 
-_PAGE = """<!doctype html>
-<html lang="en"><head><meta charset="utf-8"><title>tautrank comparison</title>
-<style>
-body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem auto; max-width: 72rem; padding: 0 1rem; color: #222; }}
-table {{ border-collapse: collapse; width: 100%; }}
-th, td {{ padding: .4rem .7rem; text-align: right; border-bottom: 1px solid #ddd; }}
-th:nth-child(-n+2), td:nth-child(-n+2) {{ text-align: left; }}
-th {{ border-bottom: 2px solid #222; vertical-align: bottom; }}
-sup {{ color: #0a58ca; font-weight: 600; }}
-</style></head><body>
-<h1>Comparison of losses</h1>
-<table><thead><tr>{head}</tr></thead><tbody>
-{body}</tbody></table>
-<p>{note}</p>
-</body></html>
-"""
-
-
 def _letter(index: int) -> str:
     """a, b, ..., z, then numbers."""
     return chr(ord("a") + index) if index < 26 else str(index)
@@ -236,6 +264,6 @@ def _spread(values: Sequence[float] | Any) -> float:
     return float(np.std(values, ddof=1)) if len(values) > 1 else math.nan
 
 
-def _latex(text: str) -> str:
-    escapes = {"&": r"\&", "%": r"\%", "#": r"\#", "_": r"\_", "±": r"$\pm$"}
-    return "".join(escapes.get(c, c) for c in text)
+def _listed(names: Sequence[str]) -> str:
+    """a, b and c."""
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"

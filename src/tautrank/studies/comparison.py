@@ -5,9 +5,8 @@ from __future__ import annotations
 import hashlib
 import math
 import multiprocessing
-import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+import tautrank
 from tautrank.data import RankingData, Splits
 from tautrank.data.letor import job_count
 from tautrank.engines import engine_for, read_loss
@@ -24,6 +24,7 @@ from tautrank.metrics.evaluation import or_none
 from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
 from tautrank.ranker import Ranker
+from tautrank.studies.training import train_best
 from tautrank.studies.tuning import in_words_of, random_configurations
 from tautrank.studies.unit_store import UnitStore
 
@@ -133,6 +134,9 @@ class SystemResult:
         trees, seconds: of the model used, one for each repeat and split.
         valid: validation score of the model used, likewise.
         untuned: per metric, the test mean over all configurations tried, ``[repeats]``; None without tuning.
+        histories: the first metric on the validation data after each tree of the model used, one list for each repeat
+            and split; None where some training was stored without it.
+        versions: of what trained, such as ``"lightgbm 4.7.0"``; empty where no stored training says.
     """
 
     name: str
@@ -141,6 +145,8 @@ class SystemResult:
     seconds: list[float]
     valid: list[float]
     untuned: dict[str, list[float]] | None
+    histories: list[list[float]] | None = None
+    versions: tuple[str, ...] = ()
 
     def means(self, name: str) -> npt.NDArray[np.float64]:
         """Mean of a metric over the queries, one for each repeat; NaN if every query was skipped."""
@@ -266,45 +272,36 @@ def _unit_key(plan: Plan, unit: Unit, data: str) -> dict[str, Any]:
 def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, Any]:
     """Train one system once (or once for each configuration) and judge it on the test queries."""
     train, valid = divided(plan, splits, unit)
-    test = splits.test
     system = plan.system(unit.system)
     loss = system.loss
     occurrence = plan.occurrence(unit.system)
-    seed = plan.seed + 1000 * unit.repeat + 1_000_000 * occurrence
+    seed = random_state_of(plan, unit)
     configurations: list[dict[str, Any]] = [{}]
     if plan.tune:
         configurations = random_configurations(plan.tune, (plan.seed, unit.repeat, unit.split, occurrence))
-    first = plan.metrics[0]
-    judge = first.bind(valid.labels, valid.offsets)
-    sign = 1 if first.higher_is_better else -1
-    best: dict[str, Any] = {}
-    tried = []
-    for configuration in configurations:
-        start = time.perf_counter()
-        fixed = {"random_state": seed, "n_jobs": n_jobs, "verbose": 0, **plan.parameters, **system.parameters}
-        ranker = Ranker(loss=loss, metric=first, **fixed)
-        ranker.set_params(**in_words_of(loss, configuration))
-        ranker.fit(train, valid)
-        seconds = time.perf_counter() - start
-        valid_score = judge.mean(ranker.predict(valid))
-        scores = ranker.predict(test)
-        values = {str(m): m.per_query(scores, test.labels, test.offsets) for m in plan.metrics}
-        tried.append(
-            {
-                "configuration": configuration,
-                "valid": or_none(valid_score),
-                "test": {name: or_none(_mean(v)) for name, v in values.items()},
-            }
-        )
-        if not best or sign * valid_score > sign * best["valid"]:
-            best = {
-                "valid": valid_score,
-                "configuration": configuration,
-                "trees": int(ranker.n_trees_),
-                "seconds": seconds,
-                "values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()},
-            }
-    return {**best, "valid": or_none(best["valid"]), "tried": tried if plan.tune else []}
+    fixed = {"random_state": seed, "n_jobs": n_jobs, "verbose": 0, **plan.parameters, **system.parameters}
+
+    def rankers() -> Iterator[tuple[dict[str, Any], Ranker]]:
+        for configuration in configurations:
+            ranker = Ranker(loss=loss, metric=plan.metrics[0], **fixed)
+            yield configuration, ranker.set_params(**in_words_of(loss, configuration))
+
+    best = train_best(rankers(), Splits(train, valid, splits.test), plan.metrics)
+    return {
+        "valid": or_none(best.valid),
+        "configuration": best.configuration,
+        "trees": int(best.ranker.n_trees_),
+        "seconds": best.seconds,
+        "values": {name: [or_none(x) for x in v.tolist()] for name, v in best.values.items()},
+        "tried": best.tried if plan.tune else [],
+        "history": [or_none(x) for x in best.ranker.evals_result_["valid"][str(plan.metrics[0])]],
+        "versions": {"tautrank": tautrank.__version__, best.ranker.model_.tool: best.ranker.model_.version()},
+    }
+
+
+def random_state_of(plan: Plan, unit: Unit) -> int:
+    """The seed of a unit's engine and loss: another one in each repeat, and where a system stands there again."""
+    return plan.seed + 1000 * unit.repeat + 1_000_000 * plan.occurrence(unit.system)
 
 
 def divided(plan: Plan, splits: Splits, unit: Unit) -> tuple[RankingData, RankingData]:
@@ -320,17 +317,33 @@ def divided(plan: Plan, splits: Splits, unit: Unit) -> tuple[RankingData, Rankin
     return parts[0], parts[1]
 
 
+@dataclass(frozen=True)
+class PartSize:
+    """How large a part of the data is: of which split, ``train``, ``valid`` or ``test``, and its counts."""
+
+    split: int
+    part: str
+    queries: int
+    documents: int
+    features: int
+
+
+def part_sizes(splits: Sequence[Splits]) -> tuple[PartSize, ...]:
+    """The size of every part there is, splits counted from 1."""
+    return tuple(
+        PartSize(number, name, part.n_queries, part.n_documents, part.n_features)
+        for number, split in enumerate(splits, 1)
+        for name, part in zip(split._fields, split, strict=True)
+        if part is not None
+    )
+
+
 def overlap_of(plan: Plan, splits: Sequence[Splits]) -> float:
     """Nadeau and Bengio's n_held_out / n_train for repeated splits; 0 for seeds."""
     if plan.vary == "seeds" or plan.repeats == 1:
         return 0.0
     ratios = [_HELD_OUT / (1 - _HELD_OUT) if s.valid is None else s.valid.n_queries / s.train.n_queries for s in splits]
     return float(np.mean(ratios))
-
-
-def _mean(values: npt.NDArray[np.float64]) -> float:
-    used = values[~np.isnan(values)]
-    return float(used.mean()) if used.size else math.nan
 
 
 def _collect(plan: Plan, n_splits: int, system: int, name: str, results: dict[Unit, dict[str, Any]]) -> SystemResult:
@@ -351,7 +364,16 @@ def _collect(plan: Plan, n_splits: int, system: int, name: str, results: dict[Un
         [unit["seconds"] for unit in flat],
         [math.nan if unit["valid"] is None else unit["valid"] for unit in flat],
         untuned,
+        _histories(flat),
+        tuple(sorted({f"{tool} {v}" for unit in flat for tool, v in unit.get("versions", {}).items()})),
     )
+
+
+def _histories(units: Sequence[dict[str, Any]]) -> list[list[float]] | None:
+    """None if one of the units was stored before histories were kept: a mean needs all of them."""
+    if not all("history" in unit for unit in units):
+        return None
+    return [[math.nan if x is None else x for x in unit["history"]] for unit in units]
 
 
 def _mean_over_tried(row: list[dict[str, Any]], name: str) -> float:
