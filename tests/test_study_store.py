@@ -260,11 +260,23 @@ def test_data_may_move(tmp_path):
     shutil.copy(first, second)
     plan = make_plan(TINY, str(first), budget=SMALL)
     assert plan.key == make_plan(TINY, str(second), budget=SMALL).key
-    StudyStore.open_for(path, plan).close()
+    with StudyStore.open_for(path, plan) as store:
+        run_waiting(store, Some(3))
     first.unlink()
     with StudyStore.open(path, data=read_source(str(second))) as store:
+        assert len(store.waiting()) == 5
         run_waiting(store, ThisProcess())
         assert store.counts()["done"] == 8
+
+
+class Some(ThisProcess):
+    """Gives up after a few trials."""
+
+    def __init__(self, n):
+        self.n = n
+
+    def run(self, trials):
+        return super().run(trials[: self.n])
 
 
 def test_progress_counts_what_was_there_before(tmp_path):

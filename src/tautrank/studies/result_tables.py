@@ -24,15 +24,16 @@ _NONE = "-"
 _VERDICT_HEADINGS = ("claim", "advantage", "by the paper's test", "by the corrected test")
 
 
-def headings_and_rows(result: StudyResult) -> tuple[list[str], list[list[str]]]:
+def headings_and_rows(result: StudyResult, only: str = "") -> tuple[list[str], list[list[str]]]:
     """The main table as text: a row for each condition and system, columns for each metric and part.
 
     Args:
         result: of a study.
+        only: the only metric to show; all where it is empty.
     """
     study = result.plan.study
     several = study.condition_names != (PLAIN,)
-    columns = list(dict.fromkeys((c.metric, c.part) for c in result.cells))
+    columns = list(dict.fromkeys((c.metric, c.part) for c in result.cells if only in ("", c.metric)))
     in_print = {column for c in result.cells if c.printed for column in [(c.metric, c.part)]}
     compared = len(study.systems) > 1
     headings = ["condition"] if several else []
@@ -45,6 +46,8 @@ def headings_and_rows(result: StudyResult) -> tuple[list[str], list[list[str]]]:
             headings += [f"minus {study.baseline}", "p own", "p corr."]
     rows = []
     for condition in study.condition_names:
+        if only and only not in study.metrics_under(condition):
+            continue
         for system in study.system_names:
             row = [condition] if several else []
             row.append(system)
@@ -231,30 +234,34 @@ def as_dict(result: StudyResult) -> dict[str, Any]:
 
 
 def rich_tables(result: StudyResult) -> list[Table]:
-    """The main table and the claims, for the terminal.
+    """A table a metric and one of the claims, for the terminal: narrow, since numbers must not be cut.
 
     Args:
         result: of a study.
     """
+    words = 1 + (result.plan.study.condition_names != (PLAIN,))
+    metrics = dict.fromkeys(cell.metric for cell in result.cells)
+    tables = [_rich_table(*headings_and_rows(result, name), words) for name in metrics]
+    if result.verdicts:
+        tables.append(_rich_table(list(_VERDICT_HEADINGS), verdict_rows(result), len(_VERDICT_HEADINGS)))
+    return tables
+
+
+def _rich_table(headings: list[str], rows: list[list[str]], words: int) -> Table:
+    """The first columns hold words, which may take several lines; the others numbers, which may not."""
     from rich import box
     from rich.table import Table
 
-    headings, rows = headings_and_rows(result)
-    words = 1 + (result.plan.study.condition_names != (PLAIN,))
-    main = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     for i, heading in enumerate(headings):
-        main.add_column(heading, justify="left" if i < words else "right", no_wrap=i >= words, overflow="fold")
+        if i < words:
+            table.add_column(heading, overflow="fold")
+        else:
+            longest = max((len(row[i]) for row in rows), default=0)
+            table.add_column(heading, justify="right", min_width=longest, overflow="fold")
     for row in rows:
-        main.add_row(*row)
-    tables = [main]
-    if result.verdicts:
-        claims = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i, heading in enumerate(_VERDICT_HEADINGS):
-            claims.add_column(heading, justify="right" if i == 1 else "left", overflow="fold")
-        for row in verdict_rows(result):
-            claims.add_row(*row)
-        tables.append(claims)
-    return tables
+        table.add_row(*row)
+    return table
 
 
 def p_text(p: float) -> str:
