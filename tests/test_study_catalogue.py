@@ -29,6 +29,7 @@ from tautrank.studies.plan import make_plan
 from tautrank.studies.results import StudyResult
 from tautrank.studies.runner import run_study
 from tautrank.studies.study import OTHER_DATA, Budget, Recipe, Study, with_parameters
+from tautrank.studies.trial import run_trial
 
 MODULES = (xe_ndcg, softmax_binary, lambdaloss, stochasticrank, directness)
 PAPERS = {
@@ -335,6 +336,14 @@ def test_every_study_runs_to_the_end(study: Study, few_queries: Path) -> None:
     page = result.to_markdown()
     assert study.note in page
     assert study.claim in page
+
+
+@pytest.mark.parametrize("study", [s for s in CATALOGUE.values() if not s.measures_only], ids=lambda s: s.name)
+def test_every_study_can_be_searched(study: Study, few_queries: Path) -> None:
+    """What is searched replaces what the recipe says, under whatever name LightGBM knows it."""
+    plan = make_plan(study, study.data or str(few_queries), budget=Budget(trials=1, trees=2, configurations=1))
+    result = run_trial(plan.trials()[-1].spec)
+    assert set(result["configuration"]) == set(study.search.draw(study.system_names[-1], 1, (0,))[0])
 
 
 def test_a_claim_of_curves_is_about_their_best_so_far(few_queries: Path) -> None:

@@ -52,6 +52,10 @@ TABLE1 = Study(
         "min_data_in_bin": 1,
         "min_sum_hessian_in_leaf": 0.0,
     },
+    search=Search(
+        {"learning_rate": Uniform(1e-3, 1.0, log=True)},
+        {name: {"loss.strength": Uniform(0.0, 1.0)} for name in ("e-lambdamart", "e-lambdaloss")},
+    ),
     recipes=(
         Recipe(
             "five-documents",
