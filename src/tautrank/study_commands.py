@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich import box
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
@@ -62,16 +63,23 @@ def list_studies(as_json: AsJson = False) -> None:
     if as_json:
         _print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
         return
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("name", no_wrap=True)
-    for heading in ("what", "paper"):
-        table.add_column(heading, overflow="fold")
-    for heading in ("trials", "trainings"):
-        table.add_column(heading, justify="right")
-    for study in studies:
-        trainings = study.trials * len(study.conditions) * len(study.systems)
-        table.add_row(study.name, study.title, study.paper, str(study.trials), f"{trainings:,}")
-    _out.print(table)
+    for paper, members in groupby(studies, lambda study: _paper_and_place(study.paper)[0]):
+        _out.print(paper, markup=False, style="bold", soft_wrap=True)
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(min_width=max(map(len, CATALOGUE)), no_wrap=True)
+        table.add_column(overflow="fold")
+        for study in members:
+            runs = study.trials * len(study.conditions) * len(study.systems)
+            size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
+            place = _paper_and_place(study.paper)[1]
+            table.add_row(study.name, f"{place}: {study.title} ({size})" if place else f"{study.title} ({size})")
+        _out.print(table, "")
+
+
+def _paper_and_place(citation: str) -> tuple[str, str]:
+    """Cut 'Author, Title, 2020, Table 1' behind the year."""
+    found = re.match(r"(.*\b\d{4}), (.*)", citation)
+    return (found[1], found[2]) if found else (citation, "")
 
 
 @study_app.command("run")

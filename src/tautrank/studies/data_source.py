@@ -69,7 +69,7 @@ class DataSource:
             the validation file between them.
         fold: the only fold (or set) of a folder to use; None for all.
 
-    >>> read_source("simulated:mslr:30,mean_length=5").pool()
+    >>> read_source("simulated:mslr:30,mean_length=5").read()
     RankingData(30 queries, ... documents, 136 features)
     """
 
@@ -102,11 +102,14 @@ class DataSource:
         parts = [part if part.feature_names else part.with_n_features(width) for part in parts]
         return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
 
-    def pool(self) -> RankingData:
-        """All queries together."""
+    def read(self, fold: int = 1) -> RankingData | Splits:
+        """The data as it comes: in one piece, or in three parts.
+
+        Args:
+            fold: of a folder.
+        """
         if not self.in_one_piece:
-            parts = [part for part in self.parts(self.folds()[0]) if part is not None]
-            return RankingData.concat(parts, repeated="separate")
+            return self.parts(fold)
         text = self.given[0]
         if text == FIVE_DOCUMENTS:
             return five_documents()
@@ -114,14 +117,6 @@ class DataSource:
             made: RankingData = simulate_web_search(**_simulation(text))
             return made
         return _read_file(Path(text))
-
-    def read(self, fold: int = 1) -> RankingData | Splits:
-        """The data as it comes: in one piece, or in three parts.
-
-        Args:
-            fold: of a folder.
-        """
-        return self.pool() if self.in_one_piece else self.parts(fold)
 
 
 def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSource:

@@ -44,9 +44,9 @@ def divide(data: RankingData | Splits, protocol: Protocol, trial: int, seed: int
     >>> [part.n_queries for part in divide(data, OwnFolds(), 4, 0, 7)]
     [6, 2, 2]
     """
-    if isinstance(protocol, Resampling | OnItself):
-        pool = data if isinstance(data, RankingData) else _together(data)
-        if isinstance(protocol, OnItself):
+    if takes_all_queries(protocol):
+        pool = together(data)
+        if not isinstance(protocol, Resampling):
             return Splits(pool, pool, pool)
         return Splits(*pool.split([protocol.train, protocol.valid, protocol.test], seed=trial_seed))
     if isinstance(data, RankingData) and isinstance(protocol, OwnFolds):
@@ -63,8 +63,27 @@ def divide(data: RankingData | Splits, protocol: Protocol, trial: int, seed: int
     return Splits(train, valid, splits.test)
 
 
-def _together(splits: Splits) -> RankingData:
-    return RankingData.concat([part for part in splits if part is not None], repeated="separate")
+def takes_all_queries(protocol: Protocol) -> bool:
+    """Whether the division that data comes with is of no account.
+
+    Args:
+        protocol: of the study.
+
+    >>> takes_all_queries(Resampling()), takes_all_queries(OwnFolds())
+    (True, False)
+    """
+    return isinstance(protocol, Resampling | OnItself)
+
+
+def together(data: RankingData | Splits) -> RankingData:
+    """All queries in one piece.
+
+    Args:
+        data: in one piece, or in parts.
+    """
+    if isinstance(data, RankingData):
+        return data
+    return RankingData.concat([part for part in data if part is not None], repeated="separate")
 
 
 def _turned(data: RankingData, fold: int, seed: int) -> Splits:

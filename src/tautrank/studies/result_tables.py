@@ -92,7 +92,10 @@ def facts(result: StudyResult) -> list[tuple[str, str]]:
         ("data", ", ".join(plan.data.given) + size),
         ("protocol", _protocol(result)),
         ("budget", f"{budget.trials} trials{trained}; seed {plan.seed}"),
-        ("finished", f"{result.n_done} of {plan.size} trainings" + _failed(result)),
+        (
+            "finished",
+            f"{result.n_done} of {plan.size} {'measurements' if study.measures_only else 'trainings'}{_failed(result)}",
+        ),
         ("paper's test", str(study.test)),
     ]
     if plan.used_recipe:

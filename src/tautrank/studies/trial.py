@@ -24,7 +24,7 @@ from tautrank.metrics.evaluation import or_none
 from tautrank.ranker import Ranker
 from tautrank.studies.changes import changed
 from tautrank.studies.data_source import NONE, DataSource, fingerprint_of
-from tautrank.studies.division import divide
+from tautrank.studies.division import divide, takes_all_queries, together
 from tautrank.studies.measurements import MEASUREMENTS
 from tautrank.studies.plain_values import canonical, from_plain
 from tautrank.studies.search_space import Search
@@ -189,7 +189,9 @@ def _load(spec: Mapping[str, Any]) -> RankingData | Splits | None:
     given, fold, expected = spec["data"]["given"], spec["data"]["fold"], spec["data"]["fingerprint"]
     if list(given) == [NONE]:
         return None
-    key = (*given, fold, expected)
+    # Resampled data is kept in one piece, rather than put together for every trial.
+    pooled = takes_all_queries(from_plain(spec["protocol"]))
+    key = (*given, fold, expected, pooled)
     with _loading:
         if key in _loaded:
             _loaded.move_to_end(key)
@@ -200,5 +202,5 @@ def _load(spec: Mapping[str, Any]) -> RankingData | Splits | None:
         if fingerprint_of(data) != expected:
             where = ", ".join(given)
             raise DataError(f"{where}: found other data than the study was planned with; expected the same content")
-        _loaded[key] = data
-        return data
+        _loaded[key] = together(data) if pooled else data
+        return _loaded[key]
