@@ -40,11 +40,17 @@ if TYPE_CHECKING:
     from tautrank.compare import compare
     from tautrank.engines.langevin import Langevin
     from tautrank.ranker import Ranker
+    from tautrank.tuning import tune
 
 __version__ = "0.1.0"
 
 # What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
-_LATER = {"Langevin": "tautrank.engines.langevin", "Ranker": "tautrank.ranker", "compare": "tautrank.compare"}
+_LATER = {
+    "Langevin": "tautrank.engines.langevin",
+    "Ranker": "tautrank.ranker",
+    "compare": "tautrank.compare",
+    "tune": "tautrank.tuning",
+}
 
 
 def __getattr__(name: str) -> Any:
@@ -94,5 +100,6 @@ __all__ = [
     "read_scores",
     "repeated_runs_test",
     "simulate",
+    "tune",
     "write_letor",
 ]

@@ -344,6 +344,77 @@ def compare(
             _out.print(f"Report: {report}", markup=False, soft_wrap=True)
 
 
+@app.command()
+def tune(
+    context: typer.Context,
+    data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
+    valid: Annotated[Path, typer.Option(help="Validation data: what decides.", show_default=False)],
+    loss: Annotated[
+        list[str] | None,
+        typer.Option("--loss", "-l", help="What to optimise; several, separated by commas, to choose from."),
+    ] = None,
+    metric: Annotated[str, typer.Option(help="What to judge by, and to stop early by.")] = "ndcg@10",
+    trials: Annotated[int, typer.Option(help="Configurations to try, those in the storage included.")] = 50,
+    space: Annotated[
+        str, typer.Option(help="A JSON file of ranges by name; or default, trees or stochasticrank.")
+    ] = "default",
+    sampler: Annotated[str, typer.Option(help="random, or tpe, which looks where it was good before.")] = "random",
+    prune: Annotated[bool, typer.Option("--prune/--no-prune", help="Stop trials that fall behind the others.")] = True,
+    storage: Annotated[Path | None, typer.Option(help="File of all trials; the same command goes on from it.")] = None,
+    timeout: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
+    model: Annotated[Path | None, typer.Option("--model", "-o", help="Where to save the best model.")] = None,
+    refit: Annotated[str, typer.Option(help="What the best model learns from: train or train+valid.")] = "train",
+    trees: Trees = 500,
+    early_stopping: EarlyStopping = 50,
+    param: EngineParameters = None,
+    seed: Seed = 0,
+    jobs: Jobs = None,
+    workers: Annotated[int, typer.Option(help="Trainings side by side.")] = 1,
+    zero_based: ZeroBased = False,
+    allow_nan: AllowNan = False,
+    cache: Cache = None,
+    label: LabelColumn = "label",
+    qid: QidColumn = "qid",
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print all trials as CSV.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Search for the parameters that rank best on validation data, and train the best model. Needs Optuna.
+
+    Example: [bold]tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut[/bold]
+    """
+    from tautrank.report.tuning import print_interrupted, print_tuning
+    from tautrank.studies.search import SearchInterrupted
+    from tautrank.studies.tuning_space import space_named_or_in_file
+    from tautrank.tuning import tune as search
+    from tautrank.tuning import tuning_plan
+
+    losses = [name for text in loss or ["lambdarank"] for name in _split_names(text, "--loss")]
+    asked: dict[str, Any] = {"loss": losses, "metric": metric, "space": space_named_or_in_file(space)}
+    asked |= {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
+    asked |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
+    asked |= {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **_parameters(param)}
+    tuning_plan(**asked)  # what is wrong is said before the data is read
+    if model is not None and not model.absolute().parent.is_dir():
+        raise OptionError(f"--model: {model} is in a folder that is not there; expected one that is")
+    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
+    parts = _same_width([_read(path, options) for path in (data, valid)])
+    try:
+        with _trainings() as progress:
+            result = search(*parts, progress=progress, **asked)
+    except SearchInterrupted as stopped:
+        print_interrupted(_err, stopped, trials, storage)
+        raise typer.Exit(130) from None
+    if result.ranker is not None and model is not None:
+        result.ranker.save(model)
+    if as_json:
+        _print_json(result.to_dict())
+    elif as_csv:
+        sys.stdout.write(result.to_csv())
+    else:
+        command = result.train_command(str(data), str(valid), str(model or "best.taut"), _reading_options(context))
+        print_tuning(_out, result, command)
+
+
 @theory_app.command("check")
 def theory_check(
     data: Annotated[
@@ -533,6 +604,18 @@ def _parameters(given: list[str] | None) -> dict[str, Any]:
         except ValueError:
             result[name.strip()] = value
     return result
+
+
+def _reading_options(context: typer.Context) -> list[str]:
+    """The options that say how to read files, as far as they were given."""
+    words = []
+    for name, option in (("label", "--label"), ("qid", "--qid"), ("zero_based", "--zero-based")):
+        value = context.params[name]
+        if value is True:
+            words.append(option)
+        elif value not in (False, name):
+            words += [option, str(value)]
+    return words + (["--allow-nan"] if context.params["allow_nan"] else [])
 
 
 @contextmanager
