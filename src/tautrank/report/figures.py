@@ -27,7 +27,7 @@ MOST_POINTS = 50_000
 _HEIGHT = 420
 _PANEL = 130
 _GROUPS = 5
-_LONGEST_TITLE = 40  # letters that fit a phone's width
+_LONGEST_TITLE = 34  # letters that fit a phone's width
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,7 +131,7 @@ def curve_figure(
     ['mse', 'mse']
     """
     go = require_plotly()
-    styles = styles or system_styles([curve.name for curve in curves])
+    styles = system_styles([curve.name for curve in curves]) if styles is None else styles
     figure = go.Figure()
     # All bands lie behind all lines.
     for curve in curves:
@@ -218,7 +218,7 @@ def query_gain_figure(
 
     if not gains:
         raise DataError("gains: found none; expected at least one system beside the baseline")
-    styles = styles or system_styles(list(gains))
+    styles = system_styles(list(gains)) if styles is None else styles
     values = {name: _without_nan(_vector("gains", given, name)) for name, given in gains.items()}
     titles = [_text(_shortened(name)) for name in values]
     room = 0.045 * 6 / max(6, len(gains))
@@ -341,7 +341,7 @@ def difficulty_figure(
     [0.2, -0.05]
     """
     go = require_plotly()
-    styles = styles or system_styles(list(gains))
+    styles = system_styles(list(gains)) if styles is None else styles
     figure = go.Figure()
     for i, (name, given) in enumerate(gains.items()):
         values, style = _vector("gains", given, name), _style(styles, name)
@@ -415,7 +415,7 @@ def cloud_figure(
     total = sum(cloud.x.size for cloud in clouds)
     if total > MOST_POINTS:
         raise DataError(f"clouds: found {total:,} points; expected at most {MOST_POINTS:,}, such as a sample of them")
-    styles = styles or system_styles([cloud.name for cloud in clouds])
+    styles = system_styles([cloud.name for cloud in clouds]) if styles is None else styles
     figure = go.Figure()
     if diagonal and total:
         both = np.concatenate([np.concatenate([cloud.x, cloud.y]) for cloud in clouds])

@@ -308,7 +308,7 @@ def _body_cell(column: Column, cell: Cell) -> str:
 
 def _plain_figure(figure: Any) -> dict[str, Any]:
     """Data and layout alone: the page brings colours of its own for paper, ink and grid."""
-    plain: Any = figure if isinstance(figure, Mapping) else json.loads(figure.to_json())
+    plain: Any = json.loads(figure.to_json()) if hasattr(figure, "to_json") else figure
     if not isinstance(plain, Mapping) or "data" not in plain:
         raise DataError(f"figure: found {type(figure).__name__}; expected a Plotly figure, or its data and layout")
     layout = {name: value for name, value in plain.get("layout", {}).items() if name != "template"}

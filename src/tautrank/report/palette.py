@@ -75,10 +75,9 @@ def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:
     """
     styles = {}
     for i, name in enumerate(names):
-        shift = i + i // len(LIGHT_COLOURS)  # the second round meets other dashes and shapes
-        styles[name] = SystemStyle(
-            LIGHT_COLOURS[i % len(LIGHT_COLOURS)], DASHES[shift % len(DASHES)], SYMBOLS[shift % len(SYMBOLS)]
-        )
+        again, place = divmod(i, len(LIGHT_COLOURS))
+        dash, symbol = (place + again) % len(DASHES), (place + again) % len(SYMBOLS)
+        styles[name] = SystemStyle(LIGHT_COLOURS[place], DASHES[dash], SYMBOLS[symbol])
     return styles
 
 
