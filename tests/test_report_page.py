@@ -776,7 +776,7 @@ def background(page) -> float:
 @pytest.mark.parametrize("name", ["comparison", "study"])
 def test_every_figure_is_drawn(shown, name):
     page = shown(name, DESKTOP)
-    plots = page.query_selector_all(".plot")
+    plots = page.query_selector_all(".drawing")
     assert len(plots) == {"comparison": 3, "study": 2}[name]
     for plot in plots:
         size = plot.query_selector("svg.main-svg").bounding_box()
@@ -854,7 +854,7 @@ def test_a_phone_scrolls_tables_in_their_box_and_the_page_not_at_all(shown, name
 def test_no_label_is_cut_and_none_lies_on_another(shown, name, options):
     page = shown(name, options)
     plots = page.evaluate(
-        """() => [...document.querySelectorAll('.plot')].map((plot) => {
+        """() => [...document.querySelectorAll('.drawing')].map((plot) => {
           const words = '.xtick text, .ytick text, .xtitle, .ytitle, .annotation-text';
           return [plot, ...plot.querySelectorAll(words)].map((e) => {
             const { left, right, top, bottom } = e.getBoundingClientRect();
@@ -932,7 +932,7 @@ def test_print_has_light_static_figures_and_no_controls(visit):
         assert not any(element.is_visible() for element in page.query_selector_all(control)), control
     assert page.locator("#section-2 td").first.is_visible()
     dragging = page.eval_on_selector_all(
-        ".plot .drag", "all => all.filter((e) => getComputedStyle(e).pointerEvents !== 'none').length"
+        ".drawing .drag", "all => all.filter((e) => getComputedStyle(e).pointerEvents !== 'none').length"
     )
     assert dragging == 0
     page.emulate_media(media="screen")

@@ -81,7 +81,7 @@
     };
   }
 
-  const figures = [...document.querySelectorAll(".plot")].map((box) => ({
+  const figures = [...document.querySelectorAll(".drawing")].map((box) => ({
     box,
     legend: document.getElementById(box.id.replace(/plot$/, "legend")),
     spec: JSON.parse(document.getElementById(box.dataset.figure).textContent),

@@ -119,7 +119,7 @@ class FigureSection:
         """The place of the figure, its caption, and its data."""
         return (
             f'<figure>\n<div class="legend" id="{name}-legend" role="group" aria-label="Systems to show"></div>\n'
-            f'<div class="plot" id="{name}-plot" data-figure="{name}-figure" role="img" '
+            f'<div class="drawing" id="{name}-plot" data-figure="{name}-figure" role="img" '
             f'aria-label="{html.escape(self.summary)}"></div>\n'
             "<noscript><p>This figure is drawn by JavaScript, which is switched off here.</p></noscript>\n"
             f"<figcaption>{html.escape(self.caption)}</figcaption>\n</figure>\n"
