@@ -305,6 +305,11 @@ def test_words_name_the_winner_and_what_it_beats():
     ]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_character_is_one_that_html_forbids(kind, request):
+    assert not re.search("[\\x00-\\x08\\x0b\\x0e-\\x1f\\x7f-\\x9f\\ufffe\\uffff\\r]", request.getfixturevalue(kind))
+
+
 def test_settings_say_seeds_versions_parameters_and_data(full):
     text = html.unescape(re.sub(r"<[^>]+>", "|", full.split("</header>")[1].split('id="page-settings"')[0]))
     for expected in ("0, 1000, 2000", "lightgbm 4.7.0, tautrank 0.1.0", f"NumPy {np.__version__}", "2000", "0.25"):

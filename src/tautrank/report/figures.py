@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -23,6 +24,9 @@ MOST_BARS = 240
 
 MOST_POINTS = 50_000
 """Points of one figure; a browser draws each of them as a shape of its own."""
+
+# Control characters that HTML does not allow; in JavaScript they stand in literals, where an escape says the same.
+_FORBIDDEN = re.compile(r"((?<!\\)(?:\\\\)*)\\?([\x01-\x08\x0b\x0e-\x1f\x7f-\x9f])")
 
 _HEIGHT = 420
 _PANEL = 130
@@ -101,7 +105,8 @@ def plotly_javascript() -> str:
     from plotly.offline import get_plotlyjs
 
     # A browser sees line ends as \n whatever the file has, and the page names the hash of what it sees.
-    return str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
+    text = str(get_plotlyjs()).replace("\r\n", "\n").replace("</script", "<\\/script")
+    return _FORBIDDEN.sub(lambda found: f"{found[1]}\\x{ord(found[2]):02x}", text)
 
 
 def curve_figure(
