@@ -51,10 +51,7 @@ class Comparison:
 
     def win_tie_loss(self, m: Metric, system: int, reference: int = 0) -> tuple[int, int, int]:
         """Queries on which a system is better, equal, worse than the reference, by its mean over repeats."""
-        gains = self.query_gains(m, system, reference)
-        gains = gains[~np.isnan(gains)]
-        equal = np.abs(gains) < 1e-12
-        return int((gains[~equal] > 0).sum()), int(equal.sum()), int((gains[~equal] < 0).sum())
+        return win_tie_loss(self.query_gains(m, system, reference))
 
     def query_gains(self, m: Metric, system: int, reference: int = 0) -> npt.NDArray[np.float64]:
         """What each query gains over the reference, by its mean over repeats; above 0 is better, for a cost too."""
@@ -253,6 +250,20 @@ class Comparison:
         return captured.get()
 
     __repr__ = __str__
+
+
+def win_tie_loss(gains: npt.NDArray[np.float64]) -> tuple[int, int, int]:
+    """How many queries gain, stay the same, and lose; a difference of rounding is none.
+
+    Args:
+        gains: one number a query, above 0 where it is better; NaN is left out.
+
+    >>> win_tie_loss(np.array([0.2, 1e-15, -0.1, 0.3, math.nan]))
+    (2, 1, 1)
+    """
+    gains = gains[~np.isnan(gains)]
+    equal = np.abs(gains) < 1e-12
+    return int((gains[~equal] > 0).sum()), int(equal.sum()), int((gains[~equal] < 0).sum())
 
 
 def _letter(index: int) -> str:

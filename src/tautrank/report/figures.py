@@ -329,8 +329,9 @@ def difficulty_figure(
     unit: str,
     baseline: str,
     styles: Mapping[str, SystemStyle] | None = None,
+    intervals: Mapping[str, Sequence[tuple[float, float]]] | None = None,
 ) -> Any:
-    """Mean gain in each group of queries, with 95% bootstrap intervals over its queries.
+    """Mean gain in each group of queries, with 95% bootstrap intervals over its queries, or with other intervals.
 
     Args:
         gains: for each system, one number a query, above 0 where the system is better.
@@ -338,6 +339,7 @@ def difficulty_figure(
         unit: what is gained.
         baseline: what the baseline is called.
         styles: of all systems of the page; by default those of the gains.
+        intervals: for each system, one a group, where queries are no sample to draw from again; NaN draws none.
 
     >>> baseline = [0.1, 0.2, 0.8, 0.9]
     >>> figure = difficulty_figure(
@@ -354,11 +356,7 @@ def difficulty_figure(
         means = [part.mean() if part.size else math.nan for part in parts]
         # Side by side within the middle six tenths of a group's place.
         beside = 0.6 * ((i + 0.5) / len(gains) - 0.5)
-        # One query has a value but no spread.
-        reach = [
-            tuple(bootstrap_interval(part)) if part.size > 1 else (mean, mean)
-            for part, mean in zip(parts, means, strict=True)
-        ]
+        reach = [_bootstrapped(part) for part in parts] if intervals is None else intervals[name]
         figure.add_scatter(
             x=[place + beside for place in range(len(groups))],
             y=[or_none(mean) for mean in means],
@@ -481,6 +479,13 @@ def _vector(field: str, values: Any, name: str) -> F64:
     if vector.ndim != 1:
         raise DataError(f"{field} of {name!r}: found {vector.ndim} dimensions; expected 1")
     return vector
+
+
+def _bootstrapped(gains: F64) -> tuple[float, float]:
+    if gains.size < 2:  # one query has a value but no spread
+        return (float(gains[0]), float(gains[0])) if gains.size else (math.nan, math.nan)
+    low, high = bootstrap_interval(gains)
+    return low, high
 
 
 def _without_nan(values: F64) -> F64:

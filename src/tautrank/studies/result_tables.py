@@ -53,9 +53,9 @@ def headings_and_rows(result: StudyResult, only: str = "") -> tuple[list[str], l
             row.append(system)
             for name, part in columns:
                 cell = result.by_place.get((condition, system, name, part))
-                row.append(_mean(cell))
+                row.append(mean_text(cell))
                 if (name, part) in in_print:
-                    row.append(_printed(cell))
+                    row.append(printed_text(cell))
                 if compared and part == "test":
                     row += _against_baseline(cell)
             rows.append(row)
@@ -69,7 +69,7 @@ def verdict_rows(result: StudyResult) -> list[list[str]]:
         result: of a study.
     """
     return [
-        [v.sentence, _signed(v.advantage), *(f"{j.verdict}, p {p_text(j.p_value)}" for j in (v.own, v.corrected))]
+        [v.sentence, signed_text(v.advantage), *(f"{j.verdict}, p {p_text(j.p_value)}" for j in (v.own, v.corrected))]
         for v in result.verdicts
     ]
 
@@ -283,14 +283,30 @@ def _short(number: str) -> str:
     return re.sub(r"^([+-]?)0\.", r"\1.", number)
 
 
-def _mean(cell: CellResult | None) -> str:
+def mean_text(cell: CellResult | None) -> str:
+    """Mean and standard deviation of a cell for a table.
+
+    Args:
+        cell: which; None where there is none.
+
+    >>> mean_text(None)
+    '-'
+    """
     if cell is None or not cell.means.size:
         return _NONE
     spread = "" if math.isnan(cell.deviation) else f" ±{_short(f'{cell.deviation:.4f}')}"
     return f"{cell.mean:.4f}{spread}"
 
 
-def _printed(cell: CellResult | None) -> str:
+def printed_text(cell: CellResult | None) -> str:
+    """What the paper has in the place of a cell, for a table.
+
+    Args:
+        cell: which; None where there is none.
+
+    >>> printed_text(None)
+    '-'
+    """
     if cell is None or cell.printed is None:
         return _NONE
     spread = f" ±{_short(f'{cell.printed.spread:.4f}')}" if cell.printed.spread is not None else ""
@@ -300,10 +316,15 @@ def _printed(cell: CellResult | None) -> str:
 def _against_baseline(cell: CellResult | None) -> list[str]:
     if cell is None or cell.own is None or cell.corrected is None:
         return ["", "", ""]
-    return [_signed(cell.difference), p_text(cell.own.p_value), p_text(cell.corrected.p_value)]
+    return [signed_text(cell.difference), p_text(cell.own.p_value), p_text(cell.corrected.p_value)]
 
 
-def _signed(value: float) -> str:
+def signed_text(value: float) -> str:
+    """A difference for a table.
+
+    >>> signed_text(0.0123), signed_text(-1.5), signed_text(math.nan)
+    ('+.0123', '-1.5000', '-')
+    """
     return _NONE if math.isnan(value) else _short(f"{value:+.4f}")
 
 

@@ -140,6 +140,7 @@ class StudyResult:
         values: by (condition, system, metric), the test queries' values, an array a trial.
         trees: by (condition, system), the trees of the models, one a trial.
         seconds: by (condition, system), likewise.
+        overlap: held out over trained on, where trials draw their training queries anew; 0 where they do not.
     """
 
     plan: StudyPlan
@@ -154,6 +155,7 @@ class StudyResult:
     values: dict[Cell, list[F64]]
     trees: dict[tuple[str, str], list[int]]
     seconds: dict[tuple[str, str], list[float]]
+    overlap: float = 0.0
 
     def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
         """One cell.
@@ -245,6 +247,7 @@ def collect(store: StudyStore) -> StudyResult:
         values={cell: list(by_trial.values()) for cell, by_trial in gathered.queries.items()},
         trees=gathered.trees,
         seconds=gathered.seconds,
+        overlap=gathered.overlap,
     )
 
 
