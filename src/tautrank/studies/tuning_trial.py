@@ -92,7 +92,8 @@ def parameters_of(configuration: Configuration, fixed: Mapping[str, Any]) -> dic
     plain = {name: value for name, value in configuration.values.items() if "." not in name}
     said = in_words_of(loss, plain)
     if _SAMPLING_RATE & {*fixed, *plain}:
-        said = {name: value for name, value in said.items() if name not in _SAMPLING_RATE or name in plain}
+        said = {name: value for name, value in said.items() if name not in _SAMPLING_RATE}
+        said |= {name: plain[name] for name in _SAMPLING_RATE & plain.keys()}
     given = {"loss": loss, **fixed, **said}
     langevin = _behind("langevin.", configuration.values)
     if langevin:
