@@ -75,7 +75,7 @@
         plot_bgcolor: CLEAR,
         xaxis: axis,
         yaxis: axis,
-        hoverlabel: { bgcolor: theme.shade, bordercolor: theme.quiet, font: { color: theme.ink } },
+        hoverlabel: { bgcolor: theme.shade, bordercolor: theme.quiet, font: { color: theme.ink }, namelength: 40 },
         modebar: { bgcolor: CLEAR, color: theme.quiet, activecolor: theme.accent },
       },
     };

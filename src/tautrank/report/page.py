@@ -317,7 +317,10 @@ def _plain_figure(figure: Any) -> dict[str, Any]:
 
 def _json(value: Any) -> str:
     """JSON that no HTML parser takes for the end of a script or the start of a comment."""
-    text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    try:
+        text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
+    except ValueError:
+        raise DataError("figure: found NaN or infinity; expected finite numbers, or None for a gap") from None
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
 
