@@ -74,6 +74,7 @@ def test_import_is_light():
         "rich",
         "typer",
         "torch",
+        "optuna",
     }
     assert not heavy & {name.split(".")[0] for name in loaded}
 
