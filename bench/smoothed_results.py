@@ -31,6 +31,8 @@ DEFAULTS = (
     "stochasticrank(scale=plain)",
     "stochasticrank(scale=plain,sfa=false)",
     "stochasticrank(scale=curvature,sfa=true)",
+    "stochasticrank(mu=1)",
+    "stochasticrank(scale=plain,mu=1)",
     "softrank(scale=plain)",
 )
 TOY = {
