@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tautrank as tr
 from tautrank.atomic import atomic_write
-from tautrank.compare import compare_splits
+from tautrank.comparing import compare_splits
 from tautrank.data import Splits
 from tautrank.data.letor import job_count
 from tautrank.report.comparison import Comparison

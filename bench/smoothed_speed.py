@@ -53,6 +53,7 @@ def _catboost_tree(objective: str) -> Any:
                 "iterations": trees,
                 "logging_level": "Silent",
                 "metric_period": 10**6,
+                "allow_writing_files": False,
                 **fixed,
             },
         )
@@ -91,15 +92,17 @@ def _beside_a_tree() -> Claims:
     fixed = {"objective": "regression", "num_leaves": 255, "num_threads": THREADS, "verbose": -1}
     booster = lgb.Booster(fixed, lgb.Dataset(X, labels))
     booster.update()
-    times = interleaved({"tree": booster.update, "softrank": _gradient("softrank", labels, offsets, k=CUTOFF)}, 11)
-    ratio = times["softrank"] / times["tree"]
-    yield (
-        f"exact softrank gradient, k={CUTOFF}, over one LightGBM tree of {FEATURES} features and 255 leaves "
-        f"({times['softrank'] * 1e3:.0f} ms / {times['tree'] * 1e3:.0f} ms)",
-        f"{ratio:.2f}x",
-        "at most 1.0x",
-        ratio <= 1,
-    )
+    cut, full = (_gradient("softrank", labels, offsets, k=k) for k in (CUTOFF, None))
+    times = interleaved({"tree": booster.update, f"k={CUTOFF}": cut, "full lists": full}, 11)
+    for what in (f"k={CUTOFF}", "full lists"):
+        ratio = times[what] / times["tree"]
+        yield (
+            f"exact softrank gradient, {what}, over one LightGBM tree of {FEATURES} features and 255 leaves "
+            f"({times[what] * 1e3:.0f} ms / {times['tree'] * 1e3:.0f} ms)",
+            f"{ratio:.2f}x",
+            "at most 1.0x",
+            ratio <= 1,
+        )
 
 
 def _by_queries() -> Claims:

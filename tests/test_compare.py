@@ -141,7 +141,7 @@ def test_tuning_picks_by_validation_and_reports_all_it_tried(parts):
 
 
 def test_folds_count_every_query_once(parts):
-    from tautrank.compare import compare_splits
+    from tautrank.comparing import compare_splits
 
     train, valid, test = parts
     result = compare_splits(
@@ -282,3 +282,9 @@ def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
 def test_an_unknown_loss_of_a_system_is_said_at_once(parts):
     with pytest.raises(OptionError, match="unknown loss 'msee'"):
         tr.compare(*parts, losses=[study.System("msee")], metrics=["ndcg@5"])
+
+
+def test_the_function_is_not_hidden_by_a_module():
+    # A module of the same name would take its place in the package as soon as anything imports it.
+    code = "import tautrank.comparing, tautrank.tuning, tautrank as tr; print(callable(tr.compare), callable(tr.tune))"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "True True\n"

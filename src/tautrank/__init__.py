@@ -37,7 +37,8 @@ from tautrank.metrics.significance import (
 )
 
 if TYPE_CHECKING:
-    from tautrank.compare import compare
+    from tautrank import theory
+    from tautrank.comparing import compare
     from tautrank.engines.langevin import Langevin
     from tautrank.ranker import Ranker
     from tautrank.tuning import tune
@@ -48,7 +49,7 @@ __version__ = "0.1.0"
 _LATER = {
     "Langevin": "tautrank.engines.langevin",
     "Ranker": "tautrank.ranker",
-    "compare": "tautrank.compare",
+    "compare": "tautrank.comparing",
     "tune": "tautrank.tuning",
 }
 
@@ -58,6 +59,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LATER[name]), name)
         globals()[name] = value
         return value
+    if name == "theory":
+        return importlib.import_module("tautrank.theory")
     raise AttributeError(f"module 'tautrank' has no attribute '{name}'")
 
 
@@ -100,6 +103,7 @@ __all__ = [
     "read_scores",
     "repeated_runs_test",
     "simulate",
+    "theory",
     "tune",
     "write_letor",
 ]

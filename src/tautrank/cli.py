@@ -300,7 +300,7 @@ def compare(
     Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
     """
     from tautrank.atomic import atomic_write
-    from tautrank.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
+    from tautrank.comparing import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
     from tautrank.data.letor import job_count
     from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan

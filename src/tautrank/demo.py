@@ -7,7 +7,7 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from tautrank.compare import DEFAULT_LOSSES, compare
+from tautrank.comparing import DEFAULT_LOSSES, compare
 from tautrank.data import RankingData
 from tautrank.data.letor import job_count
 from tautrank.metrics import metric

@@ -37,7 +37,7 @@ def comparison_page(result: Comparison, *, figures: bool = True, command: str | 
         figures: whether to draw figures; without them the page has no script, and Plotly is not needed.
         command: what reproduces the comparison in a terminal; by default the page shows the call in Python.
 
-    >>> from tautrank.compare import compare
+    >>> from tautrank.comparing import compare
     >>> from tautrank.simulate import simulate_web_search
     >>> parts = simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
     >>> result = compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=5)
