@@ -174,11 +174,13 @@ def status(store: Store, as_json: AsJson = False) -> None:
 def report(
     store: Store,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write: .md, .tex, .csv or .json.")
+        Path | None, typer.Option("--output", "-o", help="File to write: .html, .md, .tex, .csv or .json.")
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a study found, beside what the paper printed; a run may be going on.
+
+    Example: [bold]tautrank study report xe-table1.db -o report.html[/bold]
 
     Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
     """
@@ -197,7 +199,14 @@ def report(
     _out.print(f"{output}: written", markup=False, soft_wrap=True)
 
 
+def _page(result: StudyResult) -> str:
+    from tautrank.report.study_page import study_page
+
+    return study_page(result).to_html()
+
+
 _WRITERS: dict[str, Callable[[StudyResult], str]] = {
+    ".html": _page,
     ".md": lambda result: result.to_markdown(),
     ".tex": lambda result: result.to_latex(),
     ".csv": lambda result: result.to_csv(),

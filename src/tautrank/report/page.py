@@ -16,6 +16,7 @@ from tautrank.report.palette import DARK_THEME, LIGHT_THEME, dark_counterparts
 from tautrank.report.tables import Cell, Column, ReportTable
 
 _DEEPEST_HEADING = 6
+_LONG_TEXT = 30  # letters of a cell that is a sentence rather than a name
 
 
 class Section(Protocol):
@@ -301,6 +302,8 @@ def _heading_cell(column: Column) -> str:
 
 def _body_cell(column: Column, cell: Cell) -> str:
     words = ' class="words"' if column.words else ""
+    if column.words and len(cell.text) > _LONG_TEXT:
+        words = ' class="words long"'
     key = "" if cell.sort_key is None else f' data-key="{html.escape(str(cell.sort_key))}"'
     marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
     return f"<td{words}{key}>{html.escape(cell.text)}{marks}</td>"

@@ -110,18 +110,20 @@ def facts(result: StudyResult) -> list[tuple[str, str]]:
     return rows
 
 
-def note(result: StudyResult) -> str:
+def note(result: StudyResult, *, tests: bool = True) -> str:
     """How to read the tables, in one paragraph.
 
     Args:
         result: of a study.
+        tests: whether they show tests.
     """
     study = result.plan.study
-    corrected = next((v.corrected.test for v in result.verdicts), "")
-    corrected = corrected or next((c.corrected.test for c in result.cells if c.corrected), "")
+    # Claims of training queries or of curves are judged by other tests than the cells of the table.
+    corrected = next((c.corrected.test for c in result.cells if c.corrected), "")
+    corrected = corrected or next((v.corrected.test for v in result.verdicts), "")
     text = f"Condition: {study.axis}. " if study.axis else ""
     text += "Mean ± standard deviation over trials. "
-    if corrected:
+    if corrected and tests:
         text += (
             f"'own' is the paper's test ({study.test}); 'corr.' is the {corrected}, which counts what the trials have "
             "in common, Holm-adjusted. "
