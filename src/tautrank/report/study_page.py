@@ -116,7 +116,7 @@ def _best(result: StudyResult, condition: str, name: str) -> str:
     said = f"{name}: {best.system} has the best mean, {best.mean:.4f}"
     if best.system == study.baseline or best.corrected is None or best.own is None:
         return f"{said}."
-    tests = {"the corrected test": best.corrected.verdict, "the paper's own": best.own.verdict}
+    tests = {"the corrected test": best.corrected.verdict, "the paper's own test": best.own.verdict}
     sure = [test for test, verdict in tests.items() if verdict == AGREES]
     how = f"significant by {' and '.join(sure)}" if sure else "which may be chance"
     return f"{said}: {signed_text(best.difference)} against {study.baseline}, {how}."
