@@ -143,8 +143,8 @@ def _mean_curves(
 ) -> FigureSection | None:
     study = result.plan.study
     cells = {system: _cells(result, system, metrics, part) for system in study.system_names}
-    curves = [_interval_curve(result, system, found) for system, found in cells.items()]
-    curves = [curve for curve in curves if curve is not None]
+    drawn = (_interval_curve(result, system, found) for system, found in cells.items())
+    curves = [curve for curve in drawn if curve is not None]
     if not curves:
         return None
     named = ", ".join(metrics)
@@ -165,8 +165,8 @@ def _metric_curves(result: StudyResult) -> FigureSection | None:
     study = result.plan.study
     system = study.system_names[0]
     found = {name: _cells(result, system, [name], "test") for name in study.metrics}
-    curves = [_interval_curve(result, name, cells) for name, cells in found.items()]
-    curves = [curve for curve in curves if curve is not None]
+    drawn = (_interval_curve(result, name, cells) for name, cells in found.items())
+    curves = [curve for curve in drawn if curve is not None]
     if not curves:
         return None
     figure = _with_conditions(
