@@ -1,12 +1,14 @@
 """Print a table of claims: what was measured, what was asked for, whether it holds. Exit code 1 if one does not.
 
-`python -m bench reading metrics` runs only some parts; `--write FILE` also writes the table as Markdown.
+`python -m bench reading metrics` runs only some parts; `--write FILE` also writes the tables as Markdown, a section a
+part, and leaves the sections of other parts in the file as they are.
 """
 
 from __future__ import annotations
 
 import argparse
 import platform
+import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
@@ -42,35 +44,55 @@ def main() -> int:
         parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(PARTS)}")
 
     console = Console()
-    rows: list[Row] = []
+    found: dict[str, list[Row]] = {}
     for name in arguments.parts or PARTS:
         console.print(f"measuring: {name} ...", style="dim")
-        rows += PARTS[name](console)
+        found[name] = list(PARTS[name](console))
     table = Table(*HEADINGS, box=box.SIMPLE_HEAD)
+    rows = [row for part in found.values() for row in part]
     for what, measured, asked, holds in rows:
         table.add_row(what, measured, asked, "yes" if holds else "[bold red]NO[/bold red]")
     console.print(table)
     if arguments.write:
+        kept = sections_of(arguments.write.read_text()) if arguments.write.exists() else {}
+        page = as_markdown(kept | {name: section(part) for name, part in found.items()})
         with atomic_write(arguments.write) as file:
-            file.write(as_markdown(rows).encode())
+            file.write(page.encode())
     return 0 if all(row[3] for row in rows) else 1
 
 
-def as_markdown(rows: list[Row]) -> str:
-    """The table as a page that says where and with what it was measured."""
+def section(rows: list[Row]) -> str:
+    """One part's table, with where and with what it was measured."""
     versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
     lines = [
-        "# Speed beside the peers",
-        "",
-        f"One run of `make bench` on {job_count(None)} cores ({platform.machine()}) with",
-        f"Python {platform.python_version()}, {versions}.",
-        "Ratios are medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
+        f"One run on {job_count(None)} cores ({platform.machine()}) with Python {platform.python_version()},",
+        f"{versions}.",
         "",
         f"| {' | '.join(HEADINGS)} |",
         "|---|---|---|---|",
         *(f"| {what} | {measured} | {asked} | {'yes' if holds else 'no'} |" for what, measured, asked, holds in rows),
+    ]
+    return "\n".join(lines)
+
+
+def sections_of(page: str) -> dict[str, str]:
+    """The sections of a page by their headings."""
+    pieces = re.split(r"^## (\S+)\n", page, flags=re.MULTILINE)[1:]
+    return {name: text.strip() for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
+
+
+def as_markdown(sections: dict[str, str]) -> str:
+    """A page of sections, in the order of the parts."""
+    lines = [
+        "# Speed beside the peers",
+        "",
+        "Measured by `make bench`, or one part by `python -m bench PART --write docs/speed.md`. Ratios are medians of",
+        "interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
         "",
     ]
+    for name in PARTS:
+        if name in sections:
+            lines += [f"## {name}", "", sections[name], ""]
     return "\n".join(lines)
 
 
