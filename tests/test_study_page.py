@@ -102,7 +102,8 @@ def filled(study, values, trials=4, data=DATA, failing=()):
             store.record(trial, Outcome(trial.key, "failed", error=f"{NASTY} went wrong", host="here"))
             continue
         test = {m: np.asarray(values(*place[:2], m, place[2])) for m in trial.spec["metrics"]}
-        means = {part: {m: float(np.nanmean(v)) for m, v in test.items()} for part in study.judged}
+        of_all = {m: None if np.isnan(v).all() else float(np.nanmean(v)) for m, v in test.items()}
+        means = dict.fromkeys(study.judged, of_all)
         plain = {m: [None if math.isnan(x) else x for x in v.tolist()] for m, v in test.items()}
         sizes = {"train": 60, "valid": 20, "test": len(next(iter(plain.values())))}
         result = {"test": plain, "means": means, "trees": 3, "queries": sizes}
@@ -497,6 +498,17 @@ def test_gains_of_trials_on_other_queries_are_put_side_by_side(without_drawing):
         half = stats.t.ppf(0.975, 2) * math.sqrt((1 / 3 + 40 / 60) * np.var(by_trial, ddof=1))
         assert points["error_y"]["array"][i] == pytest.approx(half)
         assert points["error_y"]["arrayminus"][i] == pytest.approx(half)
+
+
+def test_trials_in_which_every_query_was_skipped_are_left_out(without_drawing):
+    def skipping(condition, system, metric, trial):
+        return made_up(condition, system, metric, trial) * (math.nan if (system, trial) == ("mse", 1) else 1)
+
+    page = read(filled(PLAIN, skipping))
+    gains = np.concatenate(gains_of((0, 2, 3)))
+    np.testing.assert_allclose(
+        figure(page, "Gain of each query over mse")["data"][0]["y"], np.sort(gains[~np.isnan(gains)])
+    )
 
 
 def test_gains_of_trials_on_the_same_queries_are_means_over_trials(without_drawing):
