@@ -45,9 +45,10 @@ class SoftRank(Loss):
 
     As ``sigma`` falls to 0 it becomes ``1 - NDCG@k``. The contests of a document are taken as independent, as in the
     paper. They are not, since they share its score: SoftNDCG is near the expected NDCG of the noisy scores, not equal
-    to it. One consequence matters. Among ``n`` documents with equal scores every one is as good as certain to be
-    ranked within a few times ``sqrt(n)`` of the middle, so that a cutoff far above it, such as ``k=10`` of a hundred
-    documents, has no gradient to start from. The default is therefore the full list.
+    to it, and may even exceed 1 (four equal documents, ``k=3``: 1.03). One consequence matters. Among ``n`` documents
+    with equal scores every one is as good as certain to be ranked within a few times ``sqrt(n)`` of the middle, so
+    that a cutoff far above it, such as ``k=10`` of a hundred documents, has no gradient to start from. The default is
+    therefore the full list.
 
     The gradient is exact. With a cutoff it takes time ``O(n^2 k)``, by going back through the contests. On the full
     list it takes ``O(n^2)`` times the number of powers ``x^r`` that add up to the discount, about twenty (to 1e-9; in
