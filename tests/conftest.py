@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-# The same examples in every run, so that what passes here passes there; `--hypothesis-profile default` looks for new ones.
+# The same examples in every run: what passes here passes there. `--hypothesis-profile default` looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")
 
