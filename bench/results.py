@@ -41,6 +41,8 @@ SYSTEMS = (
     "listnet",
     "xendcg",
     "xendcg(gamma=tight)",
+    "softrank",
+    "stochasticrank",
 )
 METRICS = ("ndcg@5", "ndcg@10", "map")
 TREES, EARLY_STOPPING = 150, 30
