@@ -18,11 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import LANES, longest_list
-
-# Sums may be reordered and products fused, which is what vectorising a sum needs; NaN and infinity keep their
-# meaning, because padding relies on it.
-_REORDER = {"reassoc", "nsz", "arcp", "contract"}
+from tautrank.losses._ranking_kernel import LANES, REORDER, longest_list
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp
@@ -50,7 +46,7 @@ def _exponentials(
     return stop
 
 
-@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _swap_rows(
     a: NDArray[Any],
     b: NDArray[Any],
@@ -212,7 +208,7 @@ def swap_gradients(
             hess[arrangement[p]] = d * h[ranks[p]]
 
 
-@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _general_rows(
     a: NDArray[Any],
     b: NDArray[Any],
@@ -267,7 +263,7 @@ def _general_rows(
     return total
 
 
-@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _every_pair_rows(
     a: NDArray[Any],
     b: NDArray[Any],

@@ -18,6 +18,12 @@ _COUNT_UP_TO = 256
 LANES = 16
 """Arrays that inner loops run over are padded to a multiple of this: no loop has a scalar remainder."""
 
+# A helper that may reorder or fuse is compiled with ``forceinline``: on its own and inside a kernel it would come
+# out in two versions, and a process that compiles would meet another one than a process that loads from the cache.
+REORDER = {"reassoc", "nsz", "arcp", "contract"}
+"""Sums may be reordered and products fused, which is what vectorising a sum needs; NaN and infinity keep their meaning,
+because padding relies on it."""
+
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def rank_queries(

@@ -14,14 +14,12 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tautrank.losses._normal_kernel import GROUP, fill_noise
-from tautrank.losses._ranking_kernel import LANES
+from tautrank.losses._ranking_kernel import LANES, REORDER
 from tautrank.losses.randomness import SMOOTHING_STREAM
 
 DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 """The highest density of the standard normal distribution."""
 
-# Sums over the documents of a query may be reordered and fused: that is what vectorising a sum needs.
-_REORDER = {"reassoc", "nsz", "arcp", "contract"}
 _U = np.uintp
 # Comparing every pair vectorises so well that it beats any sort up to about this many documents.
 _COUNT_UP_TO = 256
@@ -59,7 +57,7 @@ def _bell(d: Any) -> Any:
     return double
 
 
-@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def finish_query(
     scores: NDArray[Any],
     scale: float,

@@ -13,16 +13,14 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import longest_list
+from tautrank.losses._ranking_kernel import REORDER, longest_list
 from tautrank.losses.randomness import GAMMA_STREAM, fill_uniform
 
 DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 """What the gradient and the hessian are made of, see `SoftmaxLoss`."""
 
-_REORDER = {"reassoc", "nsz", "arcp", "contract"}
 
-
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=_REORDER)
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def uniform_targets(
     base: NDArray[np.float64],
     unit: NDArray[np.float64],
@@ -141,7 +139,7 @@ def _others(s: NDArray[Any], best: int, tail: float, e: NDArray[Any], q: NDArray
     q[best] = 0.0
 
 
-@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _neumann(e: NDArray[Any], q: NDArray[Any], phi: NDArray[Any], best: int, n: int, tail: float) -> None:
     """Replace ``e = exp(s - max)`` by the hessian and ``phi`` by the gradient ``D (I + S + S^2) D^-1 (rho - phi)``.
 

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import longest_list
+from tautrank.losses._ranking_kernel import REORDER, longest_list
 
 LANES = 16
 """Documents of a block."""
@@ -45,7 +45,6 @@ _FEWEST_IN_SEGMENT = 32
 # A multiplication and an addition may be fused; nothing may be reordered, since the rounding trick of `contests`
 # depends on the order.
 _FUSE = {"nsz", "arcp", "contract"}
-_REORDER = {"reassoc", "nsz", "arcp", "contract"}
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp
@@ -427,7 +426,7 @@ def _by_powers(
         _divide(beaten, first, last, gaps, terms, products, slopes)
 
 
-@njit(error_model="numpy", fastmath=_REORDER, forceinline=True)
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _credit(
     slopes: NDArray[Any],
     density: NDArray[Any],
