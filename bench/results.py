@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 import os
 import sys
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -46,29 +47,19 @@ SYSTEMS = (
 )
 METRICS = ("ndcg@5", "ndcg@10", "map")
 TREES, EARLY_STOPPING = 150, 30
-PARTS = 5
 
 
 def data_folder() -> Path:
     return Path(os.environ.get("TAUTRANK_DATA", ROOT.parent / "shared" / "data"))
 
 
-def mq2008() -> list[Splits]:
-    """The five published folds of LETOR 4.0."""
-    return [tr.read_folder(data_folder() / "mq2008", fold) for fold in range(1, PARTS + 1)]
+def folds_of(name: str) -> list[Splits]:
+    """The five folds of a data set in five parts."""
+    folder = data_folder() / name
+    return [tr.read_folder(folder, fold) for fold in tr.list_folds(folder)]
 
 
-def clueweb09() -> list[Splits]:
-    """Fold i tests on part i, validates on part i + 1 and trains on the other three."""
-    parts = [tr.read_letor(data_folder() / f"clueweb09/part{i}.txt", n_features=42) for i in range(1, PARTS + 1)]
-    splits = []
-    for i in range(PARTS):
-        after = [parts[(i + step) % PARTS] for step in range(PARTS)]
-        splits.append(Splits(tr.RankingData.concat(after[2:]), after[1], after[0]))
-    return splits
-
-
-DATA = {"MQ2008": mq2008, "ClueWeb09": clueweb09}
+DATA = {"MQ2008": partial(folds_of, "mq2008"), "ClueWeb09": partial(folds_of, "clueweb09")}
 
 
 def page(results: dict[str, Comparison], arguments: argparse.Namespace) -> str:

@@ -86,7 +86,7 @@ def test_broken_data_files(tmp_path, capsys, case):
 COMMANDS: dict[str, tuple[dict[str, bytes], list[str], str]] = {
     "no such file": ({}, ["data", "info", "{d}/absent.txt"], "{d}/absent.txt: no such file"),
     "a directory": ({"x/y.bin": b""}, ["evaluate", "{d}/x", "--scores", "{d}/x/y.bin"], "{d}/x: is a directory; expected a file (tautrank.read_folder reads a data set's folder)"),
-    "a folder without data": ({"x/y.bin": b""}, ["data", "info", "{d}/x"], "{d}/x: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt or train.txt in it"),
+    "a folder without data": ({"x/y.bin": b""}, ["data", "info", "{d}/x"], "{d}/x: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or train.txt in it"),
     "group sizes that do not sum": ({"a": b"1 1:1\n0 1:2\n", "a.query": b"1\n2\n"}, ["data", "info", "{d}/a"], "{d}/a.query: the group sizes add up to 3, but a has 2 documents; expected the same number"),
     "group size is text": ({"a": b"1 1:1\n", "a.query": b"one\n"}, ["data", "info", "{d}/a"], "{d}/a.query:1: found 'one'; expected the number of documents of a query, at least 1"),
     "group size 0": ({"a": b"1 1:1\n", "a.query": b"1\n0\n"}, ["data", "info", "{d}/a"], "{d}/a.query:2: found '0'; expected the number of documents of a query, at least 1"),

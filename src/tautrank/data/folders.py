@@ -33,6 +33,8 @@ def read_folder(path: str | os.PathLike[str], fold: int = 1, **options: Any) -> 
     MSLR-WEB10K/30K, LETOR     ``Fold1/{train,vali,test}.txt``; `fold` picks the folder
     LETOR 4.0 parts            ``S1.txt`` .. ``S5.txt``: fold i trains on S(i), S(i+1), S(i+2), validates on S(i+3)
                                and tests on S(i+4), counting round after 5, as published
+    other data in five parts   ``part1.txt`` .. ``part5.txt``: fold i tests on part i, validates on the one after it
+                               and trains on the other three
     Yahoo! LTRC                ``set1.{train,valid,test}.txt``; `fold` picks the set
     Istella                    ``train.txt``, ``test.txt`` and, where there is one, ``vali.txt``
     ========================== =====================================================================
@@ -82,7 +84,7 @@ def list_folds(path: str | os.PathLike[str]) -> list[int]:
         found = _numbers(folder, r"[Ff]old(\d+)") or _numbers(folder, r"set(\d+)\.train\.txt(?:\.\w+)?")
         if found:
             return found
-        if all(_file(folder, f"S{i}") for i in range(1, _PARTS + 1)):
+        if _numbered(folder, "S") or _numbered(folder, "part"):
             return list(range(1, _PARTS + 1))
         if _file(folder, "train"):
             return [1]
@@ -94,15 +96,17 @@ Files = tuple[list[Path], list[Path], list[Path]]
 
 def _find(root: Path, fold: int) -> Files:
     for folder in _candidates(root):
-        files = _fold_folder(folder, fold) or _yahoo(folder, fold) or _parts(folder, fold) or _single(folder, fold)
-        if files:
-            return files
+        for layout in (_fold_folder, _yahoo, _published_parts, _other_parts, _single):
+            files = layout(folder, fold)
+            if files:
+                return files
     folds = list_folds(root)
     if folds:
         known = ", ".join(str(number) for number in folds)
         raise DataError(f"{root}: found no complete fold {fold}; expected one of: {known}")
     raise DataError(
-        f"{root}: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt or train.txt in it"
+        f"{root}: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt "
+        "or train.txt in it"
     )
 
 
@@ -153,10 +157,18 @@ def _single(folder: Path, fold: int) -> Files | None:
     return _triple(folder) if fold == 1 else None
 
 
-def _parts(folder: Path, fold: int) -> Files | None:
-    found = [_file(folder, f"S{i}") for i in range(1, _PARTS + 1)]
+def _published_parts(folder: Path, fold: int) -> Files | None:
+    files = _numbered(folder, "S", first=fold)
+    return (files[:3], files[3:4], files[4:]) if files else None
+
+
+def _other_parts(folder: Path, fold: int) -> Files | None:
+    files = _numbered(folder, "part", first=fold)
+    return (files[2:], files[1:2], files[:1]) if files else None
+
+
+def _numbered(folder: Path, stem: str, first: int = 1) -> list[Path]:
+    """The five parts of that name, counted round from the first; none where one is missing."""
+    found = [_file(folder, f"{stem}{(first - 1 + i) % _PARTS + 1}") for i in range(_PARTS)]
     files = [file for file in found if file is not None]
-    if len(files) < _PARTS or not 1 <= fold <= _PARTS:
-        return None
-    turned = [files[(fold - 1 + i) % _PARTS] for i in range(_PARTS)]
-    return turned[:3], [turned[3]], [turned[4]]
+    return files if len(files) == _PARTS and 1 <= first <= _PARTS else []

@@ -10,11 +10,11 @@ import numpy as np
 
 from tautrank.errors import DataError, OptionError
 from tautrank.studies.claims import PLAIN
-from tautrank.studies.data_source import NONE, DataSource, fingerprint_of, read_source, recognise
+from tautrank.studies.data_source import NONE, DataSource, fingerprint_of, is_small, read_source, recognise
 from tautrank.studies.division import fold_of
 from tautrank.studies.measurements import Measurement
 from tautrank.studies.plain_values import digest, from_plain, to_plain
-from tautrank.studies.study import Budget, Condition, OwnFolds, Recipe, Study, with_parameters
+from tautrank.studies.study import OTHER_DATA, Budget, Condition, OwnFolds, Recipe, Study, with_parameters
 
 
 @dataclass(frozen=True)
@@ -235,11 +235,19 @@ def make_plan(
     planned = study.planned(budget or Budget())
     marks, n_queries, n_features = _marks(study, source, planned)
     if not recipe and study.recipes:
-        alike = recognise(n_features, n_queries)
-        families = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
-        known = [r.data for r in study.recipes]
-        recipe = next((name for name in (alike, families.get(alike, "")) if name in known), known[0])
+        recipe = _recipe_for(study, n_features, n_queries)
     return StudyPlan(study, source, marks, n_queries, n_features, recipe, planned, seed, n_jobs)
+
+
+def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:
+    """The recipe of the data set that some data is or looks like; else the study's first."""
+    names = [recipe.data for recipe in study.recipes]
+    # Limits on a leaf that were found on thousands of queries may leave a sample of them nothing to split.
+    if OTHER_DATA in names and is_small(n_features, n_queries):
+        return OTHER_DATA
+    alike = recognise(n_features, n_queries)
+    families = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
+    return next((name for name in (alike, families.get(alike, "")) if name in names), names[0])
 
 
 def _marks(study: Study, source: DataSource, budget: Budget) -> tuple[tuple[tuple[int, str], ...], int, int]:

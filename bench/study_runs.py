@@ -1,0 +1,117 @@
+"""Every study of the catalogue with a real budget: on published data, and on data made up after WEB30K.
+
+Run with `python -m bench.study_runs`; finished trainings are kept in .bench/studies, so it can be stopped and run
+again. The budgets are what about two hours on two cores allow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.results import ROOT, data_folder
+
+STORES = ROOT / ".bench" / "studies"
+# 320 queries as in WEB30K: about 38,000 documents of 136 features, so that a training takes seconds.
+MADE_UP = "simulated:mslr:320"
+
+
+@dataclass(frozen=True)
+class StudyRun:
+    """A study, some data, a budget; `data` is a folder of the data sets, or made-up data, or empty: the study's own."""
+
+    study: str
+    data: str = ""
+    options: str = ""
+
+    @property
+    def name(self) -> str:
+        """Of its store and of its page."""
+        where = "simulated" if self.data.startswith("simulated") else self.data
+        return f"{self.study}-{where}" if where else self.study
+
+    @property
+    def store(self) -> Path:
+        return STORES / f"{self.name}.db"
+
+    def words(self, data: str) -> list[str]:
+        """The command as it is typed, with the data where it lies."""
+        return ["tautrank", "study", "run", self.study, *(["--data", data] if data else []), *self.options.split()]
+
+
+def _runs() -> tuple[StudyRun, ...]:
+    published = (
+        ("xe-table1", "--trials 100"),
+        ("xe-figure2", "--trials 20"),
+        ("binary-table1", "--trials 20"),
+        ("lambdaloss-table3", "--trials 10"),
+        ("lambdaloss-table4", "--trials 10"),
+        ("lambdaloss-table5", "--trials 10"),
+        ("lambdaloss-figure3", "--trials 5"),
+        ("lambdaloss-figure4", "--trials 10"),
+        ("lambdaloss-figure5", "--trials 10"),
+        ("xe-figure4", "--trials 20"),
+        ("xe-figure3-labels", "--trials 20"),
+        ("xe-figure3-negatives", "--trials 20"),
+        ("stochasticrank-table2-ndcg", "--trials 3 --configs 10 --trees 300"),
+        ("stochasticrank-table2-mrr", "--trials 3 --configs 10 --trees 300"),
+        ("stochasticrank-table3", "--trials 3 --configs 10 --trees 300"),
+    )
+    made_up = (
+        ("xe-table1", "--trials 20"),
+        ("xe-figure2", "--trials 5"),
+        ("binary-table1", "--trials 5"),
+        ("lambdaloss-table3", "--trials 5"),
+        ("lambdaloss-table4", "--trials 5"),
+        ("lambdaloss-table5", "--trials 5"),
+        ("lambdaloss-figure4", "--trials 5"),
+        ("lambdaloss-figure5", "--trials 5"),
+        ("lambdaloss-figure3", "--trials 3"),
+        ("stochasticrank-table2-ndcg", "--trials 1 --configs 8 --trees 300"),
+        ("stochasticrank-table2-mrr", "--trials 1 --configs 8 --trees 300"),
+        ("stochasticrank-table3", "--trials 1 --configs 8 --trees 300"),
+        ("xe-figure4", "--trials 5"),
+        ("xe-figure3-labels", "--trials 5"),
+        ("xe-figure3-negatives", "--trials 5"),
+    )
+    long_lists = (("xe-table1", "--trials 20"), ("binary-table1", "--trials 10"), ("lambdaloss-table3", "--trials 5"))
+    alone = ("xe-figure1", "directness-sigma", "directness-losses", "stochasticrank-table1")
+    return (
+        *(StudyRun(study) for study in alone),
+        *(StudyRun(study, "mq2008", options) for study, options in published),
+        *(StudyRun(study, MADE_UP, options) for study, options in made_up),
+        *(StudyRun(study, "clueweb09", options) for study, options in long_lists),
+    )
+
+
+RUNS = _runs()
+
+
+def run(one: StudyRun) -> int:
+    """Run a study, or go on with it, as its user would."""
+    folder = data_folder() / one.data
+    data = str(folder) if one.data and folder.is_dir() else one.data
+    words = [str(Path(sys.executable).with_name("tautrank")), *one.words(data)[1:], "--store", str(one.store)]
+    return subprocess.run(words, stdout=subprocess.DEVNULL, check=False).returncode
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="bench.study_runs", description=__doc__)
+    parser.add_argument("names", nargs="*", help="some of them, as their stores are called (default: all)")
+    names = parser.parse_args().names
+    if unknown := sorted(set(names) - {one.name for one in RUNS}):
+        parser.error(f"unknown run '{unknown[0]}'; expected some of: {', '.join(one.name for one in RUNS)}")
+    STORES.mkdir(parents=True, exist_ok=True)
+    chosen = [one for one in RUNS if not names or one.name in names]
+    for i, one in enumerate(chosen, 1):
+        print(f"{i}/{len(chosen)} {one.name}", file=sys.stderr, flush=True)
+        if code := run(one):
+            return code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
