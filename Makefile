@@ -42,12 +42,12 @@ types: $(VENV)/test.stamp
 	$(BIN)/mypy
 
 bench: $(VENV)/test.stamp
-	$(BIN)/python -m bench --write docs/speed.md
+	$(BIN)/python -m bench --write docs/results/speed.md
 
 results: $(VENV)/test.stamp
-	$(BIN)/python -m bench.results --write docs/results.md
-	$(BIN)/python -m bench.smoothed_results --write docs/smoothed.md
-	$(BIN)/python -m bench.theory_results --write docs/theory-results.md
+	$(BIN)/python -m bench.results --write docs/results/losses.md
+	$(BIN)/python -m bench.smoothed_results --write docs/results/smoothed.md
+	$(BIN)/python -m bench.theory_results --write docs/results/theory.md
 
 clean:
 	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis

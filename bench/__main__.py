@@ -86,7 +86,7 @@ def as_markdown(sections: dict[str, str]) -> str:
     lines = [
         "# Speed beside the peers",
         "",
-        "Measured by `make bench`, or one part by `python -m bench PART --write docs/speed.md`. Ratios are medians of",
+        "Measured by `make bench`, or one part by `python -m bench PART --write docs/results/speed.md`. Ratios are medians of",
         "interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
         "",
     ]

@@ -1,4 +1,4 @@
-"""Every loss and peer on the real data sets, under one tuning budget; writes docs/results.md. Run with `make results`.
+"""Every loss and peer on the real data sets, under one tuning budget; writes docs/results/losses.md. Run with `make results`.
 
 Finished trainings are kept in .bench/results, so the command can be stopped and run again.
 """

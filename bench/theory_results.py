@@ -1,4 +1,4 @@
-"""Which gamma, and which hessian? What the theory leaves to experiment, measured; writes docs/theory-results.md.
+"""Which gamma, and which hessian? What the theory leaves to experiment, measured; writes docs/results/theory.md.
 
 Run with `make results`. Finished trainings are kept in .bench, so it can be stopped and run again.
 """
@@ -134,11 +134,11 @@ def pictures(arguments: argparse.Namespace, console: Console) -> Lines:
         "",
         "XE-NDCG's Figure 1: each cloud is a list of 100 documents, each point a gamma.",
         "",
-        "![Jensen gaps](pictures/jensen.svg)",
+        "![Jensen gaps](../pictures/jensen.svg)",
         "",
         "SoftNDCG's distance from NDCG for six documents whose scores are 1 apart, beside its bounds.",
         "",
-        "![Directness of SoftRank](pictures/directness.svg)",
+        "![Directness of SoftRank](../pictures/directness.svg)",
         "",
     )
 

@@ -26,7 +26,7 @@ def test_what_it_is_the_commands_and_the_snippet_come_first():
 
 
 def test_every_link_leads_somewhere():
-    for file in [README, *README.parent.glob("docs/*.md"), README.parent / "CONTRIBUTING.md"]:
+    for file in [README, *README.parent.glob("docs/**/*.md"), README.parent / "CONTRIBUTING.md"]:
         for link in re.findall(r"\]\(([^)#]+)[^)]*\)", file.read_text()):
             if not link.startswith("http"):
                 assert (file.parent / link).exists(), f"{file.name}: {link}"
