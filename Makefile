@@ -4,13 +4,14 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help demo test lint types bench results clean
+.PHONY: help demo test lint types bench results studies clean
 
 help:
 	@echo "make demo   see it work, on data made up for the purpose"
 	@echo "make test   lint, types, tests and doctests"
 	@echo "make bench  speed and memory beside the peers (about 15 minutes)"
 	@echo "make results  every loss on the real data sets, tuned (about two hours)"
+	@echo "make studies  every table and figure of the papers, run again (about two hours)"
 	@echo "make clean  remove the virtual environment and caches"
 
 $(VENV)/bin/python:
@@ -43,6 +44,9 @@ types: $(VENV)/test.stamp
 
 bench: $(VENV)/test.stamp
 	$(BIN)/python -m bench --write docs/results/speed.md
+
+studies: $(VENV)/test.stamp
+	$(BIN)/python -m bench.study_results --write docs/results/studies.md
 
 results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.results --write docs/results/losses.md

@@ -19,7 +19,7 @@ from rich.table import Table
 
 from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up
 from tautrank.atomic import atomic_write
-from tautrank.data.letor import job_count
+from tautrank.arguments import job_count
 
 PARTS = {
     "start": start_up.claims,
@@ -86,8 +86,8 @@ def as_markdown(sections: dict[str, str]) -> str:
     lines = [
         "# Speed beside the peers",
         "",
-        "Measured by `make bench`, or one part by `python -m bench PART --write docs/results/speed.md`. Ratios are medians of",
-        "interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
+        "Measured by `make bench`, or one part by `python -m bench PART --write docs/results/speed.md`. Ratios are",
+        "medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
         "",
     ]
     for name in PARTS:

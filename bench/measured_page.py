@@ -15,7 +15,7 @@ from bench.results import EARLY_STOPPING, STORE, TREES
 from tautrank.atomic import atomic_write
 from tautrank.comparing import compare_splits
 from tautrank.data import Splits
-from tautrank.data.letor import job_count
+from tautrank.arguments import job_count
 from tautrank.report.comparison import Comparison
 
 Lines = Iterator[str]

@@ -1,6 +1,6 @@
-"""Every loss and peer on the real data sets, under one tuning budget; writes docs/results/losses.md. Run with `make results`.
+"""Every loss and peer on the real data sets, under one tuning budget.
 
-Finished trainings are kept in .bench/results, so the command can be stopped and run again.
+Writes docs/results/losses.md; run with `make results`. Finished trainings are kept in .bench/results, so the command can be stopped and run again.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import tautrank as tr
 from tautrank.atomic import atomic_write
 from tautrank.comparing import compare_splits
 from tautrank.data import Splits
-from tautrank.data.letor import job_count
+from tautrank.arguments import job_count
 from tautrank.report.comparison import Comparison
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -49,6 +49,18 @@ def test_a_finished_store_is_one_file_that_knows_what_it_holds(clean):
     assert meta["data"] == DATA
 
 
+def test_more_trials_go_on_with_those_that_are_there(clean, tmp_path):
+    path = tmp_path / "study.db"
+    run_study(TINY, DATA, store=path, budget=SMALL)
+    began, seen = content(path), []
+    result = run_study(TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told))
+    assert seen[0][:2] == (len(began), 32)  # nothing is trained again
+    assert content(path) == content(clean)
+    assert result.plan.budget.trials == 8
+    assert [row for row in content(path) if row in began] == began
+    assert read_results(path).to_dict()["cells"] == read_results(clean).to_dict()["cells"]
+
+
 def test_the_same_plan_trains_nothing_again(clean, tmp_path):
     path = tmp_path / "again.db"
     shutil.copy(clean, path)

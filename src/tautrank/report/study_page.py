@@ -155,7 +155,7 @@ def settings_of(result: StudyResult) -> dict[str, str]:
         "hash of the data": result.meta.get("data_fingerprint", ""),
         "store made": result.meta.get("created", ""),
         "as it was typed": result.meta.get("command", ""),
-        "run with": f"tautrank {result.meta.get('tautrank', '')}",
+        "run with": ", ".join((f"tautrank {result.meta.get('tautrank', '')}", *result.trained_with)),
         "page written with": (
             f"tautrank {tautrank.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
         ),

@@ -275,7 +275,7 @@ def run_table(result: StudyResult) -> ReportTable:
     columns += [Column("system", words=True), Column("loss" if trained else "measurement", words=True)]
     columns += [Column("trees")] if trained else []
     columns += [Column("sec.", ("seconds",)), Column("parameters", words=True)]
-    columns += [Column("searched", words=True)] if searching else []
+    columns += [Column("searched", words=True), Column("chosen, trial by trial", words=True)] if searching else []
     columns += [Column("change of the data", words=True)] if changing else []
     rows = []
     for spec in specs:
@@ -285,7 +285,9 @@ def run_table(result: StudyResult) -> ReportTable:
         row += [_mean_of(result.trees.get(place, []), "{:.0f}")] if trained else []
         row.append(_mean_of(result.seconds.get(place, []), "{:.2f}"))
         row.append(Cell(parameters_text(from_plain(spec["parameters"]))))
-        row += [Cell(parameters_text(from_plain(spec["search"])))] if searching else []
+        if searching:
+            chosen = (parameters_text(configuration) for configuration in result.chosen.get(place, []))
+            row += [Cell(parameters_text(from_plain(spec["search"]))), Cell("; ".join(chosen))]
         row += [Cell("; ".join(map(_change_text, from_plain(spec["changes"]))))] if changing else []
         rows.append(tuple(row))
     said = "Trees and seconds are means over trials." if trained else "Seconds are means over trials."

@@ -203,6 +203,7 @@ def as_dict(result: StudyResult) -> dict[str, Any]:
         "title": study.title,
         "facts": dict(facts(result)),
         "tautrank": result.meta.get("tautrank"),
+        "trained_with": list(result.trained_with),
         "data_fingerprint": result.meta.get("data_fingerprint"),
         "recipe": plan.recipe or None,
         "trials": {
@@ -229,6 +230,7 @@ def as_dict(result: StudyResult) -> dict[str, Any]:
         "verdict": {"own": result.own_verdict, "corrected": result.verdict} if result.verdicts else None,
         "trees": [{"condition": c, "system": s, "by_trial": n} for (c, s), n in result.trees.items()],
         "seconds": [{"condition": c, "system": s, "by_trial": n} for (c, s), n in result.seconds.items()],
+        "chosen": [{"condition": c, "system": s, "by_trial": n} for (c, s), n in result.chosen.items()],
         "curves": [
             {"condition": c, "system": s, "part": p, "by_trial": [[plain(x) for x in curve] for curve in curves]}
             for (c, s, p), curves in result.curves.items()

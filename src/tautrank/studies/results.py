@@ -140,6 +140,8 @@ class StudyResult:
         values: by (condition, system, metric), the test queries' values, an array a trial.
         trees: by (condition, system), the trees of the models, one a trial.
         seconds: by (condition, system), likewise.
+        chosen: by (condition, system), the configurations that validated best, likewise; empty without a search.
+        trained_with: the tools and their versions.
         overlap: held out over trained on, where trials draw their training queries anew; 0 where they do not.
     """
 
@@ -155,6 +157,8 @@ class StudyResult:
     values: dict[Cell, list[F64]]
     trees: dict[tuple[str, str], list[int]]
     seconds: dict[tuple[str, str], list[float]]
+    chosen: dict[tuple[str, str], list[dict[str, Any]]]
+    trained_with: tuple[str, ...]
     overlap: float = 0.0
 
     def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
@@ -247,6 +251,8 @@ def collect(store: StudyStore) -> StudyResult:
         values={cell: list(by_trial.values()) for cell, by_trial in gathered.queries.items()},
         trees=gathered.trees,
         seconds=gathered.seconds,
+        chosen=gathered.chosen,
+        trained_with=tuple(sorted(gathered.trained_with)),
         overlap=gathered.overlap,
     )
 
@@ -262,6 +268,8 @@ class _Gathered:
         self.points: dict[tuple[str, str], dict[str, Any]] = {}
         self.trees: dict[tuple[str, str], list[int]] = {}
         self.seconds: dict[tuple[str, str], list[float]] = {}
+        self.chosen: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self.trained_with: set[str] = set()
         self.failures: list[Failure] = []
         self.n_done = 0
         self.n_constant = 0
@@ -287,6 +295,10 @@ class _Gathered:
             self.points.setdefault((condition, system), result["points"])
         if "trees" in result:
             self.trees.setdefault((condition, system), []).append(result["trees"])
+        if "configuration" in result:
+            self.chosen.setdefault((condition, system), []).append(result["configuration"])
+        if "trained_with" in result:
+            self.trained_with.add(result["trained_with"])
         self.seconds.setdefault((condition, system), []).append(finished.seconds)
         self.sizes = self.sizes or result.get("queries", {})
 

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +86,9 @@ class StudyStore:
     def open_for(cls, path: Path | None, plan: StudyPlan, command: str = "") -> StudyStore:
         """Open the store of a plan, or make it; a store of anything else is refused.
 
+        A store of the same plan with fewer trials is that of a run one wants more of: it gets the plan, and keeps what
+        it has.
+
         Args:
             path: the file; None for memory.
             plan: the plan.
@@ -93,6 +96,8 @@ class StudyStore:
         """
         if path is not None and path.exists() and path.stat().st_size:
             store = cls.open(path)
+            if _is_more_of(store.plan, plan):
+                return store._with_plan(plan)
             if store.plan.key != plan.key:
                 difference = _difference(store.plan, plan)
                 store.close()
@@ -103,17 +108,7 @@ class StudyStore:
             return store
         if path is not None and not path.parent.is_dir():
             raise DataError(f"{path}: its folder does not exist; expected a folder that does")
-        meta = {
-            "study": plan.study.name,
-            "study_version": str(plan.study.version),
-            "plan": canonical(plan.to_plain()),
-            "plan_hash": plan.key,
-            "tautrank": tautrank.__version__,
-            "data": ", ".join(plan.data.given),
-            "data_fingerprint": ", ".join(mark for _, mark in plan.fingerprints),
-            "command": command,
-            "created": _now(),
-        }
+        meta = {**_plan_meta(plan), "tautrank": tautrank.__version__, "command": command, "created": _now()}
         connection = _connect(path)
         with _saying(path), _transaction(connection):
             # An empty file may be what a killed process left: it is as good as none, but others may be as quick.
@@ -154,6 +149,13 @@ class StudyStore:
             if isinstance(error, DataError):
                 raise
             raise DataError(f"{path}: lacks what says which study it holds; expected a whole store") from None
+
+    def _with_plan(self, plan: StudyPlan) -> StudyStore:
+        changed = {**_plan_meta(plan), "command": self.meta["command"]}
+        # A runner that is at work has its own list of trials: it must not be left with half of them.
+        with self.running(), _saying(self.path), _transaction(self._connection):
+            self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
+        return StudyStore(self.path, self._connection, plan)
 
     @property
     def meta(self) -> dict[str, str]:
@@ -286,6 +288,27 @@ def _saying(path: Path | None) -> Iterator[None]:
         if "locked" in what:
             raise DataError(f"{where}: was in use by another process for {_SECONDS:g} s; expected it free") from None
         raise DataError(f"{where}: cannot be read or written ({what})") from None
+
+
+def _plan_meta(plan: StudyPlan) -> dict[str, str]:
+    return {
+        "study": plan.study.name,
+        "study_version": str(plan.study.version),
+        "plan": canonical(plan.to_plain()),
+        "plan_hash": plan.key,
+        "data": ", ".join(plan.data.given),
+        "data_fingerprint": ", ".join(mark for _, mark in plan.fingerprints),
+    }
+
+
+def _is_more_of(found: StudyPlan, wanted: StudyPlan) -> bool:
+    """Whether a plan is another one with more trials: those that are there stay what they are."""
+    assert found.budget.trials is not None
+    assert wanted.budget.trials is not None
+    if found.budget.trials >= wanted.budget.trials or not set(found.fingerprints) <= set(wanted.fingerprints):
+        return False
+    budget = replace(found.budget, trials=wanted.budget.trials)
+    return replace(found, budget=budget, fingerprints=wanted.fingerprints).key == wanted.key
 
 
 def _difference(found: StudyPlan, wanted: StudyPlan) -> str:

@@ -65,9 +65,9 @@ def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
 
     Returns:
         ``test``: per metric one value a test query (None where it is skipped); ``means`` by part and metric; ``valid``,
-        the validation score; ``trees``; ``constant`` where all scores are equal; ``configuration`` and ``tried`` where
-        there was a search; ``curves`` by part; ``queries`` by part, before the condition's changes. Of a measurement:
-        ``test``, ``means``, and its ``curves`` and ``points``.
+        the validation score; ``trees``; ``trained_with``, tool and version; ``constant`` where all scores are equal;
+        ``configuration`` and ``tried`` where there was a search; ``curves`` by part; ``queries`` by part, before the
+        condition's changes. Of a measurement: ``test``, ``means``, and its ``curves`` and ``points``.
     """
     data = _load(spec)
     if "measure" in spec:
@@ -89,6 +89,7 @@ def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
         "means": means,
         "valid": or_none(best.valid),
         "trees": int(best.ranker.n_trees_),
+        "trained_with": f"{best.ranker.model_.tool} {best.ranker.model_.version()}",
         # Nothing could be split: such a model ranks nothing, and a report has to say so.
         "constant": bool(np.ptp(best.ranker.predict(splits.test)) == 0),
         "queries": sizes,
