@@ -12,10 +12,10 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tautrank as tr
 from bench.results import EARLY_STOPPING, STORE, TREES
+from tautrank.arguments import job_count
 from tautrank.atomic import atomic_write
 from tautrank.comparing import compare_splits
 from tautrank.data import Splits
-from tautrank.arguments import job_count
 from tautrank.report.comparison import Comparison
 
 Lines = Iterator[str]

@@ -1,6 +1,7 @@
 """Every loss and peer on the real data sets, under one tuning budget.
 
-Writes docs/results/losses.md; run with `make results`. Finished trainings are kept in .bench/results, so the command can be stopped and run again.
+Writes docs/results/losses.md; run with `make results`. Finished trainings are kept in .bench/results, so the command
+can be stopped and run again.
 """
 
 from __future__ import annotations
@@ -15,10 +16,10 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 import tautrank as tr
+from tautrank.arguments import job_count
 from tautrank.atomic import atomic_write
 from tautrank.comparing import compare_splits
 from tautrank.data import Splits
-from tautrank.arguments import job_count
 from tautrank.report.comparison import Comparison
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -16,8 +16,8 @@ import tautrank.theory
 
 SOURCE = Path(tautrank.__file__).parent
 
-# A room may import from the rooms named for it, from itself, and from the two foundation modules.
-FOUNDATION = {"errors", "atomic"}
+# A room may import from the rooms named for it, from itself, and from the foundation modules.
+FOUNDATION = {"arguments", "errors", "atomic"}
 ROOMS = {
     "data": set(),
     "metrics": {"data"},

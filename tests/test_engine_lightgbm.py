@@ -341,7 +341,7 @@ WRONG = [
     ({"learning_rate": -1}, "learning_rate: found -1; expected a number above 0"),
     ({"num_leaves": 1}, "num_leaves: found 1; expected a whole number of at least 2"),
     ({"early_stopping_rounds": 0}, "early_stopping_rounds: found 0; expected a whole number of at least 1"),
-    ({"n_jobs": 0}, "n_jobs: found 0; expected a number of threads, or None for all cores"),
+    ({"n_jobs": 0}, "n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores"),
     ({"random_state": -1}, "random_state: found -1; expected a whole number of at least 0"),
     ({"num_leafs": 3}, "unknown parameter of lightgbm 'num_leafs'; did you mean 'num_leaf"),
     ({"eta": 0.1}, "eta: is LightGBM's name for what is called learning_rate here; expected that name"),

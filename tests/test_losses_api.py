@@ -14,9 +14,10 @@ import numpy as np
 import pytest
 
 from tautrank import losses
+from tautrank.arguments import job_count
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import REGISTRY, LambdaRank, NDCGLoss2PP, loss, parallel
-from tautrank.losses.parallel import balanced_ranges, run, thread_count
+from tautrank.losses.parallel import balanced_ranges, run
 
 CLASSES = {
     "mse": "MSE",
@@ -125,7 +126,7 @@ def test_losses_are_frozen() -> None:
         (lambda: loss("xendcg", hessian="neuman"), "unknown hessian 'neuman'; did you mean 'neumann'?"),
         (lambda: loss("listnet", target="liner"), "unknown target 'liner'; did you mean 'linear'?"),
         (lambda: loss("mse").bind([0, 1], [0, 2], seed=-1), "seed: found -1; expected a whole number of at least 0"),
-        (lambda: loss("mse").bind([0, 1], [0, 2], n_jobs=0), "n_jobs: found 0; expected a number of threads"),
+        (lambda: loss("mse").bind([0, 1], [0, 2], n_jobs=0), "n_jobs: found 0; expected a whole number of at least 1"),
         (
             lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0, 1], step=-1),
             "step: found -1; expected a whole number",
@@ -213,11 +214,11 @@ def test_importing_the_losses_does_not_import_numba() -> None:
 
 
 def test_thread_counts() -> None:
-    assert thread_count(3) == 3
-    assert thread_count(None) == thread_count(-1) >= 1
+    assert job_count(3) == 3
+    assert job_count(None) == job_count(-1) >= 1
     for bad in (0, -2, 1.5, True, "two"):
         with pytest.raises(OptionError, match="n_jobs: found"):
-            thread_count(bad)  # type: ignore[arg-type]
+            job_count(bad)  # type: ignore[arg-type]
 
 
 def test_ranges_cover_every_query_once_and_are_balanced() -> None:

@@ -626,7 +626,7 @@ class WrongBreaks(RankBiasedPrecision):
         (lambda: Reinforce(metric=3), "metric: found 3; expected dcg, ndcg, err, mrr, dcg-rr, or a ScaleFreeMetric"),
         (lambda: StochasticRank(metric=RankBiasedPrecision), "metric: found <class"),
         (lambda: StochasticRank(metric=WrongBreaks()), "unknown breaks_at 'scroes'; did you mean 'scores'?"),
-        (lambda: StochasticRank(metric="ndcg@0"), "k: found 0; expected a whole number, 1 or above"),
+        (lambda: StochasticRank(metric="ndcg@0"), "k: found 0; expected a whole number of at least 1"),
         (lambda: StochasticRank(metric="dcg-rr", mu=0.1), "mu: found 0.1 with the metric dcg-rr, which has no ties"),
         (lambda: StochasticRank(metric=Balance(), mu=0.1), "mu: found 0.1 with the metric"),
         (lambda: StochasticRank(metric="dcg-rr(ties=expected)"), "metric: found dcg-rr(ties=expected); expected no"),

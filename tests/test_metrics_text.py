@@ -94,7 +94,7 @@ def test_attributes():
 TIES = "(known: best, expected, input, worst)"
 NDCG_OPTIONS = "(known: discount, empty, gain, k, ties)"
 NAMES = "(known: arp, dcg, dcg-rr, err, lambdarank-metric, map, mrr, ndcg, precision, recall)"
-CUT = "expected a whole number, 1 or above, or None for the full list"
+CUT = "expected a whole number of at least 1, or None for the full list"
 FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
 
 
@@ -142,9 +142,9 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
         ("mrr(relevant=-1)", {}, "relevant: found -1; expected a number above 0"),
         ("mrr", {"relevant": "yes"}, "relevant: found 'yes'; expected a number above 0"),
         ("mrr", {"relevant": float("nan")}, "relevant: found nan; expected a number above 0"),
-        ("err", {"max_label": 0}, "max_label: found 0; expected a number above 0"),
-        ("err(max_label=none)", {}, "max_label: found 'None'; expected a number above 0"),
-        ("err", {"max_label": 2000}, "max_label: found 2000; expected a number up to 1000"),
+        ("err", {"max_label": 0}, "max_label: found 0; expected a number above 0 and at most 1000"),
+        ("err(max_label=none)", {}, "max_label: found None; expected a number above 0 and at most 1000"),
+        ("err", {"max_label": 2000}, "max_label: found 2000; expected a number above 0 and at most 1000"),
         ("ndcg", {"gain": 3}, "gain: found 3; expected 'exp2', 'linear' or a table of numbers"),
         ("ndcg(gain=0/x)", {}, "gain: found (0, 'x'); expected 'exp2', 'linear' or a table of numbers"),
         ("ndcg", {"gain": ()}, "gain: found an empty table; expected at least one number"),

@@ -63,7 +63,7 @@ def test_bad_arguments():
         repeated_runs_test([0.1, 0.2], [0.1, 0.2])
     with pytest.raises(DataError, match="found 1 runs of 1 queries; expected at least 1 of 2"):
         repeated_runs_test([[0.1]], [[0.2]])
-    with pytest.raises(OptionError, match="overlap: found -1; expected a finite number of at least 0"):
+    with pytest.raises(OptionError, match="overlap: found -1; expected a number of at least 0"):
         repeated_runs_test([[0.1, 0.2]], [[0.2, 0.1]], overlap=-1)
     with pytest.raises(OptionError, match="unknown alternative 'larger'"):
         repeated_runs_test([[0.1, 0.2]], [[0.2, 0.1]], alternative="larger")

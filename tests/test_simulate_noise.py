@@ -161,7 +161,10 @@ WRONG = {
     "share is text": (lambda: add_negatives(DATA, "40%"), "share: found '40%'; expected a number of at least 0"),
     "share endless": (lambda: add_negatives(DATA, np.inf), "share: found inf; expected a number of at least 0"),
     "seed": (lambda: add_negatives(DATA, 1, seed=True), "seed: found True; expected a whole number of at least 0"),
-    "probability": (lambda: perturb_labels(DATA, 1.2), "probability: found 1.2; expected a number from 0 to 1"),
+    "probability": (
+        lambda: perturb_labels(DATA, 1.2),
+        "probability: found 1.2; expected a number of at least 0 and at most 1",
+    ),
     "sum": (
         lambda: perturb_labels(DATA, 0.5, distribution=(0.5, 0.6)),
         "distribution: found a sum of 1.1; expected probabilities that sum to 1",

@@ -23,7 +23,8 @@ from theory_lists import make_lists
 RIGHT = """
 from dataclasses import dataclass
 import numpy as np
-from tautrank.losses.base import Loss, Objective, query_sums, register
+from tautrank.losses.base import Loss, Objective, register
+from tautrank.metrics.ordering import query_sums
 
 @register("centred")
 @dataclass(frozen=True, kw_only=True, repr=False)

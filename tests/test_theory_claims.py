@@ -11,7 +11,8 @@ import pytest
 
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, Loss, Objective, loss
-from tautrank.losses.base import Lists, query_sums
+from tautrank.losses.base import Lists
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory import CLAIMS, Outcome, check_claims, claim
 from theory_lists import make_lists
 

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from tautrank.errors import OptionError
 from tautrank.losses import loss
-from tautrank.losses.base import Lists, query_sums
+from tautrank.losses.base import Lists
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory import (
     generalisation_error,
     generalisation_probability,

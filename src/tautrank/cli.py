@@ -299,9 +299,9 @@ def compare(
 
     Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
     """
+    from tautrank.arguments import job_count
     from tautrank.atomic import atomic_write
     from tautrank.comparing import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
-    from tautrank.data.letor import job_count
     from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan
 

@@ -7,9 +7,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
+from tautrank.arguments import job_count
 from tautrank.comparing import DEFAULT_LOSSES, compare
 from tautrank.data import RankingData
-from tautrank.data.letor import job_count
 from tautrank.metrics import metric
 from tautrank.report.terminal import summary_table
 from tautrank.simulate import simulate_web_search

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
+from tautrank.arguments import job_count, whole
 from tautrank.data import RankingData
 from tautrank.data.arrays import checked_features
 from tautrank.engines import Callback, FittedModel, Record, Settings, Task, engine_for, model_format, read_loss
@@ -22,8 +23,6 @@ from tautrank.engines.langevin import Langevin, Shrunk
 from tautrank.engines.model_file import read_model_file, write_model_file
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning, unknown
 from tautrank.losses import Loss
-from tautrank.losses.base import whole
-from tautrank.losses.parallel import thread_count
 from tautrank.metrics import Metric, metric
 
 F64 = NDArray[np.float64]
@@ -272,7 +271,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if features is None:
             features, names = checked_features(X)
         self._check_like_fit(features.shape[1], names, "X")
-        thread_count(self.n_jobs)
+        job_count(self.n_jobs)
         return self.model_.predict(features, self.n_jobs)
 
     def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:

@@ -236,7 +236,7 @@ def _check_version(store: StudyStore) -> None:
 
 
 def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: bool) -> None:
-    from tautrank.data.letor import job_count
+    from tautrank.arguments import job_count
     from tautrank.studies.runner import choose_workers, run_waiting
 
     how = f"tautrank study resume {shlex.quote(str(store.path))}"

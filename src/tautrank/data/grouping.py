@@ -19,15 +19,13 @@ _INTEGER = re.compile(rb"-?(0|[1-9]\d{0,17})")
 _SIDE_SUFFIXES = (".query", ".group")
 
 
-def offsets_from_sizes(sizes: npt.NDArray[np.int64]) -> tuple[Offsets, Ids]:
-    """Offsets of groups of the given sizes, and ids 0, 1, 2, ... for them.
+def offsets_from_sizes(sizes: npt.NDArray[np.int64]) -> Offsets:
+    """Where queries of the given sizes start, and the number of documents at the end.
 
     >>> offsets_from_sizes(np.array([2, 3]))
-    (array([0, 2, 5]), array([0, 1]))
+    array([0, 2, 5])
     """
-    offsets = np.zeros(sizes.size + 1, np.int64)
-    np.cumsum(sizes, out=offsets[1:])
-    return offsets, np.arange(sizes.size, dtype=np.int64)
+    return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
 def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[npt.NDArray[np.int64], Offsets, Ids]:
@@ -65,7 +63,7 @@ def gather_scattered(
     """Offsets of the queries, the row order that makes each query adjacent (None if it is), and how many were not."""
     lengths = np.diff(boundaries)
     sizes = np.bincount(codes, weights=lengths, minlength=n_queries).astype(np.int64)
-    offsets, _ = offsets_from_sizes(sizes)
+    offsets = offsets_from_sizes(sizes)
     if codes.size == n_queries:  # one run a query, and queries are numbered by appearance
         return offsets, None, 0
     order = np.argsort(np.repeat(codes, lengths), kind="stable")

@@ -1,4 +1,4 @@
-"""Reading and writing LETOR text, the SVMlight dialect of ranking: ``label qid:7 1:0.5 2:0.25 # comment``."""
+"""Reading LETOR text, the SVMlight dialect of ranking: ``label qid:7 1:0.5 2:0.25 # comment``."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from typing import NoReturn
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.arguments import job_count, whole
 from tautrank.data import cache as parsed_cache
 from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.grouping import offsets_from_runs, offsets_from_sizes, read_group_sizes, side_file
@@ -40,9 +41,8 @@ class LetorOptions:
 
     def __post_init__(self) -> None:
         for name in ("n_features", "max_features"):
-            value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < 1):
-                raise OptionError(f"{name}: found {value!r}; expected a whole number of at least 1")
+            if (value := getattr(self, name)) is not None:
+                object.__setattr__(self, name, whole(name, value, 1))
         if self.sparse not in (True, False, "auto"):
             raise OptionError(f"sparse: found {self.sparse!r}; expected True, False or 'auto'")
 
@@ -135,7 +135,8 @@ def read_letor(
     X = store.finished()
     where = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
     if sizes:
-        return RankingData(X, all_labels, *offsets_from_sizes(np.concatenate(sizes)))
+        offsets = offsets_from_sizes(np.concatenate(sizes))
+        return RankingData(X, all_labels, offsets, np.arange(offsets.size - 1))
     return RankingData._from_query_codes(X, all_labels, *offsets_from_runs(qid_runs, all_labels.size), where=where)
 
 
@@ -155,20 +156,6 @@ class _Meter:
         if self._report:
             self._before += file_size(file)
             self.at(0)
-
-
-def available_cores() -> int:
-    """Number of cores this process may use, which a container or `taskset` may have made fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def job_count(n_jobs: int | None) -> int:
-    """Turn an `n_jobs` argument into a number of threads; None or -1 means every core this process may use."""
-    if n_jobs is None or n_jobs == -1:
-        return available_cores()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int) or n_jobs < 1:
-        raise OptionError(f"n_jobs: found {n_jobs!r}; expected a whole number of at least 1, or -1 for all cores")
-    return n_jobs
 
 
 @dataclass

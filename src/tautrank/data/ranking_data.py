@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.arguments import whole
 from tautrank.data.grouping import codes_by_appearance, gather_scattered, offsets_from_sizes
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
@@ -81,7 +83,8 @@ class RankingData:
             found = "neither" if qid is None else "both"
             raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
         if qid is None:
-            return cls(features, labels, *offsets_from_sizes(checked_sizes(group, labels.size)), names)
+            sizes = checked_sizes(group, labels.size)
+            return cls(features, labels, offsets_from_sizes(sizes), np.arange(sizes.size), names)
         codes = codes_by_appearance(checked_ids(qid, labels.size))
         return cls._from_query_codes(features, labels, *codes, where="qid", names=names)
 
@@ -150,7 +153,7 @@ class RankingData:
         """
         chosen = self._query_positions(queries)
         sizes = self.sizes[chosen]
-        offsets, _ = offsets_from_sizes(sizes)
+        offsets = offsets_from_sizes(sizes)
         if chosen.size and np.array_equal(chosen, np.arange(chosen[0], chosen[0] + chosen.size)):
             rows: Any = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
@@ -209,18 +212,16 @@ class RankingData:
         >>> [(train.n_queries, test.n_queries) for train, test in data.folds(3)]
         [(6, 4), (7, 3), (7, 3)]
         """
-        if isinstance(n, bool) or not isinstance(n, (int, np.integer)) or not 2 <= n <= self.n_queries:
+        if whole("n", n, 2) > self.n_queries:
             raise OptionError(f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are")
-        parts = [np.sort(part) for part in np.array_split(self._shuffled(seed), n)]
+        parts = [np.sort(part) for part in np.array_split(self._shuffled(seed), int(n))]
         for held_out in parts:
             rest = np.ones(self.n_queries, bool)
             rest[held_out] = False
             yield self.subset(rest), self.subset(held_out)
 
     def _shuffled(self, seed: int) -> Ints:
-        if isinstance(seed, bool) or not isinstance(seed, (int, np.integer)) or seed < 0:
-            raise OptionError(f"seed: found {seed!r}; expected a whole number of at least 0")
-        return np.random.default_rng(int(seed)).permutation(self.n_queries).astype(np.int64)
+        return np.random.default_rng(whole("seed", seed, most=math.inf)).permutation(self.n_queries)
 
     @classmethod
     def concat(cls, parts: Sequence[RankingData], *, repeated: str = "error") -> RankingData:
@@ -261,7 +262,7 @@ class RankingData:
             X: Any = vstack([csr_matrix(part.X) for part in parts], format="csr")
         else:
             X = np.concatenate([part.X for part in parts])
-        offsets, _ = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
+        offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
         labels = np.concatenate([part.labels for part in parts])
         return cls(X, labels, offsets, qids, first.feature_names)
 

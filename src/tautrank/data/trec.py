@@ -111,7 +111,7 @@ def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mappin
         labels += [max(0.0, judgments.get(document, 0.0)) for document in retrieved]
         labels += [max(0.0, judgments[document]) for document in missed]
         sizes.append(len(retrieved) + len(missed))
-    offsets, _ = offsets_from_sizes(np.array(sizes, np.int64))
+    offsets = offsets_from_sizes(np.array(sizes, np.int64))
     return Judged(
         np.array(scores, np.float64),
         np.array(labels, np.float64),

@@ -10,12 +10,12 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines.forking import usable_threads
 from tautrank.engines.langevin import Langevin, Shrunk, checked
 from tautrank.errors import OptionError
-from tautrank.losses.base import Loss, real, whole
-from tautrank.losses.parallel import thread_count
+from tautrank.losses.base import Loss
 from tautrank.metrics.base import Metric
 
 F64: TypeAlias = NDArray[np.float64]
@@ -140,7 +140,7 @@ class Settings:
         put("num_leaves", whole("num_leaves", self.num_leaves, least=2, most=131072))
         if self.early_stopping_rounds is not None:
             put("early_stopping_rounds", whole("early_stopping_rounds", self.early_stopping_rounds, least=1))
-        thread_count(self.n_jobs)
+        job_count(self.n_jobs)
         for callback in self.callbacks:
             if not callable(callback):
                 raise OptionError(f"callbacks: found {callback!r}; expected functions of one argument, a Step")

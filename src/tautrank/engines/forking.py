@@ -14,8 +14,8 @@ import sys
 import warnings
 from typing import Any
 
+from tautrank.arguments import job_count
 from tautrank.errors import OptionError, TautrankWarning
-from tautrank.losses.parallel import thread_count
 
 _OPENMP_TOOLS = ("lightgbm", "xgboost")
 
@@ -48,7 +48,7 @@ def usable_threads(n_jobs: int | None) -> int:
     2
     """
     global _told
-    wanted = thread_count(n_jobs)
+    wanted = job_count(n_jobs)
     if n_jobs is None:
         stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
         wanted = min(wanted, int(stated)) if stated.isdecimal() and int(stated) > 0 else wanted

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arguments import real
 from tautrank.errors import DataError, OptionError
-from tautrank.losses.base import real
 from tautrank.losses.parallel import balanced_ranges, run
 
 F64 = NDArray[np.float64]

@@ -23,18 +23,11 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.losses.base import (
-    Floats,
-    Lists,
-    Loss,
-    Objective,
-    choice,
-    query_sums,
-    real,
-    register,
-    whole,
-)
+from tautrank.arguments import choice, real, whole
+from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
+from tautrank.metrics.ordering import query_sums
 
 _ASSIGNMENTS = ("hard", "soft")
 _NORMS = ("lightgbm", "xgboost")
@@ -83,8 +76,7 @@ class LambdaLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k is not None:
-            self._set("k", whole("k", self.k, least=1))
+        self._set("k", check_k(self.k))
         self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
         self._set("mu", real("mu", self.mu, least=0.0))
         choice("assignment", self.assignment, _ASSIGNMENTS)

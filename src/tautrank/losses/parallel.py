@@ -15,8 +15,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.data.letor import available_cores
-from tautrank.errors import OptionError
+from tautrank.arguments import job_count
 
 Range = tuple[int, int]
 """The queries ``first`` (included) to ``last`` (excluded)."""
@@ -36,13 +35,9 @@ def thread_count(n_jobs: int | None) -> int:
     2
     >>> thread_count(0)
     Traceback (most recent call last):
-    tautrank.errors.OptionError: n_jobs: found 0; expected a number of threads, or None for all cores
+    tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores
     """
-    if n_jobs is None or n_jobs == -1:
-        return available_cores()
-    if isinstance(n_jobs, bool) or not isinstance(n_jobs, int | np.integer) or n_jobs < 1:
-        raise OptionError(f"n_jobs: found {n_jobs!r}; expected a number of threads, or None for all cores")
-    return int(n_jobs)
+    return job_count(n_jobs)
 
 
 def balanced_ranges(costs: NDArray[np.float64], threads: int) -> list[Range]:

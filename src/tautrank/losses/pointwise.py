@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.losses.base import Floats, Lists, Loss, Objective, query_sums, register
+from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.metrics.ordering import query_sums
 
 
 @register("mse")

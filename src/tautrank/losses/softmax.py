@@ -14,21 +14,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import choice, job_count, real, whole
 from tautrank.errors import DataError
-from tautrank.losses.base import (
-    Floats,
-    Lists,
-    Loss,
-    Objective,
-    choice,
-    numbers,
-    place,
-    query_sums,
-    real,
-    register,
-    whole,
-)
-from tautrank.losses.parallel import thread_count
+from tautrank.losses.base import Floats, Lists, Loss, Objective, numbers, place, register
+from tautrank.metrics.ordering import query_maxima, query_sums
 
 _HESSIANS = ("diagonal", "neumann", "exact")
 _TARGETS = ("linear", "softmax")
@@ -89,7 +78,7 @@ class SoftmaxLoss(Loss):
         """
         lists = Lists.of(labels, offsets, weights)
         return _SoftmaxObjective(
-            self, lists, whole("seed", seed, 0, 2**64 - 1), thread_count(n_jobs), _checked(propensities, lists)
+            self, lists, whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs), _checked(propensities, lists)
         )
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
@@ -140,7 +129,7 @@ class ListNet(SoftmaxLoss):
         none = np.zeros(lists.sizes.size)
         if self.target == "linear":
             return lists.labels / propensities, none
-        top = np.repeat(_query_maxima(lists.labels, lists.offsets), lists.sizes)
+        top = np.repeat(query_maxima(lists.labels, lists.offsets), lists.sizes)
         zero = np.exp(-top)
         return zero + (np.exp(lists.labels - top) - zero) / propensities, none
 
@@ -197,7 +186,7 @@ class XENDCG(SoftmaxLoss):
         self, lists: Lists, propensities: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         # All in units of the query's highest 2^y, so that no label overflows.
-        highest = _query_maxima(lists.labels, lists.offsets)
+        highest = query_maxima(lists.labels, lists.offsets)
         unit = np.exp2(-highest)
         earned = np.exp2(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(unit, lists.sizes)
         base = earned / propensities
@@ -274,14 +263,6 @@ class _SoftmaxObjective(Objective):
 
         self._run(task)
         return phi
-
-
-def _query_maxima(values: NDArray[np.float64], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
-    maxima = np.zeros(offsets.size - 1)
-    full = np.flatnonzero(np.diff(offsets))
-    if full.size:
-        maxima[full] = np.maximum.reduceat(values, offsets[full])
-    return maxima
 
 
 def _checked(propensities: ArrayLike | None, lists: Lists) -> NDArray[np.float64]:

@@ -12,11 +12,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.losses.base import Floats, Lists, Loss, Objective, choice, query_sums, real, register, whole
+from tautrank.arguments import choice, real, whole
+from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.losses.stochastic import StochasticRank
 from tautrank.metrics import NDCG
+from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
+from tautrank.metrics.ordering import query_sums
 
 _ESTIMATORS = ("exact", "ccs")
 _SCALES = ("curvature", "plain")
@@ -95,8 +98,7 @@ class SoftRank(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if self.k is not None:
-            self._set("k", whole("k", self.k, least=1))
+        self._set("k", check_k(self.k))
         self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
         self._set("gain", check_gain(self.gain))
         self._set("discount", check_discount(self.discount))

@@ -20,13 +20,15 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arguments import choice, real, whole
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses.base import Floats, Lists, Loss, Objective, choice, place, query_sums, real, register, whole
+from tautrank.losses.base import Floats, Lists, Loss, Objective, place, register
 from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric, SelectionMoves
 from tautrank.metrics import DCG, DCGRR, ERR, METRICS, MRR, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
 from tautrank.metrics.moves import READER_METRICS, ReaderModel
+from tautrank.metrics.ordering import query_sums
 
 SMOOTHED_METRICS = (*READER_METRICS, DCGRR.name)
 """The metrics of this library that can be smoothed; any `ScaleFreeMetric` can be, too."""

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 
 from tautrank.metrics.base import register
-from tautrank.metrics.ordering import F64, I64, TieGroups, segment_sums
+from tautrank.metrics.ordering import F64, I64, TieGroups, query_sums
 from tautrank.metrics.ranked import BinaryMetric
 
 
@@ -38,7 +38,7 @@ class MAP(BinaryMetric):
     name: ClassVar[str] = "map"
 
     def _norms(self, values: F64, offsets: I64) -> F64:
-        return segment_sums(values, offsets)
+        return query_sums(values, offsets)
 
     def _judge(self, values: F64) -> F64:
         found = np.cumsum(values, axis=1)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
@@ -14,6 +13,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import choice, whole
 from tautrank.errors import OptionError, unknown
 from tautrank.metrics.ordering import F64, I64, check_ties
 from tautrank.metrics.validation import check_lists, check_scores, check_weights
@@ -57,8 +57,7 @@ class Metric(ABC):
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", check_k(self.k))
         check_ties(self.ties)
-        if self.empty not in EMPTY:
-            raise unknown("empty", str(self.empty), EMPTY)
+        choice("empty", self.empty, EMPTY)
 
     def bind(self, labels: ArrayLike, offsets: ArrayLike) -> BoundMetric:
         """Fix the labels, so that many scorings of the same documents are judged cheaply.
@@ -217,8 +216,7 @@ def metric(name: str | Metric, **options: Any) -> Metric:
 
     Args:
         name: a name from ``METRICS``, options in parentheses and a cut-off after ``@`` if you like; or a
-        metric,
-            which comes back as it is, or with ``options`` changed.
+            metric, which comes back as it is, or with ``options`` changed.
         options: the same options as keywords; an option may not be given twice with different values.
 
     >>> metric("NDCG (ties = expected) @10", gain=[0, 1, 3])
@@ -246,32 +244,9 @@ def check_k(k: object) -> int | None:
 
     >>> check_k(0)
     Traceback (most recent call last):
-    tautrank.errors.OptionError: k: found 0; expected a whole number, 1 or above, or None for the full list
+    tautrank.errors.OptionError: k: found 0; expected a whole number of at least 1, or None for the full list
     """
-    if k is None:
-        return None
-    try:
-        whole = operator.index(k)  # type: ignore[arg-type]
-    except TypeError:
-        whole = 0
-    if whole < 1 or isinstance(k, bool):
-        shown = k if isinstance(k, (int, float)) else f"'{k}'"
-        raise OptionError(f"k: found {shown}; expected a whole number, 1 or above, or None for the full list")
-    return whole
-
-
-def check_positive(name: str, value: object) -> float:
-    """Return an option that must be a finite number above 0 as a float.
-
-    >>> check_positive("relevant", 0)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: relevant: found 0; expected a number above 0
-    """
-    number = isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
-    if not number or not 0 < float(value) < math.inf:  # type: ignore[arg-type]
-        shown = f"{value}" if number else f"'{value}'"
-        raise OptionError(f"{name}: found {shown}; expected a number above 0")
-    return float(value)  # type: ignore[arg-type]
+    return None if k is None else whole("k", k, 1, otherwise="None for the full list")
 
 
 _FORM = re.compile(r"([a-z][a-z0-9_-]*)(?:\((.*)\))?(?:@(.*))?", re.DOTALL)

@@ -9,8 +9,9 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.errors import DataError, OptionError
-from tautrank.metrics.base import check_positive, register
+from tautrank.arguments import real
+from tautrank.errors import DataError
+from tautrank.metrics.base import register
 from tautrank.metrics.gains import gain_values
 from tautrank.metrics.ordering import BLOCK_DOCUMENTS, F64, I64, TieGroups, row_widths
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
@@ -105,9 +106,7 @@ class ERR(RankedMetric):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        highest = check_positive("max_label", self.max_label)
-        if highest > _LARGEST_MAX_LABEL:
-            raise OptionError(f"max_label: found {highest:g}; expected a number up to {_LARGEST_MAX_LABEL}")
+        highest = real("max_label", self.max_label, above=True, most=_LARGEST_MAX_LABEL)
         object.__setattr__(self, "max_label", highest)
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:

@@ -11,7 +11,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.arguments import choice
+from tautrank.errors import DataError, OptionError
 
 Gain: TypeAlias = str | tuple[float, ...]
 """``"exp2"``, ``"linear"``, or a table whose entry ``y`` is the gain of the integer label ``y``."""
@@ -41,9 +42,7 @@ def check_gain(gain: Gain) -> Gain:
     tautrank.errors.OptionError: unknown gain 'exp'; did you mean 'exp2'? (known: exp2, linear)
     """
     if isinstance(gain, str):
-        if gain not in GAINS:
-            raise unknown("gain", gain, GAINS)
-        return gain
+        return choice("gain", gain, GAINS)
     table = _table("gain", gain)
     for label in range(1, len(table)):
         if table[label] < table[label - 1]:
@@ -66,9 +65,7 @@ def check_discount(discount: Discount) -> Discount:
     (1.0, 0.5)
     """
     if isinstance(discount, str):
-        if discount not in DISCOUNTS:
-            raise unknown("discount", discount, DISCOUNTS)
-        return discount
+        return choice("discount", discount, DISCOUNTS)
     table = _table("discount", discount)
     if table[0] == 0:
         raise OptionError("discount: entry 0 of the table is 0; expected the first rank to be worth something")

@@ -22,7 +22,7 @@ from tautrank.metrics.base import Metric
 from tautrank.metrics.base import metric as read_metric
 from tautrank.metrics.cascade import ERR, MRR
 from tautrank.metrics.gains import check_labels, discount_values
-from tautrank.metrics.ordering import F64, I64, segment_sums
+from tautrank.metrics.ordering import F64, I64, query_sums
 from tautrank.metrics.positional import DCG, NDCG
 
 READER_METRICS: tuple[str, ...] = (DCG.name, NDCG.name, ERR.name, MRR.name)
@@ -75,7 +75,7 @@ class ReaderModel:
         if metric.k is not None:
             weights[metric.k :] = 0.0
         gains = metric._document_values(labels)
-        filled = segment_sums(gains, offsets) > 0
+        filled = query_sums(gains, offsets) > 0
         norms = metric._norms(gains, offsets)
         return cls(gains, stops, weights, np.where(filled, 1.0 if norms is None else norms, 1.0), filled)
 

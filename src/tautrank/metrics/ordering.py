@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.errors import OptionError, unknown
+from tautrank.arguments import choice
+from tautrank.errors import OptionError
 from tautrank.metrics.validation import check_lists, check_scores
 
 F64 = NDArray[np.float64]
@@ -276,9 +277,7 @@ def check_ties(ties: str) -> str:
     >>> check_ties("best")
     'best'
     """
-    if ties not in TIES:
-        raise unknown("ties", str(ties), TIES)
-    return ties
+    return choice("ties", ties, TIES)
 
 
 def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: str = "worst") -> I64:
@@ -364,18 +363,36 @@ def ordered(block: Block, keys: NDArray[np.floating], depth: int, codes: LazyCod
     return head_order, head
 
 
-def segment_sums(values: F64, offsets: I64) -> F64:
+def query_sums(values: NDArray[Any], offsets: I64) -> F64:
     """Add up ``values`` (one a document) inside each query; 0 where a query has no documents.
+
+    Args:
+        values: one number a document; of booleans the true ones are counted.
+        offsets: checked offsets of the lists.
+
+    >>> query_sums(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 2, 3]))
+    array([3., 0., 3.])
+    """
+    return _of_queries(np.add, values.astype(np.float64, copy=False), offsets)
+
+
+def query_maxima(values: F64, offsets: I64) -> F64:
+    """The highest of the ``values`` (one a document) of each query; 0 where a query has no documents.
 
     Args:
         values: one number a document.
         offsets: checked offsets of the lists.
 
-    >>> segment_sums(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 2, 3]))
-    array([3., 0., 3.])
+    >>> query_maxima(np.array([1.0, 3.0, -2.0]), np.array([0, 2, 2, 3]))
+    array([ 3.,  0., -2.])
     """
-    sums = np.zeros(offsets.size - 1)
-    filled = np.flatnonzero(offsets[1:] > offsets[:-1])
+    return _of_queries(np.maximum, values, offsets)
+
+
+def _of_queries(operation: np.ufunc, values: NDArray[Any], offsets: I64) -> F64:
+    # `reduceat` returns the next element instead of 0 for an empty list, so empty lists are left out.
+    results = np.zeros(offsets.size - 1)
+    filled = np.flatnonzero(np.diff(offsets))
     if filled.size:
-        sums[filled] = np.add.reduceat(values, offsets[filled])
-    return sums
+        results[filled] = operation.reduceat(values, offsets[filled])
+    return results

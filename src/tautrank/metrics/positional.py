@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
-from tautrank.metrics.ordering import F64, I64, TieGroups, blocks, segment_sums
+from tautrank.metrics.ordering import F64, I64, TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 
 
@@ -234,7 +234,7 @@ class Precision(BinaryMetric, _Positional):
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         if self.k is not None:
             return numbers / self.k
-        return numbers / np.maximum(segment_sums((scores > -np.inf).astype(np.float64), offsets), 1.0)
+        return numbers / np.maximum(query_sums((scores > -np.inf).astype(np.float64), offsets), 1.0)
 
 
 @register
@@ -263,4 +263,4 @@ class Recall(BinaryMetric, _Positional):
         return np.ones(n)
 
     def _norms(self, values: F64, offsets: I64) -> F64:
-        return segment_sums(values, offsets)
+        return query_sums(values, offsets)

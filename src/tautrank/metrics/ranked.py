@@ -10,7 +10,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.metrics.base import Metric, check_positive
+from tautrank.arguments import real
+from tautrank.metrics.base import Metric
 from tautrank.metrics.ordering import (
     F64,
     I64,
@@ -19,7 +20,7 @@ from tautrank.metrics.ordering import (
     blocks,
     last_place_for_missing,
     ordered,
-    segment_sums,
+    query_sums,
     sort_rows,
 )
 
@@ -69,7 +70,7 @@ class RankedMetric(Metric):
         self, labels: NDArray[np.number], offsets: I64
     ) -> tuple[Callable[[NDArray[np.floating]], F64], NDArray[np.bool_]]:
         values = self._document_values(labels)
-        filled = segment_sums(values, offsets) > 0
+        filled = query_sums(values, offsets) > 0
         norms = self._norms(values, offsets)
         if norms is not None:
             # Empty queries are overwritten later; 1 keeps the division quiet.
@@ -132,7 +133,7 @@ class BinaryMetric(RankedMetric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.relevant is not None:
-            object.__setattr__(self, "relevant", check_positive("relevant", self.relevant))
+            object.__setattr__(self, "relevant", real("relevant", self.relevant, above=True))
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
         passed = labels > 0 if self.relevant is None else labels >= self.relevant

@@ -7,7 +7,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.errors import DataError, OptionError
+from tautrank.arguments import real
+from tautrank.errors import DataError
 from tautrank.metrics.significance import Alternative, TestResult, check_alternative
 
 _SMALLEST_P = 1e-60  # below it a p-value is given as 0
@@ -45,8 +46,7 @@ def repeated_runs_test(
     <repeated runs: difference +0.1, statistic 1.852, p = 0.304 (two-sided), n = 4>
     """
     check_alternative(alternative)
-    if not overlap >= 0 or math.isinf(overlap):
-        raise OptionError(f"overlap: found {overlap!r}; expected a finite number of at least 0")
+    overlap = real("overlap", overlap)
     differences = _differences(a, b)
     runs, queries = differences.shape
     mean = float(differences.mean())

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from tautrank.metrics.base import Metric, register
 from tautrank.metrics.gains import Gain, check_gain, gain_values
-from tautrank.metrics.ordering import F64, I64, segment_sums
+from tautrank.metrics.ordering import F64, I64, query_sums
 
 
 @register
@@ -57,6 +57,6 @@ class DCGRR(Metric):
             earned = gains[shown] / ranks
             if self.k is not None:
                 earned[ranks > self.k] = 0.0
-            return segment_sums(earned, np.append(before, shown.size))
+            return query_sums(earned, np.append(before, shown.size))
 
-        return score, segment_sums(gains, offsets) > 0
+        return score, query_sums(gains, offsets) > 0

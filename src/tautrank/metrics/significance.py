@@ -17,7 +17,8 @@ from typing import ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.arguments import choice, whole
+from tautrank.errors import DataError, OptionError
 
 __all__ = [
     "Alternative",
@@ -208,8 +209,8 @@ def randomisation_test(
     <randomisation test (exact): difference +0.3333, statistic 0.3333, p = 0.25 (two-sided), n = 3>
     """
     check_alternative(alternative)
-    resamples = _whole("resamples", resamples, 1)
-    seed = _whole("seed", seed, 0)
+    resamples = whole("resamples", resamples, 1)
+    seed = whole("seed", seed, most=math.inf)
     d = _paired_differences(a, b)
     difference = float(d.mean())
     moving = d[d != 0]
@@ -271,12 +272,11 @@ def bootstrap_interval(
     >>> (low, high)
     (0.0, 1.0)
     """
-    if method not in get_args(BootstrapMethod):
-        raise unknown("bootstrap method", str(method), get_args(BootstrapMethod))
+    choice("bootstrap method", method, get_args(BootstrapMethod))
     if not 0 < confidence < 1:
         raise OptionError(f"confidence: found {confidence!r}; expected a number between 0 and 1")
-    resamples = _whole("resamples", resamples, 2)
-    seed = _whole("seed", seed, 0)
+    resamples = whole("resamples", resamples, 2)
+    seed = whole("seed", seed, most=math.inf)
     if b is None:
         x = _finite_vector(a, "a", allow_nan=True)
         x = x[~np.isnan(x)]
@@ -413,14 +413,7 @@ def _bca_levels(x: Floats, drawn: Floats, levels: Floats) -> Floats:
 
 def check_alternative(alternative: str) -> None:
     """Raise unless `alternative` is one of the three a test knows."""
-    if alternative not in get_args(Alternative):
-        raise unknown("alternative", str(alternative), get_args(Alternative))
-
-
-def _whole(name: str, value: int, least: int) -> int:
-    if not isinstance(value, (int, np.integer)) or isinstance(value, bool) or value < least:
-        raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
-    return int(value)
+    choice("alternative", alternative, get_args(Alternative))
 
 
 def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: float | None) -> float:

@@ -8,34 +8,19 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.arguments import whole
 from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError
 
 
-def whole_number(name: str, value: object, least: int = 0) -> int:
-    """Return ``value`` as a whole number of at least ``least``.
+def checked_seed(seed: object) -> int:
+    """Return ``seed`` as a whole number; NumPy's generators take one of any size.
 
-    >>> whole_number("seed", -1)
+    >>> checked_seed(-1)
     Traceback (most recent call last):
     tautrank.errors.OptionError: seed: found -1; expected a whole number of at least 0
     """
-    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
-    return int(value)
-
-
-def number(name: str, value: object, least: float = 0.0, most: float = math.inf) -> float:
-    """Return ``value`` as a finite float from ``least`` to ``most``.
-
-    >>> number("probability", 1.5, most=1)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: probability: found 1.5; expected a number from 0 to 1
-    """
-    plain = isinstance(value, int | float | np.integer | np.floating) and not isinstance(value, bool)
-    if not plain or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type, operator]
-        limits = f"from {least:g} to {most:g}" if math.isfinite(most) else f"of at least {least:g}"
-        raise OptionError(f"{name}: found {value!r}; expected a number {limits}")
-    return float(value)  # type: ignore[arg-type]
+    return whole("seed", seed, most=math.inf)
 
 
 def probabilities_by_label(name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:

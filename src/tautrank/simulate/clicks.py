@@ -7,10 +7,11 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.arguments import whole
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import DataError
-from tautrank.simulate.arguments import probabilities_by_label, ranking_data, whole_number
+from tautrank.simulate.arguments import checked_seed, probabilities_by_label, ranking_data
 
 # Click probabilities of the labels 0 to 4 that the noise starts from: Bruch 2020, appendix E.
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)
@@ -56,9 +57,9 @@ def simulate_clicks(
     q7.2 2.0 1.0
     """
     ranking_data(data)
-    count = whole_number("impressions", impressions, 1)
+    count = whole("impressions", impressions, 1)
     chance = _chance_of_click(data, probabilities_by_label("probabilities", probabilities))
-    whole_number("seed", seed)
+    seed = checked_seed(seed)
 
     query = np.repeat(np.arange(data.n_queries), data.sizes)
     seen = [_impression(data, query, chance, keep_unclicked, (seed, number)) for number in range(count)]
@@ -69,7 +70,7 @@ def simulate_clicks(
     of_list = query[rows] * count + number
     order = np.argsort(of_list, kind="stable")
     lists, sizes = np.unique(of_list, return_counts=True)
-    offsets, _ = offsets_from_sizes(sizes)
+    offsets = offsets_from_sizes(sizes)
     qids = np.char.add(
         data.qids[lists // count].astype(str), np.char.add(".", (lists % count + 1).astype(str)).astype(str)
     )

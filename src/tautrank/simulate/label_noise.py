@@ -7,8 +7,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from tautrank.arguments import real
 from tautrank.data import RankingData
-from tautrank.simulate.arguments import distribution_of_labels, number, ranking_data, whole_number
+from tautrank.simulate.arguments import checked_seed, distribution_of_labels, ranking_data
 
 # Probabilities of the labels 0 to 4 that a perturbed document gets: Bruch 2020, sec. 5.4.
 PERTURBED_SHARES = (0.5, 0.2, 0.15, 0.1, 0.05)
@@ -40,9 +41,9 @@ def perturb_labels(
     [4.0, 3.0, 2.0, 0.0, 4.0, 4.0, 4.0, 4.0]
     """
     ranking_data(data)
-    chance = number("probability", probability, most=1)
+    chance = real("probability", probability, most=1)
     table = distribution_of_labels("distribution", distribution)
-    rng = np.random.default_rng(whole_number("seed", seed))
+    rng = np.random.default_rng(checked_seed(seed))
     chosen = rng.random(data.n_documents) < chance
     # Values are drawn for all documents, so that which ones are chosen does not change what they get.
     drawn = rng.choice(table.size, data.n_documents, p=table / table.sum()).astype(np.float32)
@@ -65,5 +66,5 @@ def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
     ([0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
     """
     ranking_data(data)
-    limit = number("threshold", threshold)
+    limit = real("threshold", threshold)
     return dataclasses.replace(data, labels=(data.labels > limit).astype(np.float32))

@@ -6,10 +6,11 @@ import dataclasses
 
 import numpy as np
 
+from tautrank.arguments import real
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import DataError
-from tautrank.simulate.arguments import number, ranking_data, whole_number
+from tautrank.simulate.arguments import checked_seed, ranking_data
 
 
 def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingData:
@@ -34,8 +35,8 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
     ([1.0, 2.0, 3.0, 3.0, 4.0, 1.0], [0.0, 2.0, 0.0, 1.0, 1.0, 0.0], [0, 3, 6])
     """
     ranking_data(data)
-    rate = number("share", share)
-    rng = np.random.default_rng(whole_number("seed", seed))
+    rate = real("share", share)
+    rng = np.random.default_rng(checked_seed(seed))
     sizes = data.sizes
     added = np.floor(rate * sizes + rng.random(sizes.size)).astype(np.int64)
     total = int(added.sum())
@@ -50,7 +51,7 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
     donor = filled[donor] if total else donor
     negatives = data.offsets[donor] + rng.integers(0, np.maximum(1, sizes[donor]))
 
-    offsets, _ = offsets_from_sizes(sizes + added)
+    offsets = offsets_from_sizes(sizes + added)
     rows = np.empty(int(offsets[-1]), np.int64)
     is_added = np.ones(rows.size, bool)
     is_added[np.arange(data.n_documents) + np.repeat(offsets[:-1] - data.offsets[:-1], sizes)] = False

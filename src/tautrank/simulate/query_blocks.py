@@ -46,7 +46,7 @@ def simulate_blocks(
     in_block = max(1, int(_CELLS / (shape.n_features * mean_length)))
     n_blocks = -(-n_queries // in_block)
     sizes = np.concatenate([_lengths(shape, in_block, mean_length, seed, block) for block in range(n_blocks)])
-    offsets, qids = offsets_from_sizes(sizes[:n_queries])
+    offsets = offsets_from_sizes(sizes[:n_queries])
     n = int(offsets[-1])
 
     columns = _spread_columns(shape.n_features, n_features)
@@ -73,7 +73,7 @@ def simulate_blocks(
     with ThreadPoolExecutor(threads) as pool:
         for _ in pool.map(make, range(n_blocks)):
             pass
-    return RankingData(X, labels, offsets, qids, _names(shape, columns, n_features)), truth
+    return RankingData(X, labels, offsets, np.arange(n_queries), _names(shape, columns, n_features)), truth
 
 
 def _generator(shape: Shape, seed: int, purpose: int, block: int) -> np.random.Generator:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from typing import Literal, overload
 
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
-from tautrank.data.letor import job_count
 from tautrank.errors import OptionError
-from tautrank.simulate.arguments import whole_number
+from tautrank.simulate.arguments import checked_seed
 from tautrank.simulate.published_shapes import MSLR, SHAPES, log_normal_lengths
 from tautrank.simulate.query_blocks import simulate_blocks
 from tautrank.simulate.search_world import QUALITIES, draw_intents, draw_plenty, draw_qualities, utility
@@ -107,10 +106,11 @@ def simulate_web_search(
     if like not in (None, *SHAPES):
         raise OptionError(f"like: found {like!r}; expected 'mslr', 'yahoo' or None")
     shape = MSLR if like is None else SHAPES[like]
-    n_features = shape.n_features if n_features is None else n_features
-    mean_length = shape.mean_length if mean_length is None else mean_length
-    _check_sizes(n_queries, n_features, mean_length, noise)
-    whole_number("seed", seed)
+    n_queries = whole("n_queries", n_queries, 1)
+    n_features = shape.n_features if n_features is None else whole("n_features", n_features, _FEWEST_FEATURES)
+    mean_length = shape.mean_length if mean_length is None else real("mean_length", mean_length, 2.0)
+    noise = real("noise", noise)
+    seed = checked_seed(seed)
     threads = job_count(n_jobs)
     if like is None:
         data, truth = _simulate_at_once(n_queries, n_features, mean_length, noise, seed)
@@ -119,23 +119,13 @@ def simulate_web_search(
     return (data, truth) if return_truth else data
 
 
-def _check_sizes(n_queries: int, n_features: int, mean_length: float, noise: float) -> None:
-    whole = all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in (n_queries, n_features))
-    real = all(isinstance(v, int | float | np.integer | np.floating) and math.isfinite(v) for v in (mean_length, noise))
-    if not (whole and real) or n_queries < 1 or n_features < _FEWEST_FEATURES or mean_length < 2 or not noise >= 0:
-        raise OptionError(
-            f"found n_queries={n_queries}, n_features={n_features}, mean_length={mean_length}, noise={noise}; "
-            "expected at least 1, 16, 2 and 0"
-        )
-
-
 def _simulate_at_once(
     n_queries: int, n_features: int, mean_length: float, noise: float, seed: int
 ) -> tuple[RankingData, npt.NDArray[np.float64]]:
     """One generator for all queries, and labels cut at the quantiles of this very data."""
     rng = np.random.default_rng(seed)
     sizes = np.maximum(2, np.rint(log_normal_lengths(rng, n_queries, mean_length))).astype(np.int64)
-    offsets, qids = offsets_from_sizes(sizes)
+    offsets = offsets_from_sizes(sizes)
     query = np.repeat(np.arange(n_queries), sizes)
 
     qualities = draw_qualities(query, n_queries, rng)
@@ -146,7 +136,7 @@ def _simulate_at_once(
     cuts = np.quantile(judged, np.cumsum(LABEL_SHARES)[:-1])
     labels = np.searchsorted(cuts, judged, side="right").astype(np.float32)
     features = _features(qualities, intent, query, n_queries, n_features, rng)
-    return RankingData(features, labels, offsets, qids), truth
+    return RankingData(features, labels, offsets, np.arange(n_queries)), truth
 
 
 def _features(

@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 import tautrank
+from tautrank.arguments import job_count
 from tautrank.data import RankingData, Splits
-from tautrank.data.letor import job_count
 from tautrank.engines import engine_for, read_loss
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.metrics import Metric, metric

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError
-from tautrank.losses.base import real, whole
-from tautrank.losses.parallel import thread_count
 from tautrank.ranker import Ranker
 from tautrank.studies.comparison import fingerprint
 from tautrank.studies.tuning_plan import TuningPlan, check_data
@@ -57,14 +56,14 @@ class Budget:
     def __post_init__(self) -> None:
         whole("n_trials", self.n_trials, least=1)
         whole("workers", self.workers, least=1)
-        thread_count(self.n_jobs)
+        job_count(self.n_jobs)
         if self.timeout is not None:
             real("timeout", self.timeout, least=0.0, above=True)
 
     @property
     def threads(self) -> int:
         """Threads of each training."""
-        return max(1, thread_count(self.n_jobs) // self.workers)
+        return max(1, job_count(self.n_jobs) // self.workers)
 
 
 class SearchInterrupted(KeyboardInterrupt):

@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.arguments import whole
 from tautrank.data import RankingData
 from tautrank.engines import NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import Loss
-from tautrank.losses.base import whole
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import Ranker
 from tautrank.studies.plain_values import canonical

@@ -30,8 +30,9 @@ from tautrank.losses import (
     SoftmaxLoss,
 )
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import Lists, query_sums
+from tautrank.losses.base import Lists
 from tautrank.metrics import discount_values, metric
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.bound import Bound, negative_log
 from tautrank.theory.derivatives import differences
 from tautrank.theory.distributions import check_scored_lists

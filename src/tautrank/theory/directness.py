@@ -26,6 +26,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import (
     REGISTRY,
@@ -42,8 +43,8 @@ from tautrank.losses import (
     SoftRank,
 )
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import query_sums, whole
 from tautrank.metrics import ARP, NDCG, Metric, gain_values, metric
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.bound import mean_over_queries
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.pairwise_bounds import lambdaloss_bound
@@ -98,16 +99,18 @@ class Surrogate:
 def surrogate(loss: Any) -> Surrogate:
     """The surrogate measure of a loss, for losses whose value has a metric's scale.
 
-    | loss | ``O1`` | metric |
-    |---|---|---|
-    | ``softrank`` | the loss: ``1 - SoftNDCG@k`` | ``ndcg@k`` |
-    | ``stochasticrank``, ``reinforce`` | ``1 +`` the loss: one minus the mean metric of at least 100 draws | its own |
-    | ``xendcg`` | ``1 - exp(-loss)``; at least ``1 - NDCG - 1/maxDCG`` | ``ndcg`` |
-    | ``listnet`` | ``1 - exp(-loss)``; at least ``1 - NDCG`` for binary labels | ``ndcg`` |
-    | ``lambdarank``, ``ndcg-loss2`` | the loss; without a cutoff at least ``1 - NDCG`` | ``ndcg@k`` |
-    | ``ndcg-loss1`` | the loss less ``sum G - 1``; without a cutoff at least ``1 - NDCG`` | ``ndcg@k`` |
-    | ``ndcg-loss2++`` | the loss over ``1 + mu``; without a cutoff at least ``1 - NDCG`` | ``ndcg@k`` |
-    | ``arp-loss1``, ``arp-loss2`` | the loss and the constants of its derivation; at least ARP | ``arp@k`` |
+    =================================  ===================================================================  ==========
+    loss                               ``O1``                                                               metric
+    =================================  ===================================================================  ==========
+    ``softrank``                       the loss: ``1 - SoftNDCG@k``                                         ``ndcg@k``
+    ``stochasticrank``, ``reinforce``  ``1 +`` the loss: one minus the mean metric of at least 100 draws    its own
+    ``xendcg``                         ``1 - exp(-loss)``; at least ``1 - NDCG - 1/maxDCG``                 ``ndcg``
+    ``listnet``                        ``1 - exp(-loss)``; at least ``1 - NDCG`` for binary labels          ``ndcg``
+    ``lambdarank``, ``ndcg-loss2``     the loss; without a cutoff at least ``1 - NDCG``                     ``ndcg@k``
+    ``ndcg-loss1``                     the loss less ``sum G - 1``; without a cutoff at least ``1 - NDCG``  ``ndcg@k``
+    ``ndcg-loss2++``                   the loss over ``1 + mu``; without a cutoff at least ``1 - NDCG``     ``ndcg@k``
+    ``arp-loss1``, ``arp-loss2``       the loss and the constants of its derivation; at least ARP           ``arp@k``
+    =================================  ===================================================================  ==========
 
     ``ranknet`` and ``mse`` count pairs and squares, which is no metric's scale. A loss of your own is entered with
     ``@surrogate.register``, on a function from the loss to its `Surrogate`.

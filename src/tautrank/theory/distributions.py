@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.errors import DataError
-from tautrank.losses.base import Lists, numbers, place, query_sums
+from tautrank.losses.base import Lists, numbers, place
+from tautrank.metrics.ordering import query_maxima, query_sums
 from tautrank.metrics.validation import check_offsets
 
 F64 = NDArray[np.float64]
@@ -52,19 +53,6 @@ def check_scored_lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike)
     if s.size != lists.labels.size:
         raise DataError(f"scores: found {s.size} for {lists.labels.size} labels; expected one a document")
     return check_finite_scores(s, lists.offsets)[0], lists
-
-
-def query_maxima(values: F64, offsets: I64) -> F64:
-    """The highest value of each query; 0 for a query without documents.
-
-    >>> query_maxima(np.array([1.0, 3.0, -2.0]), np.array([0, 2, 2, 3]))
-    array([ 3.,  0., -2.])
-    """
-    maxima = np.zeros(offsets.size - 1)
-    full = np.flatnonzero(np.diff(offsets))
-    if full.size:
-        maxima[full] = np.maximum.reduceat(values, offsets[full])
-    return maxima
 
 
 def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:

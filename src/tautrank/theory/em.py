@@ -15,10 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import whole
 from tautrank.losses import MSE, XENDCG, LambdaLoss, ListNet, Loss
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import query_sums, whole
 from tautrank.metrics import Metric, metric
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.derivatives import differences
 from tautrank.theory.distributions import check_scored_lists
 

@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.losses import XENDCG
-from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax, query_maxima
+from tautrank.metrics.ordering import query_maxima
+from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
 
 F64 = NDArray[np.float64]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from tautrank.arguments import real, whole
 from tautrank.errors import OptionError
-from tautrank.losses.base import real, whole
 
 
 def generalisation_probability(epsilon: float, n: int, lipschitz: float, log_covering: float) -> float:

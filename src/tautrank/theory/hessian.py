@@ -18,9 +18,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import real, whole
 from tautrank.errors import DataError
-from tautrank.losses.base import numbers, query_sums, real, whole
-from tautrank.theory.distributions import check_finite_scores, log_softmax, query_maxima
+from tautrank.losses.base import numbers
+from tautrank.metrics.ordering import query_maxima, query_sums
+from tautrank.theory.distributions import check_finite_scores, log_softmax
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

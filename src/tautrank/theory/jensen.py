@@ -7,9 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import whole
 from tautrank.errors import OptionError
-from tautrank.losses.base import query_sums, whole
-from tautrank.theory.distributions import check_scored_lists, gamma_targets, log_softmax, query_maxima
+from tautrank.metrics.ordering import query_maxima, query_sums
+from tautrank.theory.distributions import check_scored_lists, gamma_targets, log_softmax
 from tautrank.theory.gamma import cross_entropy, optimal_gamma, smallest_jensen_gap
 
 F64 = NDArray[np.float64]

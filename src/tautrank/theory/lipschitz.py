@@ -18,10 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import whole
 from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import Lists, query_sums, whole
+from tautrank.losses.base import Lists
+from tautrank.metrics.ordering import query_maxima, query_sums
 from tautrank.theory.derivatives import differences
 
 F64 = NDArray[np.float64]
@@ -209,10 +211,7 @@ def steepest_secant(
     most = np.zeros(lists.sizes.size)
     for _ in range(whole("draws", draws, 1)):
         moved = s + width * rng.uniform(-1.0, 1.0, s.size)
-        distance = np.zeros(lists.sizes.size)
-        full = np.flatnonzero(lists.sizes)
-        if full.size:
-            distance[full] = np.maximum.reduceat(np.abs(moved - s), lists.offsets[full])
+        distance = query_maxima(np.abs(moved - s), lists.offsets)
         change = np.abs(objective.values(moved) - start)
         most = np.maximum(most, np.divide(change, distance, out=np.zeros_like(change), where=distance > 0))
     return most

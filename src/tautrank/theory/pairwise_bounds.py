@@ -27,9 +27,10 @@ from tautrank.losses import (
     RankNet,
 )
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import Lists, query_sums
+from tautrank.losses.base import Lists
 from tautrank.losses.pairwise import _PairObjective
 from tautrank.metrics import Discount, Gain, discount_values, gain_values, metric
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries
 from tautrank.theory.distributions import check_scored_lists
 
@@ -79,15 +80,17 @@ def lambdaloss_bound(
 ) -> Bound:
     """A LambdaLoss, and the constants of its derivation, above the cost it was derived from.
 
-    | loss | upper side | lower side | where |
-    |---|---|---|---|
-    | ``ranknet`` | loss | pairs that are out of order | eq. 12 |
-    | ``arp-loss1`` | loss + C1 | ``sum y_i rank_i`` | sec. 5.1 |
-    | ``arp-loss2`` | loss + C1 + C2 + C3 | ``sum y_i rank_i`` | sec. 5.1 |
-    | ``ndcg-loss1`` | loss | ``sum G_i - NDCG`` | sec. 5.2 |
-    | ``ndcg-loss2`` | loss + C2 + C3 | ``sum G_i - NDCG`` | eq. 16 |
-    | ``lambdarank`` | loss + C2 + C3 | ``sum_i G_i sum_{j<i} abs(1/D_i - 1/D_j)`` | Prop. 5.1 |
-    | ``ndcg-loss2++`` | loss + C2 + C3 | LambdaRank's metric + mu times the cost of NDCG | eq. 19 |
+    ================  ===================  ===============================================  =========
+    loss              upper side           lower side                                       where
+    ================  ===================  ===============================================  =========
+    ``ranknet``       loss                 pairs that are out of order                      eq. 12
+    ``arp-loss1``     loss + C1            ``sum y_i rank_i``                               sec. 5.1
+    ``arp-loss2``     loss + C1 + C2 + C3  ``sum y_i rank_i``                               sec. 5.1
+    ``ndcg-loss1``    loss                 ``sum G_i - NDCG``                               sec. 5.2
+    ``ndcg-loss2``    loss + C2 + C3       ``sum G_i - NDCG``                               eq. 16
+    ``lambdarank``    loss + C2 + C3       ``sum_i G_i sum_{j<i} abs(1/D_i - 1/D_j)``       Prop. 5.1
+    ``ndcg-loss2++``  loss + C2 + C3       LambdaRank's metric + mu times the cost of NDCG  eq. 19
+    ================  ===================  ===============================================  =========
 
     With ``w_ij`` the rank part of the weight (1 for ARP) and ``u`` the label or ``G``: ``C1 = sum u_i``;
     ``C2 = sum w_ij u_j`` over the unordered pairs of equal labels; ``C3 = sum w_ij min(u_i, u_j)`` over the unordered

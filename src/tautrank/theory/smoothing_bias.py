@@ -20,9 +20,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import real, whole
 from tautrank.errors import DataError, OptionError
-from tautrank.losses.base import Lists, query_sums, real, whole
+from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, DCGRR, NDCG, BoundMetric, Metric, discount_values, gain_values, metric
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.bound import Bound, mean_over_queries
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.softrank_bounds import largest_steps

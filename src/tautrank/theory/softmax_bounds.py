@@ -15,8 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from tautrank.errors import OptionError
 from tautrank.losses import XENDCG, ListNet, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import query_sums
 from tautrank.metrics import Gain, gain_values, metric
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries, negative_log
 from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
 from tautrank.theory.gamma import cross_entropy, gammas_of

@@ -25,11 +25,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import choice, real
 from tautrank.errors import OptionError
 from tautrank.losses import Loss, SoftRank
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import Lists, choice, numbers, real
+from tautrank.losses.base import Lists, numbers
 from tautrank.metrics import Discount, discount_values, metric
+from tautrank.metrics.ordering import query_maxima
 from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries
 from tautrank.theory.distributions import check_finite_scores, check_scored_lists
 
@@ -180,8 +182,7 @@ def softrank_ndcg_bound(
         function = softrank_bound if version == "proof" else softrank_bound_as_stated
         upper = np.full_like(lower, np.nan)
         spoken = (least_distances(s, lists.offsets) > 0) & (lists.sizes > 0)
-        tops = np.zeros(lists.sizes.size)
-        np.maximum.at(tops, np.repeat(np.arange(lists.sizes.size), lists.sizes), lists.labels)
+        tops = query_maxima(lists.labels, lists.offsets)
         upper[spoken] = function(
             chosen.sigma, least_distances(s, lists.offsets)[spoken], lists.sizes[spoken], tops[spoken]
         )

@@ -1,0 +1,100 @@
+"""Checking parameters: each value that cannot be used is refused in one sentence that names it."""
+
+from __future__ import annotations
+
+import math
+import operator
+import os
+
+import numpy as np
+
+from tautrank.errors import OptionError, unknown
+
+
+def whole(name: str, value: object, least: int = 0, most: float = 2**32 - 1, otherwise: str = "") -> int:
+    """``value`` as a whole number from ``least`` to ``most``, or a sentence that says what was found.
+
+    Args:
+        name: of the parameter.
+        value: what was given; 5.0 is a whole number, True is none.
+        least: the smallest one allowed.
+        most: the largest one allowed; by default what fits a word of the random numbers' counters.
+        otherwise: what else the caller takes, for the sentence.
+
+    >>> whole("samples", 0, least=1)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: samples: found 0; expected a whole number of at least 1
+    """
+    try:
+        number = operator.index(value)  # type: ignore[arg-type]
+    except TypeError:
+        is_whole = isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value)
+        number = int(value) if is_whole else least - 1  # type: ignore[call-overload]
+    if isinstance(value, bool) or not least <= number <= most:
+        limit = f" and at most {most}" if number > most else ""
+        rest = f", or {otherwise}" if otherwise else ""
+        raise OptionError(f"{name}: found {_shown(value)}; expected a whole number of at least {least}{limit}{rest}")
+    return number
+
+
+def real(name: str, value: object, least: float = 0.0, above: bool = False, most: float = math.inf) -> float:
+    """``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or a sentence that says what was found.
+
+    Args:
+        name: of the parameter.
+        value: what was given.
+        least: the smallest one allowed.
+        above: whether ``least`` itself is too small.
+        most: the largest one allowed.
+
+    >>> real("sigma", 0, above=True)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: sigma: found 0; expected a number above 0
+    """
+    number = math.nan
+    if not isinstance(value, bool | str):
+        try:
+            number = float(value)  # type: ignore[arg-type]
+        except (TypeError, ValueError):
+            number = math.nan
+    if not (math.isfinite(number) and least <= number <= most) or (above and number == least):
+        bound = f"above {least:g}" if above else f"of at least {least:g}"
+        bound += "" if math.isinf(most) else f" and at most {most:g}"
+        raise OptionError(f"{name}: found {_shown(value)}; expected a number {bound}")
+    return number
+
+
+def choice(name: str, value: object, known: tuple[str, ...]) -> str:
+    """``value`` if it is one of ``known``, or a sentence with the nearest of them.
+
+    >>> choice("target", "liner", ("linear", "softmax"))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown target 'liner'; did you mean 'linear'? (known: linear, softmax)
+    """
+    if value not in known:
+        raise unknown(name, str(value), known)
+    return str(value)
+
+
+def available_cores() -> int:
+    """Number of cores this process may use, which a container or `taskset` may have made fewer than there are."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def job_count(n_jobs: int | None) -> int:
+    """How many threads or processes ``n_jobs`` asks for; None or -1 is every core this process may use.
+
+    >>> job_count(2)
+    2
+    >>> job_count(0)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores
+    """
+    if n_jobs is None or n_jobs == -1:
+        return available_cores()
+    return whole("n_jobs", n_jobs, 1, otherwise="-1 for all cores")
+
+
+def _shown(value: object) -> str:
+    """The value as one would type it; NumPy's numbers without the name of their type."""
+    return repr(value.item() if isinstance(value, np.generic) else value)
