@@ -5,7 +5,8 @@
 
 from __future__ import annotations
 
-from tautrank.losses.base import REGISTRY, Frozen, Loss, Objective, loss
+from tautrank.losses.base import REGISTRY, Frozen, Loss, Objective, loss, register
+from tautrank.losses.list_loss import ListLoss
 from tautrank.losses.pairwise import (
     ARPLoss1,
     ARPLoss2,
@@ -31,6 +32,7 @@ __all__ = [
     "Frozen",
     "LambdaLoss",
     "LambdaRank",
+    "ListLoss",
     "ListNet",
     "Loss",
     "NDCGLoss1",
@@ -45,4 +47,5 @@ __all__ = [
     "SoftmaxLoss",
     "StochasticRank",
     "loss",
+    "register",
 ]

@@ -48,6 +48,8 @@ def register(name: str) -> Callable[[_LossType], _LossType]:
 
     def enter(cls: _LossType) -> _LossType:
         cls.name = name
+        # A dataclass that was not told repr=False writes one of its own, which does not parse back.
+        cls.__repr__ = Loss.__repr__  # type: ignore[method-assign]
         REGISTRY[name] = cls
         return cls
 

@@ -1,0 +1,146 @@
+"""A loss from a function of one list: what a user writes to add a loss of their own."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.errors import OptionError
+from tautrank.losses.base import Floats, Lists, Loss, Objective, real
+
+_LISTS = ("scores", "labels", "grad", "hess")
+_HELD = "held"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ListLoss(Loss):
+    """A loss that is written as one function of one list, and compiled.
+
+    A subclass is a frozen dataclass of parameters with a static method ``one_list(scores, labels, grad, hess, ...)``.
+    It gets the documents of one query, writes the first derivatives to ``grad`` and second ones, at least 0, to
+    ``hess`` (both arrive filled with 0), and returns the loss of the list. Behind ``hess`` it names those parameters
+    of the dataclass that it needs.
+
+    The rest is here: compiling it with Numba, running it over all queries on all cores, query weights, value 0 and
+    gradient 0 for a query without documents or without a relevant one (the function never sees it), noise, printing and
+    parsing. Arrays and parameters are float32 while training, float64 for values and checks. The results do not depend
+    on the number of threads.
+
+    Weights that depend on the ranking and are not differentiated, as those of LambdaRank, are taken from the scores
+    ``held``, named directly behind ``hess``: the same as ``scores`` in training, and kept where they were when the
+    derivative is checked.
+
+    docs/add-a-loss.md builds one step by step.
+
+    Args:
+        noise: see `Loss`.
+        strength: see `Loss`.
+
+    >>> from tautrank.losses import REGISTRY, loss, register
+    >>> @register("my-mse")
+    ... @dataclass(frozen=True)
+    ... class MyMSE(ListLoss):
+    ...     slope: float = 1.0
+    ...
+    ...     @staticmethod
+    ...     def one_list(scores, labels, grad, hess, slope):
+    ...         value = 0.0
+    ...         for i in range(scores.size):
+    ...             grad[i] = slope * (scores[i] - labels[i])
+    ...             hess[i] = slope
+    ...             value += 0.5 * slope * (scores[i] - labels[i]) ** 2
+    ...         return value
+    >>> objective = loss("my-mse(slope=2)").bind(labels=[0, 2, 0], offsets=[0, 2, 3])
+    >>> objective.gradients([1.0, 1.5, 7.0])
+    (array([ 2., -1.,  0.]), array([2., 2., 0.]))
+    >>> objective.values([1.0, 1.5, 7.0])
+    array([1.25, 0.  ])
+    >>> del REGISTRY["my-mse"]
+    """
+
+    one_list: ClassVar[Callable[..., float]]
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        _signature(type(self))
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name)
+            # 5 and 5.0 are the same loss, and the same compiled code.
+            if isinstance(field.default, float) and not isinstance(value, float):
+                self._set(field.name, real(field.name, value, least=-math.inf))
+
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        return _ListObjective(self, lists, seed, threads)
+
+
+class _ListObjective(Objective):
+    loss: ListLoss
+
+    def __init__(self, loss: ListLoss, lists: Lists, seed: int, threads: int) -> None:
+        # Most losses of a list compare every two documents; one that does not only gets smaller shares.
+        super().__init__(loss, lists, seed, threads, lists.sizes.astype(np.float64) ** 2)
+        self._labels = {kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
+        self._scale = np.where(lists.has_relevant, lists.weights, 0.0)
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        grad, hess, _ = self._everything(scores, scores)
+        return grad, hess
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        return self._everything(scores, held)[2]
+
+    def _everything(self, scores: Floats, held: Floats) -> tuple[Floats, Floats, NDArray[np.float64]]:
+        from tautrank.losses._list_kernel import compiled
+
+        names, holds = _signature(type(self.loss))
+        parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
+        kernel = compiled(type(self.loss).one_list, scores.dtype, parameters, holds)
+        given = (scores, self._labels[scores.dtype], *((held,) if holds else ()))
+        offsets, scale = self.lists.offsets, self._scale
+        grad, hess = np.empty_like(scores), np.empty_like(scores)
+        values = np.empty(self.lists.sizes.size)
+
+        def task(first: int, last: int) -> None:
+            kernel(*given, offsets, scale, parameters, first, last, grad, hess, values)
+
+        self._run(task)
+        return grad, hess, values
+
+
+def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
+    """A parameter as the kernel takes it: one float64 among float32 numbers makes all that it touches float64."""
+    if isinstance(value, tuple):
+        return tuple(_in_lane(item, kind) for item in value)
+    return kind.type(value) if isinstance(value, float) else value
+
+
+@functools.cache
+def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
+    """The parameters that ``one_list`` names, and whether it takes ``held``."""
+    function = getattr(cls, "one_list", None)
+    expected = f"expected one_list({', '.join(_LISTS)}, ...)"
+    if function is None:
+        raise OptionError(f"one_list: {cls.__name__} has none; {expected}")
+    if not isinstance(inspect.getattr_static(cls, "one_list"), staticmethod):
+        raise OptionError(f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod above it")
+    names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
+    if names[: len(_LISTS)] != _LISTS:
+        raise OptionError(f"one_list: found {cls.__name__}.one_list({', '.join(names)}); {expected}")
+    rest = names[len(_LISTS) :]
+    holds = rest[:1] == (_HELD,)
+    fields = [field.name for field in dataclasses.fields(cls)]
+    for name in rest[holds:]:
+        if name not in fields:
+            raise OptionError(
+                f"one_list: found the argument '{name}' of {cls.__name__}.one_list; expected parameters of its "
+                f"dataclass ({', '.join(fields)}), or '{_HELD}' directly behind 'hess'"
+            )
+    return rest[holds:], holds
