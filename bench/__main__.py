@@ -17,9 +17,9 @@ from rich import box
 from rich.console import Console
 from rich.table import Table
 
-from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up
-from tautrank.atomic import atomic_write
+from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up, study_size
 from tautrank.arguments import job_count
+from tautrank.atomic import atomic_write
 
 PARTS = {
     "start": start_up.claims,
@@ -28,6 +28,7 @@ PARTS = {
     "losses": loss_speed.claims,
     "smoothed": smoothed_speed.claims,
     "training": loss_speed.training_claims,
+    "studies": study_size.claims,
 }
 HEADINGS = ("what", "measured", "asked for", "holds")
 PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx", "lightgbm", "catboost")

@@ -1,7 +1,7 @@
 """What optimising a smoothed metric gives: defaults, StochasticRank's Tables 1 and 3, and metrics trained directly.
 
-Writes docs/results/smoothed.md; run with `make results`. Finished trainings are kept in .bench, so it can be stopped and
-run again.
+Writes docs/results/smoothed.md; run with `make results`. Finished trainings are kept in .bench, so it can be
+stopped and run again.
 """
 
 from __future__ import annotations

@@ -1,0 +1,88 @@
+"""Memory and time of one trial of a study on data of WEB30K's size, made up for the purpose."""
+
+from __future__ import annotations
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+from rich.console import Console
+
+from tautrank.arguments import job_count
+
+# Fold 1 of WEB30K trains on 18,919 queries.
+_DATA = "simulated:mslr:18919"
+_STUDY, _SYSTEM, _TREES = "lambdaloss-table4", "ndcg-loss2++", 100
+
+
+def _peak() -> float:
+    """The most memory this process has used, in GiB."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
+
+
+def generate() -> dict[str, float]:
+    from tautrank.studies.data_source import read_source
+
+    before, start = _peak(), time.perf_counter()
+    data = read_source(_DATA).read()
+    return {
+        "seconds": time.perf_counter() - start,
+        "peak": _peak(),
+        "before": before,
+        "features": data.X.nbytes / 2**30,
+        "queries": data.n_queries,
+        "documents": data.n_documents,
+        "columns": data.n_features,
+    }
+
+
+def trial() -> dict[str, float]:
+    from tautrank.studies.catalogue import find_study
+    from tautrank.studies.plan import make_plan
+    from tautrank.studies.study import Budget
+    from tautrank.studies.trial import run_trial
+
+    budget = Budget(trials=1, trees=_TREES)
+    plan = make_plan(find_study(_STUDY), _DATA, budget=budget, recipe="web30k", n_jobs=job_count(None))
+    spec = next(one.spec for one in plan.trials() if one.spec["system"] == _SYSTEM)
+    start = time.perf_counter()
+    result = run_trial(spec)
+    return {
+        "seconds": time.perf_counter() - start,
+        "peak": _peak(),
+        "trees": result["trees"],
+        "queries": result["queries"]["train"],
+        "ndcg": next(iter(result["means"]["test"].values())),
+    }
+
+
+def _alone(what: str) -> dict[str, float]:
+    """Measured in a process of its own, whose memory is nobody else's."""
+    told = subprocess.run([sys.executable, "-m", "bench.study_size", what], check=True, stdout=subprocess.PIPE)
+    found: dict[str, float] = json.loads(told.stdout)
+    return found
+
+
+def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
+    made = _alone("generate")
+    size = f"{made['queries']:,} queries, {made['documents'] / 1e6:.2f} M documents, {made['columns']} features"
+    yield (
+        f"data of WEB30K's size, made up ({size})",
+        f"{made['seconds']:.0f} s, peak {made['peak']:.1f} GiB for {made['features']:.1f} GiB of features",
+        "told",
+        True,
+    )
+    ran = _alone("trial")
+    yield (
+        f"one trial of {_STUDY} on it: {_SYSTEM}, {ran['trees']} trees, trained on {ran['queries']:,} queries",
+        f"{ran['seconds']:.0f} s with reading and judging, peak {ran['peak']:.1f} GiB, test NDCG@5 {ran['ndcg']:.3f}",
+        "told",
+        True,
+    )
+
+
+if __name__ == "__main__":
+    print(json.dumps({"generate": generate, "trial": trial}[sys.argv[1]]()))
