@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tautrank import theory
     from tautrank.comparing import compare
     from tautrank.engines.langevin import Langevin
+    from tautrank.export import export_model
     from tautrank.ranker import Ranker
     from tautrank.tuning import tune
 
@@ -50,6 +51,7 @@ _LATER = {
     "Langevin": "tautrank.engines.langevin",
     "Ranker": "tautrank.ranker",
     "compare": "tautrank.comparing",
+    "export_model": "tautrank.export",
     "tune": "tautrank.tuning",
 }
 
@@ -85,6 +87,7 @@ __all__ = [
     "compare",
     "corrected_resampled_t_test",
     "evaluate",
+    "export_model",
     "holm",
     "judge_run",
     "list_folds",

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tautrank import __version__
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
+from tautrank.export_commands import export
 from tautrank.study_commands import study_app
 
 app = typer.Typer(
@@ -33,6 +34,7 @@ app.add_typer(data_app, name="data")
 theory_app = typer.Typer(help="Check what the papers prove, on your data and your losses.", no_args_is_help=True)
 app.add_typer(theory_app, name="theory")
 app.add_typer(study_app, name="study")
+app.command()(export)
 
 _out = Console(highlight=False, soft_wrap=False)
 _err = Console(stderr=True, highlight=False, soft_wrap=True)

@@ -1,0 +1,90 @@
+"""ONNX: a graph of one node, a TreeEnsembleRegressor over float32 features.
+
+onnxmltools converts LightGBM models too, but none of a loss that LightGBM does not have, and it rounds thresholds to
+the nearest float32, which sends some documents the other way.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tautrank.errors import MissingDependencyError
+from tautrank.export.numbers import float32_leaves, greatest_float32
+from tautrank.export.trees import Tree
+
+# Old enough for every runtime of the last years; the node is one of version 1.
+_IR_VERSION = 8
+_OPSETS = {"": 15, "ai.onnx.ml": 1}
+
+
+def onnx_model(trees: Sequence[Tree], names: Sequence[str], name: str) -> bytes:
+    """A model from ``features`` (float32, documents by columns) to ``scores`` (documents by 1).
+
+    Args:
+        trees: of the model.
+        names: of its features, kept as metadata.
+        name: of the graph.
+    """
+    try:
+        from onnx import TensorProto, helper
+    except ImportError:
+        raise MissingDependencyError(
+            "format 'onnx' needs ONNX; install it with: pip install 'tautrank[onnx]'"
+        ) from None
+    node = helper.make_node(
+        "TreeEnsembleRegressor",
+        ["features"],
+        ["scores"],
+        domain="ai.onnx.ml",
+        n_targets=1,
+        aggregate_function="SUM",
+        post_transform="NONE",
+        **_attributes(trees),
+    )
+    graph = helper.make_graph(
+        [node],
+        name,
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, [None, len(names)])],
+        [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, 1])],
+    )
+    model = helper.make_model(
+        graph,
+        ir_version=_IR_VERSION,
+        producer_name="tautrank",
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()],
+    )
+    helper.set_model_props(model, {"feature_names": json.dumps(list(names), ensure_ascii=False)})
+    return bytes(model.SerializeToString(deterministic=True))
+
+
+def _attributes(trees: Sequence[Tree]) -> dict[str, Any]:
+    """The node's flat lists: splits of a tree first, then its leaves, as nodes of one numbering."""
+    parts: dict[str, list[Any]] = {}
+
+    def add(**columns: Any) -> None:
+        for column, values in columns.items():
+            parts.setdefault(column, []).append(np.asarray(values))
+
+    for number, tree in enumerate(trees):
+        splits, leaves = tree.feature.size, tree.leaf.size
+        none = np.zeros(leaves, np.int64)
+        ids = np.arange(splits + leaves)
+        add(
+            nodes_treeids=np.full(splits + leaves, number),
+            nodes_nodeids=ids,
+            nodes_featureids=np.concatenate([tree.feature, none]),
+            nodes_values=np.concatenate([greatest_float32(tree.threshold), np.zeros(leaves, np.float32)]),
+            nodes_modes=["BRANCH_LEQ"] * splits + ["LEAF"] * leaves,
+            nodes_truenodeids=np.concatenate([np.where(tree.left >= 0, tree.left, splits + ~tree.left), none]),
+            nodes_falsenodeids=np.concatenate([np.where(tree.right >= 0, tree.right, splits + ~tree.right), none]),
+            nodes_missing_value_tracks_true=np.concatenate([tree.missing_left.astype(np.int64), none]),
+            target_treeids=np.full(leaves, number),
+            target_nodeids=ids[splits:],
+            target_ids=none,
+            target_weights=float32_leaves(tree.leaf),
+        )
+    return {column: np.concatenate(values).tolist() for column, values in parts.items()}
