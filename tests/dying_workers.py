@@ -10,7 +10,7 @@ import sys
 def dies_of_the_second_trial(connection):
     connection.send("ready")
     while True:
-        key, spec, _ = connection.recv()
+        key, spec, *_ = connection.recv()
         if spec["trial"] == 1:
             os.kill(os.getpid(), signal.SIGKILL)
         from tautrank.studies.trial import Outcome

@@ -14,10 +14,10 @@ from tautrank.cli import main
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, loss
 from tautrank.losses.base import Lists
+from tautrank.losses.own_losses import import_losses
 from tautrank.report.theory import checks_to_dict, claims_table, failures, reasons, short_citation
 from tautrank.theory import CLAIMS, Outcome, check_claims, check_losses
 from tautrank.theory.claims import some_lists, some_short_lists
-from tautrank.theory.own_losses import import_losses
 from theory_lists import make_lists
 
 RIGHT = """

@@ -57,6 +57,10 @@ EngineParameters = Annotated[
     list[str] | None, typer.Option("--param", help="Any parameter of the engine, as name=value; may be repeated.")
 ]
 Seed = Annotated[int, typer.Option(help="Where all randomness starts.")]
+Imported = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="A .py file, or a module, that registers a loss of yours; it is run."),
+]
 Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")]
 QidColumn = Annotated[str, typer.Option("--qid", help="Column of query ids in Parquet and CSV.")]
 
@@ -167,6 +171,7 @@ def train(
     model: Annotated[Path, typer.Option("--model", "-o", help="Where to save the model.", show_default=False)],
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
     loss: Annotated[str, typer.Option(help="What to optimise, such as 'ndcg-loss2++' or 'xendcg'.")] = "lambdarank",
+    imported: Imported = None,
     metric: Annotated[str, typer.Option(help="What to judge by, and to stop early by.")] = "ndcg@10",
     trees: Trees = 500,
     learning_rate: LearningRate = 0.05,
@@ -197,6 +202,7 @@ def train(
     from tautrank.metrics import metric as metric_of
     from tautrank.ranker import Ranker
 
+    _import_losses(imported)
     engine_for("lightgbm", read_loss(loss))  # a wrong name is said before the data is read
     judge = metric_of(metric)
     langevin = _langevin(langevin_temperature, langevin_shrink_rate)
@@ -263,6 +269,7 @@ def compare(
     losses: Annotated[
         list[str] | None, typer.Option("--losses", "-l", help="Losses, separated by commas; may be repeated.")
     ] = None,
+    imported: Imported = None,
     metrics: Annotated[
         list[str] | None, typer.Option("--metrics", "-m", help="Metrics; the first one stops training early.")
     ] = None,
@@ -307,6 +314,7 @@ def compare(
     from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan
 
+    _import_losses(imported)
     names = [name for text in losses or [",".join(DEFAULT_LOSSES)] for name in _split_names(text, "--losses")]
     judges = [name for text in metrics or [",".join(DEFAULT_METRICS)] for name in _split_names(text, "--metrics")]
     given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
@@ -355,6 +363,7 @@ def tune(
         list[str] | None,
         typer.Option("--loss", "-l", help="What to optimise; several, separated by commas, to choose from."),
     ] = None,
+    imported: Imported = None,
     metric: Annotated[str, typer.Option(help="What to judge by, and to stop early by.")] = "ndcg@10",
     trials: Annotated[int, typer.Option(help="Configurations to try, those in the storage included.")] = 50,
     space: Annotated[
@@ -390,6 +399,7 @@ def tune(
     from tautrank.tuning import tune as search
     from tautrank.tuning import tuning_plan
 
+    _import_losses(imported)
     losses = [name for text in loss or ["lambdarank"] for name in _split_names(text, "--loss")]
     asked: dict[str, Any] = {"loss": losses, "metric": metric, "space": space_named_or_in_file(space)}
     asked |= {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
@@ -413,7 +423,7 @@ def tune(
     elif as_csv:
         sys.stdout.write(result.to_csv())
     else:
-        command = result.train_command(str(data), str(valid), str(model or "best.taut"), _reading_options(context))
+        command = result.train_command(str(data), str(valid), str(model or "best.taut"), _repeated_options(context))
         print_tuning(_out, result, command)
 
 
@@ -430,10 +440,7 @@ def theory_check(
     scores: Annotated[
         Path | None, typer.Option("--scores", help="One score a line, to check at; default scores drawn here.")
     ] = None,
-    imported: Annotated[
-        list[str] | None,
-        typer.Option("--import", help="A .py file, or a module, that registers a loss of yours; it is run."),
-    ] = None,
+    imported: Imported = None,
     claims: Annotated[
         list[str] | None, typer.Option("--claims", "-c", help="Claims, separated by commas; default all.")
     ] = None,
@@ -461,9 +468,8 @@ def theory_check(
     from tautrank.report.theory import checks_to_dict, claims_table, failures
     from tautrank.report.theory import reasons as reasons_of
     from tautrank.theory import check_losses
-    from tautrank.theory.own_losses import import_losses
 
-    own = [name for source in imported or [] for name in import_losses(source)]
+    own = _import_losses(imported)
     names = [name for text in loss or [] for name in _split_names(text, "--loss")]
     if imported and not own and not names:
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
@@ -506,6 +512,13 @@ def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 
 
     with _trainings() as progress:
         run_demo(_out, seed, progress)
+
+
+def _import_losses(sources: list[str] | None) -> list[str]:
+    """Bring losses of the user's in; their names."""
+    from tautrank.losses.own_losses import import_losses
+
+    return [name for source in sources or [] for name in import_losses(source)]
 
 
 def _labelled_lists(
@@ -608,9 +621,9 @@ def _parameters(given: list[str] | None) -> dict[str, Any]:
     return result
 
 
-def _reading_options(context: typer.Context) -> list[str]:
-    """The options that say how to read files, as far as they were given."""
-    words = []
+def _repeated_options(context: typer.Context) -> list[str]:
+    """The options that say how to read files and whose losses to import, as far as they were given."""
+    words = [word for source in context.params["imported"] or [] for word in ("--import", source)]
     for name, option in (("label", "--label"), ("qid", "--qid"), ("zero_based", "--zero-based")):
         value = context.params[name]
         if value is True:

@@ -48,6 +48,10 @@ Workers = Annotated[int | None, typer.Option(help="Processes that train side by 
 Dask = Annotated[
     str, typer.Option(help="Run on Dask: a scheduler's address or file, or 'local' for a cluster of --workers here.")
 ]
+Imported = Annotated[
+    list[str] | None,
+    typer.Option("--import", help="A .py file, or a module, that registers a loss of the study's own; it is run."),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
@@ -126,6 +130,7 @@ def resume(
     data: Data = None,
     fold: Fold = None,
     retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again too.")] = False,
+    imported: Imported = None,
     as_json: AsJson = False,
 ) -> None:
     """Go on with a study where it stopped; the result is that of a run that never stopped.
@@ -135,6 +140,7 @@ def resume(
     from tautrank.studies.data_source import read_source
     from tautrank.studies.store import StudyStore
 
+    _import_losses(imported)
     moved = read_source(data, fold) if data else None
     with StudyStore.open(store, data=moved) as opened:
         _check_version(opened)
@@ -143,7 +149,7 @@ def resume(
 
 
 @study_app.command("status")
-def status(store: Store, as_json: AsJson = False) -> None:
+def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> None:
     """Say how far a study is; a run may be going on.
 
     Example: [bold]tautrank study status xe-table1.db[/bold]
@@ -151,6 +157,7 @@ def status(store: Store, as_json: AsJson = False) -> None:
     from tautrank.studies.run_lock import owner_of
     from tautrank.studies.store import StudyStore
 
+    _import_losses(imported)
     with StudyStore.open(store) as opened:
         counts, meta = opened.counts(), opened.meta
         failures = opened.failures()
@@ -176,6 +183,7 @@ def report(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", help="File to write: .html, .md, .tex, .csv or .json.")
     ] = None,
+    imported: Imported = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a study found, beside what the paper printed; a run may be going on.
@@ -187,6 +195,7 @@ def report(
     from tautrank.atomic import atomic_write
     from tautrank.studies.store import StudyStore
 
+    _import_losses(imported)
     if output is not None and output.suffix.lower() not in _WRITERS:
         raise unknown("ending of --output", output.suffix or output.name, _WRITERS)
     with StudyStore.open(store) as opened:
@@ -197,6 +206,13 @@ def report(
     with atomic_write(output) as file:
         file.write(text.encode())
     _out.print(f"{output}: written", markup=False, soft_wrap=True)
+
+
+def _import_losses(sources: list[str] | None) -> None:
+    from tautrank.losses.own_losses import import_losses
+
+    for source in sources or []:
+        import_losses(source)
 
 
 def _page(result: StudyResult) -> str:

@@ -9,8 +9,6 @@ import abc
 import contextlib
 import dataclasses
 import functools
-import math
-import operator
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,9 +17,11 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import real, whole
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses.parallel import Range, balanced_ranges, run, thread_count
 from tautrank.metrics.gains import Gain, gain_values
+from tautrank.metrics.ordering import query_sums
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64, one value a document."""
@@ -405,70 +405,6 @@ def place(offsets: NDArray[np.int64], at: int) -> tuple[int, int]:
     """
     query = int(np.searchsorted(offsets, at, side="right")) - 1
     return query, at - int(offsets[query])
-
-
-def query_sums(values: NDArray[Any], offsets: NDArray[np.int64]) -> NDArray[np.float64]:
-    """The sum of each query's values; 0 for a query without documents.
-
-    >>> query_sums(np.array([1.0, 2.0, 4.0]), np.array([0, 2, 2, 3]))
-    array([3., 0., 4.])
-    """
-    # `reduceat` returns the next element instead of 0 for an empty list, so empty lists are left out.
-    sums = np.zeros(offsets.size - 1)
-    full = np.flatnonzero(np.diff(offsets))
-    if full.size:
-        sums[full] = np.add.reduceat(values.astype(np.float64, copy=False), offsets[full])
-    return sums
-
-
-def whole(name: str, value: object, least: int, most: int = 2**32 - 1) -> int:
-    """``value`` as a whole number from ``least`` to ``most``, or a sentence that says what was found.
-
-    >>> whole("samples", 0, least=1)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: samples: found 0; expected a whole number of at least 1
-    """
-    try:
-        number = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
-        is_whole = isinstance(value, float | np.floating) and math.isfinite(value) and value == int(value)
-        number = int(value) if is_whole else least - 1  # type: ignore[call-overload]
-    if isinstance(value, bool) or not least <= number <= most:
-        limit = f" and at most {most}" if number > most else ""
-        raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}{limit}")
-    return number
-
-
-def real(name: str, value: object, least: float, above: bool = False, most: float = math.inf) -> float:
-    """``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or a sentence that says what was found.
-
-    >>> real("sigma", 0, least=0, above=True)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: sigma: found 0; expected a number above 0
-    """
-    number = math.nan
-    if not isinstance(value, bool | str):
-        try:
-            number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            number = math.nan
-    if not (math.isfinite(number) and least <= number <= most) or (above and number == least):
-        bound = f"above {least:g}" if above else f"of at least {least:g}"
-        bound += "" if math.isinf(most) else f" and at most {most:g}"
-        raise OptionError(f"{name}: found {value!r}; expected a number {bound}")
-    return number
-
-
-def choice(name: str, value: object, known: tuple[str, ...]) -> str:
-    """``value`` if it is one of ``known``, or a sentence with the nearest of them.
-
-    >>> choice("target", "liner", ("linear", "softmax"))
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: unknown target 'liner'; did you mean 'linear'? (known: linear, softmax)
-    """
-    if value not in known:
-        raise unknown(name, str(value), known)
-    return str(value)
 
 
 def numbers(name: str, values: ArrayLike, expected: str) -> NDArray[np.float64]:

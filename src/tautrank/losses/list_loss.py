@@ -13,8 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arguments import real
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, real
+from tautrank.losses.base import Floats, Lists, Loss, Objective
 
 _LISTS = ("scores", "labels", "grad", "hess")
 _HELD = "held"

@@ -19,6 +19,7 @@ from tautrank.arguments import job_count
 from tautrank.data import RankingData, Splits
 from tautrank.engines import engine_for, read_loss
 from tautrank.errors import DataError, OptionError, unknown
+from tautrank.losses.own_losses import OwnLoss, import_own, own_losses, sendable
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.metrics.repeated import repeated_runs_test
@@ -207,7 +208,8 @@ def run_comparison(
         threads = max(1, job_count(plan.n_jobs) // plan.workers)
         # Started afresh, not forked: a forked process inherits OpenMP threads that no longer run.
         context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(plan.workers, context, _start_worker, (plan, list(splits), threads)) as pool:
+        own = sendable(plan.system(unit.system).loss for unit in waiting)
+        with ProcessPoolExecutor(plan.workers, context, _start_worker, (plan, list(splits), threads, own)) as pool:
             futures = {pool.submit(_run_in_worker, unit): unit for unit in waiting}
             try:
                 for future in as_completed(futures):
@@ -222,17 +224,19 @@ def run_comparison(
     return [_collect(plan, len(splits), system, name, results) for system, name in enumerate(names)]
 
 
-_worker: tuple[Plan, list[Splits], int] | None = None
+_worker: tuple[Plan, list[Splits], int, tuple[OwnLoss, ...]] | None = None
 
 
-def _start_worker(plan: Plan, splits: list[Splits], threads: int) -> None:
+def _start_worker(plan: Plan, splits: list[Splits], threads: int, own: tuple[OwnLoss, ...]) -> None:
     global _worker
-    _worker = (plan, splits, threads)
+    _worker = (plan, splits, threads, own)
 
 
 def _run_in_worker(unit: Unit) -> dict[str, Any]:
     assert _worker is not None
-    plan, splits, threads = _worker
+    plan, splits, threads, own = _worker
+    # Here and not when the process starts: what is wrong with a file is said by a unit, not by a pool that breaks.
+    import_own(own)
     return run_unit(plan, splits[unit.split], unit, threads)
 
 
@@ -255,7 +259,7 @@ def fingerprint(splits: Splits) -> str:
 def _unit_key(plan: Plan, unit: Unit, data: str) -> dict[str, Any]:
     system = plan.system(unit.system)
     parameters = {**plan.parameters, **system.parameters}
-    return {
+    key = {
         "version": _UNIT_VERSION,
         "data": data,
         "loss": system.loss,
@@ -267,6 +271,10 @@ def _unit_key(plan: Plan, unit: Unit, data: str) -> dict[str, Any]:
         "parameters": {name: repr(value) for name, value in sorted(parameters.items())},
         "tune": plan.tune,
     }
+    # The text of a loss says all of one of this library; of one's own it may mean something else tomorrow.
+    for own in own_losses([system.loss]):
+        key["code"] = own.code
+    return key
 
 
 def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 
 import tautrank
 from tautrank.errors import DataError, MissingDependencyError, OptionError
-from tautrank.studies.plan import Trial
+from tautrank.studies.plan import Trial, own_losses_of
 from tautrank.studies.trial import Outcome, attempt
 from tautrank.studies.workers import MOST_LOSSES, lost
 
@@ -49,12 +49,13 @@ class DaskCluster:
             trials: which.
         """
         dask = self._distributed
+        own = own_losses_of(trials, "dask")
         with ExitStack() as stack:
             client = self._client(stack)
             by_key = {f"tautrank-{trial.key}": trial for trial in trials}
             # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
             futures = [
-                client.submit(attempt, trial.key, trial.spec, tautrank.__version__, key=key, pure=False)
+                client.submit(attempt, trial.key, trial.spec, tautrank.__version__, own, key=key, pure=False)
                 for key, trial in by_key.items()
             ]
             stack.callback(_forget, client, futures)

@@ -15,7 +15,8 @@ from typing import Any
 
 import tautrank
 from tautrank.errors import OptionError
-from tautrank.studies.plan import Trial
+from tautrank.losses.own_losses import OwnLoss
+from tautrank.studies.plan import Trial, own_losses_of
 from tautrank.studies.trial import Outcome, attempt
 from tautrank.studies.workers import MOST_LOSSES, lost
 
@@ -43,6 +44,7 @@ class LocalProcesses:
         Args:
             trials: which.
         """
+        own = own_losses_of(trials, "workers")
         waiting = deque(trials)
         losses: dict[str, int] = {}
         processes: dict[Connection, _Process] = {}
@@ -67,7 +69,7 @@ class LocalProcesses:
                         continue
                     finished, process.trial = process.trial, None
                     if waiting:
-                        process.give(waiting.popleft())
+                        process.give(waiting.popleft(), own)
                     if finished is not None:
                         assert isinstance(outcome, Outcome)
                         yield finished, outcome
@@ -103,11 +105,11 @@ class _Process:
         self.is_ready = True
         return message
 
-    def give(self, trial: Trial) -> None:
+    def give(self, trial: Trial, own: tuple[OwnLoss, ...]) -> None:
         self.trial = trial
         # A process that just died is noticed by what it does not send.
         with suppress(OSError):
-            self.connection.send((trial.key, trial.spec, tautrank.__version__))
+            self.connection.send((trial.key, trial.spec, tautrank.__version__, own))
 
     def buried(self) -> Trial | None:
         """Tidy up after a dead process and return the trial it had."""

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.errors import DataError, OptionError
+from tautrank.losses.own_losses import OwnLoss, name_of, own_losses, sendable
 from tautrank.studies.claims import PLAIN
 from tautrank.studies.data_source import NONE, DataSource, fingerprint_of, is_small, read_source, recognise
 from tautrank.studies.division import fold_of
@@ -50,6 +51,7 @@ class StudyPlan:
         budget: with nothing left open.
         seed: where all randomness starts.
         n_jobs: threads of one trial.
+        codes: for each loss that is not of this library, its name and a hash of its code.
     """
 
     study: Study
@@ -61,10 +63,13 @@ class StudyPlan:
     budget: Budget
     seed: int = 0
     n_jobs: int = 1
+    codes: tuple[tuple[str, str], ...] = ()
 
     def to_plain(self) -> dict[str, Any]:
         """Everything as JSON can hold it."""
+        codes = {"codes": [list(code) for code in self.codes]} if self.codes else {}
         return {
+            **codes,
             "study": to_plain(self.study),
             "data": list(self.data.given),
             "fold": self.data.fold,
@@ -95,7 +100,12 @@ class StudyPlan:
                 budget=from_plain(plain["budget"]),
                 seed=int(plain["seed"]),
                 n_jobs=int(plain["n_jobs"]),
+                codes=tuple((str(name), str(code)) for name, code in plain.get("codes", [])),
             )
+        except OptionError as error:
+            own = ", ".join(str(code[0]) for code in plain.get("codes", []))
+            hint = f" (it has losses of its own, {own}: --import the file that registers them)" if own else ""
+            raise DataError(f"the plan cannot be read: {error}{hint}") from None
         except (KeyError, TypeError, ValueError) as error:
             raise DataError(f"the plan cannot be read ({error}); expected one written by this version") from None
 
@@ -156,9 +166,12 @@ class StudyPlan:
         if isinstance(system, Measurement):
             return {**spec, "measure": system.kind, "parameters": to_plain(parameters)}
         search = {**study.search.everyone, **study.search.systems.get(name, {})} if self.budget.configurations else {}
+        loss = with_parameters(system.loss, condition.loss)
+        code = dict(self.codes).get(name_of(loss))
         return {
             **spec,
-            "loss": with_parameters(system.loss, condition.loss),
+            **({} if code is None else {"code": code}),
+            "loss": loss,
             "parameters": to_plain({**parameters, "n_estimators": self.budget.trees}),
             "configurations": self.budget.configurations,
             "search": to_plain(search),
@@ -236,7 +249,31 @@ def make_plan(
     marks, n_queries, n_features = _marks(study, source, planned)
     if not recipe and study.recipes:
         recipe = _recipe_for(study, n_features, n_queries)
-    return StudyPlan(study, source, marks, n_queries, n_features, recipe, planned, seed, n_jobs)
+    codes = tuple((own.name, own.code) for own in own_losses(losses_of(study)))
+    return StudyPlan(study, source, marks, n_queries, n_features, recipe, planned, seed, n_jobs, codes)
+
+
+def losses_of(study: Study) -> list[str]:
+    """The losses that a study trains, as text.
+
+    Args:
+        study: the study.
+
+    >>> from tautrank.studies.catalogue import find_study
+    >>> losses_of(find_study("xe-figure2"))
+    ['lightgbm:lambdarank', 'xendcg']
+    """
+    return [system.loss for system in study.systems if not isinstance(system, Measurement)]
+
+
+def own_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...]:
+    """What has to be imported where trials are run, beside this library.
+
+    Args:
+        trials: which.
+        needed_by: the argument that asks for other processes.
+    """
+    return sendable([trial.spec["loss"] for trial in trials if "loss" in trial.spec], needed_by)
 
 
 def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:

@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 
 import tautrank
 from tautrank.errors import DataError
+from tautrank.losses.own_losses import own_losses
 from tautrank.studies.local_processes import LocalProcesses
-from tautrank.studies.plan import make_plan
+from tautrank.studies.plan import losses_of, make_plan
 from tautrank.studies.store import StudyStore
 from tautrank.studies.study import Budget, Study
 from tautrank.studies.trial import IMPOSSIBLE
@@ -97,6 +98,7 @@ def run_waiting(
             f"{store.path}: was begun by tautrank {made_by}, this is {tautrank.__version__}; expected the same "
             "version, since another may give other numbers"
         )
+    check_code(store)
     with store.running():
         waiting = store.waiting(retry_failed=retry_failed)
         done = store.plan.size - len(waiting)
@@ -109,3 +111,18 @@ def run_waiting(
             done += 1
             if progress:
                 progress(done, store.plan.size, trial.title)
+
+
+def check_code(store: StudyStore) -> None:
+    """Refuse to go on with losses whose code has changed: half of the numbers would be another loss's.
+
+    Args:
+        store: of the study.
+    """
+    now = {own.name: own.code for own in own_losses(losses_of(store.plan.study))}
+    for name, code in store.plan.codes:
+        if now.get(name) != code:
+            raise DataError(
+                f"{store.path}: was begun with other code of the loss '{name}'; expected the same (a new run needs "
+                "another store)"
+            )

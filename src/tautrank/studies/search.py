@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError
+from tautrank.losses.own_losses import sendable
 from tautrank.ranker import Ranker
 from tautrank.studies.comparison import fingerprint
 from tautrank.studies.tuning_plan import TuningPlan, check_data
@@ -218,7 +219,8 @@ def _run(
         every = plan.every if plan.prune else None
         if budget.workers > 1 and len(waiting) > 1:
             n = min(budget.workers, len(waiting))
-            with TuningProcesses[_Running](n, data, plan.metric, every) as processes:
+            own = sendable(plan.losses)
+            with TuningProcesses[_Running](n, data, plan.metric, every, own) as processes:
                 yield from processes.run(drawn(), is_hopeless, deadline)
             return
         for running, parameters in drawn():

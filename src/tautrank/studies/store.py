@@ -317,6 +317,8 @@ def _difference(found: StudyPlan, wanted: StudyPlan) -> str:
         return f"the study '{found.study.name}', not '{wanted.study.name}'"
     if found.study.version != wanted.study.version:
         return f"version {found.study.version} of '{found.study.name}', not {wanted.study.version}"
+    if found.codes != wanted.codes:
+        return "trials of a loss whose code has changed since"
     if found.fingerprints != wanted.fingerprints:
         return "trials on other data"
     named = (

@@ -9,7 +9,7 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +19,7 @@ import tautrank
 from tautrank.data import RankingData, Splits
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
+from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.ranker import Ranker
@@ -102,13 +103,14 @@ def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def attempt(key: str, spec: Mapping[str, Any], version: str) -> Outcome:
+def attempt(key: str, spec: Mapping[str, Any], version: str, own: Sequence[OwnLoss] = ()) -> Outcome:
     """Run a trial and say what came of it, whatever that is; only a killed process says nothing.
 
     Args:
         key: of the trial.
         spec: of the trial.
         version: of tautrank where the study is run; a worker of another version would mix unlike numbers.
+        own: losses that are not of this library, to be imported here.
     """
     start, host = time.perf_counter(), socket.gethostname()
 
@@ -120,6 +122,7 @@ def attempt(key: str, spec: Mapping[str, Any], version: str) -> Outcome:
             IMPOSSIBLE, error=f"{host}: found tautrank {tautrank.__version__}; expected {version}, as in the study"
         )
     try:
+        import_own(own)
         _load(spec)
     except (TautrankError, OSError) as error:
         return outcome(IMPOSSIBLE, error=f"{host}: {error}")

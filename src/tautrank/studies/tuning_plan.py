@@ -15,6 +15,7 @@ from tautrank.data import RankingData
 from tautrank.engines import NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import Loss
+from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import Ranker
 from tautrank.studies.plain_values import canonical
@@ -111,6 +112,8 @@ class TuningPlan:
             "parameter": {name: repr(value) for name, value in fixed.items()},
             "data": data,
         }
+        # The text of a loss says all of one of this library; of one's own it may mean something else tomorrow.
+        spec |= {f"code of {own.name}": own.code for own in own_losses(self.losses)}
         plain: dict[str, Any] = json.loads(canonical(spec))
         return plain
 

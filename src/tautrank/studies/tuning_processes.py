@@ -14,8 +14,9 @@ from typing import Any, Generic, TypeVar
 
 from tautrank.data import RankingData
 from tautrank.errors import OptionError
+from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric
-from tautrank.studies.tuning_trial import UNFINISHED, Outcome, run_tuning_trial
+from tautrank.studies.tuning_trial import FAILED, UNFINISHED, Outcome, run_tuning_trial
 
 _READY = "ready"
 _T = TypeVar("_T")
@@ -29,11 +30,19 @@ class TuningProcesses(Generic[_T]):
         data: what to train and to judge on.
         metric: judges.
         every: after how many trees a trial reports; None for never.
+        own: losses that are not of this library.
     """
 
-    def __init__(self, n: int, data: tuple[RankingData, RankingData], metric: Metric, every: int | None) -> None:
+    def __init__(
+        self,
+        n: int,
+        data: tuple[RankingData, RankingData],
+        metric: Metric,
+        every: int | None,
+        own: tuple[OwnLoss, ...] = (),
+    ) -> None:
         self._n = n
-        self._arguments = (*data, metric, every)
+        self._arguments = (*data, metric, every, own)
         self._all: dict[Connection, _Process[_T]] = {}
 
     def __enter__(self) -> TuningProcesses[_T]:
@@ -140,7 +149,14 @@ class _Process(Generic[_T]):
         self.connection.close()
 
 
-def _work(connection: Connection, train: RankingData, valid: RankingData, metric: Metric, every: int | None) -> None:
+def _work(
+    connection: Connection,
+    train: RankingData,
+    valid: RankingData,
+    metric: Metric,
+    every: int | None,
+    own: tuple[OwnLoss, ...],
+) -> None:
     """What a worker process does: trial after trial, until nobody asks."""
     # Ctrl-C reaches every process of the terminal; who started this one decides what becomes of it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -154,6 +170,11 @@ def _work(connection: Connection, train: RankingData, valid: RankingData, metric
         connection.send(_READY)
         while True:
             parameters = connection.recv()
+            try:
+                import_own(own)
+            except OptionError as error:
+                connection.send(Outcome(FAILED, error=str(error)))
+                continue
             outcome = run_tuning_trial(
                 parameters, metric, train, valid, report=None if every is None else report, every=every or 1
             )

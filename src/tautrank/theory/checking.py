@@ -9,10 +9,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import whole
 from tautrank.errors import TautrankError, unknown
 from tautrank.losses import REGISTRY, Loss
 from tautrank.losses import loss as loss_named
-from tautrank.losses.base import Lists, whole
+from tautrank.losses.base import Lists
 from tautrank.theory.claims import CLAIMS, DOES_NOT_APPLY, FAILS, HOLDS, Outcome, check_claims, only_queries
 from tautrank.theory.distributions import check_scored_lists
 

@@ -1,0 +1,200 @@
+"""Losses that a user has written: bring them in from a file or a module, here and in other processes.
+
+A process that was started afresh knows the losses of this library only. Work that is sent there names its losses as
+text, and with it goes an `OwnLoss` for each of the user's: where its code is, and a hash of it.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib
+import importlib.util
+import re
+import sys
+import traceback
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+from typing import NamedTuple
+
+from tautrank.errors import OptionError
+from tautrank.losses.base import REGISTRY, Loss
+
+_FILE_MODULE = "_tautrank_own_"
+_SCRIPTS = ("__main__", "__mp_main__")
+
+
+def import_losses(source: str) -> list[str]:
+    """Run a file or a module, and return the names of the losses it registers.
+
+    Running it executes whatever stands in it: import only what you trust.
+
+    Args:
+        source: the path of a file that ends in ``.py``, or the name of a module.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "own.py"
+    >>> _ = file.write_text('''
+    ... from dataclasses import dataclass
+    ... from tautrank.losses import MSE, register
+    ...
+    ... @register("my-mse")
+    ... @dataclass(frozen=True)
+    ... class MyMSE(MSE):
+    ...     pass
+    ... ''')
+    >>> import_losses(str(file))
+    ['my-mse']
+    >>> del REGISTRY["my-mse"]
+    >>> import_losses("no_such_module")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: import: found 'no_such_module'; expected a file that ends in .py, or a module that
+    Python can import
+    """
+    before = dict(REGISTRY)
+    if source.endswith(".py"):
+        _run_file(Path(source))
+    else:
+        _import_module(source)
+    return [name for name, kind in REGISTRY.items() if before.get(name) is not kind]
+
+
+class OwnLoss(NamedTuple):
+    """A registered loss that is not of this library, as another process finds it.
+
+    Args:
+        name: it is registered under.
+        source: the file, or the module, to import; empty where it was typed into a session.
+        code: a hash of the file; of a loss that was typed into a session, another one in every session.
+    """
+
+    name: str
+    source: str
+    code: str
+
+
+def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
+    """Those of some losses that are not of this library, each once.
+
+    Args:
+        losses: losses, or their text; the objectives of other tools are passed over.
+
+    >>> own_losses(["lambdarank(k=5)", "lightgbm:lambdarank"])
+    ()
+    """
+    found: dict[str, OwnLoss] = {}
+    for item in losses:
+        name = item.name if isinstance(item, Loss) else name_of(str(item))
+        cls = type(item) if isinstance(item, Loss) else REGISTRY.get(name)
+        if cls is not None and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+            found[name] = OwnLoss(name, *_origin(cls))
+    return tuple(found.values())
+
+
+def name_of(text: str) -> str:
+    """The name in the text of a loss.
+
+    >>> name_of("lambdarank(k=5)")
+    'lambdarank'
+    """
+    return text.partition("(")[0].strip().lower()
+
+
+def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnLoss, ...]:
+    """`own_losses`, all of them in files: what other processes can import.
+
+    Args:
+        losses: losses, or their text.
+        needed_by: the argument that asks for other processes.
+    """
+    found = own_losses(losses)
+    for loss in found:
+        if not loss.source:
+            raise OptionError(
+                f"{needed_by}: found the loss '{loss.name}', which was typed into this session, where other processes "
+                "cannot find it; expected its class in a file that is imported here, or workers=1"
+            )
+    return found
+
+
+def import_own(losses: Iterable[OwnLoss]) -> None:
+    """Make losses known in this process, those that it does not know yet.
+
+    Args:
+        losses: what `sendable` gave in the process that asks.
+    """
+    for loss in losses:
+        if loss in own_losses([loss.name]):
+            continue
+        import_losses(loss.source)
+        known = own_losses([loss.name])
+        if not known:
+            raise OptionError(
+                f"import: found no loss '{loss.name}' registered by {loss.source}; expected its class at the top level "
+                "of that file"
+            )
+        if known[0].code != loss.code:
+            raise OptionError(
+                f"import: found other code of the loss '{loss.name}' in {loss.source} than the work was planned with; "
+                "expected the same"
+            )
+
+
+@functools.cache
+def _origin(cls: type[Loss]) -> tuple[str, str]:
+    """Where another process finds a class, and a hash of what is there."""
+    module = sys.modules.get(cls.__module__)
+    file = getattr(module, "__file__", None)
+    if file is None or not Path(file).is_file():
+        return "", uuid.uuid4().hex
+    by_path = cls.__module__ in _SCRIPTS or cls.__module__.startswith(_FILE_MODULE)
+    code = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:32]
+    return (str(Path(file).resolve()) if by_path else cls.__module__), code
+
+
+def _run_file(path: Path) -> None:
+    if not path.is_file():
+        raise OptionError(f"import: found no file {path}; expected Python code that registers a loss")
+    # Dataclasses look their module up by its name, and no other module may lose its name to this one.
+    name = _FILE_MODULE + re.sub(r"\W", "_", str(path.resolve()))
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except (Exception, SystemExit) as error:
+        del sys.modules[name]
+        raise OptionError(f"import: {path}{_line(error, path)}: {_said(error)}; expected code that runs") from None
+
+
+def _import_module(name: str) -> None:
+    unknown = OptionError(
+        f"import: found '{name}'; expected a file that ends in .py, or a module that Python can import"
+    )
+    if not all(part.isidentifier() for part in name.split(".")):
+        raise unknown
+    # A console script does not look where it was started; `python -m` does, and so does this.
+    sys.path.insert(0, "")
+    try:
+        importlib.import_module(name)
+    except (Exception, SystemExit) as error:
+        if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
+            raise unknown from None
+        raise OptionError(f"import: {name}: {_said(error)}; expected code that runs") from None
+    finally:
+        sys.path.remove("")
+
+
+def _line(error: BaseException, path: Path) -> str:
+    if isinstance(error, SyntaxError):
+        return f", line {error.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if Path(frame.filename) == path]
+    return f", line {lines[-1]}" if lines else ""
+
+
+def _said(error: BaseException) -> str:
+    text = error.msg if isinstance(error, SyntaxError) else str(error)
+    return f"{type(error).__name__}: {text}".replace("\n", " ").rstrip(": ")
