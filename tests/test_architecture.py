@@ -17,7 +17,7 @@ import tautrank.theory
 SOURCE = Path(tautrank.__file__).parent
 
 # A room may import from the rooms named for it, from itself, and from the foundation modules.
-FOUNDATION = {"arguments", "errors", "atomic"}
+FOUNDATION = {"arguments", "errors", "atomic", "report_table"}
 ROOMS = {
     "data": set(),
     "metrics": {"data"},

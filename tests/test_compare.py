@@ -205,9 +205,7 @@ def test_a_killed_comparison_leaves_readable_results_and_goes_on(tmp_path):
     command += ["--early-stopping", "0"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out = tmp_path / "out"
-    for _ in range(600):
-        if out.is_dir() and len(list(out.glob("*.json"))) >= 3:
-            break
+    while process.poll() is None and not (out.is_dir() and len(list(out.glob("*.json"))) >= 3):
         time.sleep(0.1)
     process.send_signal(signal.SIGKILL)
     process.wait()

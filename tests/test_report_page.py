@@ -30,7 +30,7 @@ from tautrank.report import figures, palette
 from tautrank.report.comparison import Comparison
 from tautrank.report.comparison_page import python_call
 from tautrank.report.page import Code, Facts, FigureSection, Group, Page, TableSection, Text
-from tautrank.report.tables import Cell, Column, ReportTable
+from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies import comparison as study
 
 NASTY = "<b>bold</b> <!-- <script >window.hacked = 1</script> & \"quoted\" <a href='https://example.org'>x</a>"

@@ -9,18 +9,15 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
-from tautrank.report.tables import Cell, Column, ReportTable
+from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.comparison import PairTest, PartSize, Plan, SystemResult, pair_tests
 
 _EMPTY = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
-_SUPERSCRIPT = dict(zip("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ", strict=True))
 
 
 @dataclass(frozen=True)
@@ -203,19 +200,7 @@ class Comparison:
 
     def table(self) -> Table:
         """The comparison as a Rich table."""
-        cells = self.report_table()
-        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i, column in enumerate(cells.columns):
-            # In a narrow terminal a loss's name may take two lines; a number must not be cut.
-            if i == 1:
-                table.add_column(column.title, overflow="fold", min_width=10)
-            else:
-                widths = [len(row[i].text + row[i].marks) for row in cells.rows]
-                table.add_column(column.title, justify="right", min_width=max(widths))
-        for row in cells.rows:
-            marked = (cell.text + "".join(_SUPERSCRIPT.get(c, c) for c in cell.marks) for cell in row)
-            table.add_row(*map(escape, marked))
-        return table
+        return self.report_table().to_rich()
 
     def to_csv(self) -> str:
         """The comparison as CSV: means, spreads and all other numbers in full, a row a system."""

@@ -20,7 +20,7 @@ from tautrank.report.figures import (
 )
 from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Section, TableSection, Text
 from tautrank.report.palette import SystemStyle, system_styles
-from tautrank.report.tables import ReportTable, Value
+from tautrank.report_table import ReportTable, Value
 from tautrank.studies.comparison import System, Unit, random_state_of
 
 if TYPE_CHECKING:

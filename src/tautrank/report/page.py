@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from tautrank.errors import DataError, OptionError
 from tautrank.report.palette import DARK_THEME, LIGHT_THEME, dark_counterparts
-from tautrank.report.tables import Cell, Column, ReportTable
+from tautrank.report_table import Cell, Column, ReportTable
 
 _DEEPEST_HEADING = 6
 _LONG_TEXT = 30  # letters of a cell that is a sentence rather than a name

@@ -14,11 +14,11 @@ import tautrank
 from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.study_figures import study_figures
-from tautrank.report.study_tables import claim_table, failure_table, printed_table, reading, result_tables, run_table
+from tautrank.report.study_tables import failure_table, printed_table, reading, result_tables, run_table
 from tautrank.studies.catalogue import CATALOGUE
 from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.studies.plain_values import digest, to_plain
-from tautrank.studies.result_tables import facts, signed_text
+from tautrank.studies.result_tables import claim_table, facts, signed_text
 from tautrank.studies.results import StudyResult
 
 _MOST_SEEDS = 20  # shown; the plan's own seed gives all of them

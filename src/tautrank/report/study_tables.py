@@ -10,7 +10,7 @@ import numpy as np
 
 from tautrank.report.comparison import win_tie_loss
 from tautrank.report.study_gains import pair_gains, same_queries
-from tautrank.report.tables import Cell, Column, ReportTable
+from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.changes import Change
 from tautrank.studies.claims import PLAIN
 from tautrank.studies.judging import UNDECIDED, Judgement
@@ -19,39 +19,6 @@ from tautrank.studies.result_tables import mean_text, note, p_text, printed_text
 from tautrank.studies.results import CellResult, StudyResult
 
 OWN_MARK, CORRECTED_MARK = "†", "*"
-
-
-def claim_table(result: StudyResult) -> ReportTable:
-    """Every comparison that the claims make: what should be positive, and what both tests say of it.
-
-    Args:
-        result: of a study.
-    """
-    study = result.plan.study
-    columns = (
-        Column("claim", ("claim", "in the paper's words"), words=True),
-        Column("paper's test", ("p own", "verdict own")),
-        Column("corrected test", ("p corrected", "verdict corrected")),
-        Column("advantage", high_first=True),
-        Column("trials", high_first=True),
-    )
-    rows = []
-    for v in result.verdicts:
-        row = [Cell(v.sentence, (v.sentence, v.text))]
-        row += [Cell(f"{j.verdict}, p {p_text(j.p_value)}", (j.p_value, j.verdict)) for j in (v.own, v.corrected)]
-        row += [_signed(v.advantage), Cell(str(v.trials), (v.trials,))]
-        rows.append(tuple(row))
-    own = _listed([v.own.test for v in result.verdicts])
-    corrected = _listed([v.corrected.test for v in result.verdicts])
-    words = list(dict.fromkeys(f'"{v.text}"' for v in result.verdicts if v.text))
-    said = f"In the paper's words: {'; '.join(words)}. " if words else ""
-    said += (
-        "Advantage: the mean over trials of what the claim says is positive. agrees: significantly above 0; does not "
-        f"agree: significantly below; not decidable: neither, or too few trials. The paper's test is the {own}; the "
-        f"corrected one, which counts what trials have in common, the {corrected}, Holm-adjusted over all rows. Level "
-        f"{study.test.level:g}."
-    )
-    return ReportTable(columns, tuple(rows), said)
 
 
 def result_tables(result: StudyResult) -> dict[str, ReportTable]:
@@ -325,7 +292,3 @@ def _mean_of(numbers: Sequence[float], form: str) -> Cell:
 
 def _p_value(judgement: Judgement | None) -> float:
     return math.nan if judgement is None else judgement.p_value
-
-
-def _listed(words: Sequence[str]) -> str:
-    return " or ".join(dict.fromkeys(words))

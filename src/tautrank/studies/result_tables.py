@@ -8,6 +8,7 @@ import math
 import re
 from typing import TYPE_CHECKING, Any
 
+from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.claims import PLAIN
 from tautrank.studies.judging import Judgement
 from tautrank.studies.results import CellResult, StudyResult, plain
@@ -21,11 +22,10 @@ _CSV_FIELDS = (
     *("printed", "difference", "p_own", "p_corrected"),
 )
 _NONE = "-"
-_VERDICT_HEADINGS = ("claim", "advantage", "by the paper's test", "by the corrected test")
 
 
-def headings_and_rows(result: StudyResult, only: str = "") -> tuple[list[str], list[list[str]]]:
-    """The main table as text: a row for each condition and system, columns for each metric and part.
+def cell_table(result: StudyResult, only: str = "") -> ReportTable:
+    """The main table: a row for each condition and system, columns for each metric and part.
 
     Args:
         result: of a study.
@@ -33,45 +33,63 @@ def headings_and_rows(result: StudyResult, only: str = "") -> tuple[list[str], l
     """
     study = result.plan.study
     several = study.condition_names != (PLAIN,)
-    columns = list(dict.fromkeys((c.metric, c.part) for c in result.cells if only in ("", c.metric)))
+    shown = list(dict.fromkeys((c.metric, c.part) for c in result.cells if only in ("", c.metric)))
     in_print = {column for c in result.cells if c.printed for column in [(c.metric, c.part)]}
     compared = len(study.systems) > 1
-    headings = ["condition"] if several else []
-    headings.append("system")
-    for name, part in columns:
-        headings.append(name + ("" if part == "test" else f" {part}"))
+    columns = [Column(title, words=True) for title in (["condition"] if several else []) + ["system"]]
+    for name, part in shown:
+        columns.append(Column(name + ("" if part == "test" else f" {part}")))
         if (name, part) in in_print:
-            headings.append("in print")
+            columns.append(Column("in print"))
         if compared and part == "test":
-            headings += [f"minus {study.baseline}", "p own", "p corr."]
+            columns += [Column(title) for title in (f"minus {study.baseline}", "p own", "p corr.")]
     rows = []
     for condition in study.condition_names:
         if only and only not in study.metrics_under(condition):
             continue
         for system in study.system_names:
-            row = [condition] if several else []
-            row.append(system)
-            for name, part in columns:
+            row = [condition, system] if several else [system]
+            for name, part in shown:
                 cell = result.by_place.get((condition, system, name, part))
                 row.append(mean_text(cell))
                 if (name, part) in in_print:
                     row.append(printed_text(cell))
                 if compared and part == "test":
                     row += _against_baseline(cell)
-            rows.append(row)
-    return headings, rows
+            rows.append(tuple(map(Cell, row)))
+    return ReportTable(tuple(columns), tuple(rows), note(result))
 
 
-def verdict_rows(result: StudyResult) -> list[list[str]]:
-    """The claims as text, a row a comparison.
+def claim_table(result: StudyResult) -> ReportTable:
+    """Every comparison that the claims make: what should be positive, and what both tests say of it.
 
     Args:
         result: of a study.
     """
-    return [
-        [v.sentence, signed_text(v.advantage), *(f"{j.verdict}, p {p_text(j.p_value)}" for j in (v.own, v.corrected))]
-        for v in result.verdicts
-    ]
+    columns = (
+        Column("claim", ("claim", "in the paper's words"), words=True),
+        Column("paper's test", ("p own", "verdict own"), words=True),
+        Column("corrected test", ("p corrected", "verdict corrected"), words=True),
+        Column("advantage", high_first=True),
+        Column("trials", high_first=True),
+    )
+    rows = []
+    for v in result.verdicts:
+        row = [Cell(v.sentence, (v.sentence, v.text))]
+        row += [Cell(_told(j), (j.p_value, j.verdict)) for j in (v.own, v.corrected)]
+        row += [Cell(signed_text(v.advantage), (v.advantage,)), Cell(str(v.trials), (v.trials,))]
+        rows.append(tuple(row))
+    own = " or ".join(dict.fromkeys(v.own.test for v in result.verdicts))
+    corrected = " or ".join(dict.fromkeys(v.corrected.test for v in result.verdicts))
+    words = list(dict.fromkeys(f'"{v.text}"' for v in result.verdicts if v.text))
+    said = f"In the paper's words: {'; '.join(words)}. " if words else ""
+    said += (
+        "Advantage: the mean over trials of what the claim says is positive. agrees: significantly above 0; does not "
+        f"agree: significantly below; not decidable: neither, or too few trials. The paper's test is the {own}; the "
+        f"corrected one, which counts what trials have in common, the {corrected}, Holm-adjusted over all rows. Level "
+        f"{result.plan.study.test.level:g}."
+    )
+    return ReportTable(columns, tuple(rows), said)
 
 
 def facts(result: StudyResult) -> list[tuple[str, str]]:
@@ -142,9 +160,9 @@ def as_markdown(result: StudyResult) -> str:
     study = result.plan.study
     lines = [f"# {study.title}", ""]
     lines += [f"- **{what}**: {how}" for what, how in facts(result)]
-    lines += ["", *_markdown_table(*headings_and_rows(result)), "", note(result), ""]
+    lines += ["", cell_table(result).to_markdown()]
     if result.verdicts:
-        lines += [*_markdown_table(list(_VERDICT_HEADINGS), verdict_rows(result)), ""]
+        lines.append(claim_table(result).to_markdown())
     if result.failures:
         lines += ["Trials that failed:", ""]
         lines += [f"- {failure.title}: {failure.error}" for failure in result.failures] + [""]
@@ -157,14 +175,9 @@ def as_latex(result: StudyResult) -> str:
     Args:
         result: of a study.
     """
-    headings, rows = headings_and_rows(result)
-    words = 1 + (result.plan.study.condition_names != (PLAIN,))
     lines = [f"% {what}: {how}" for what, how in facts(result)]
-    lines += [r"\begin{tabular}{" + "l" * words + "r" * (len(headings) - words) + "}", r"\toprule"]
-    lines += [" & ".join(map(_latex, headings)) + r" \\", r"\midrule"]
-    lines += [" & ".join(map(_latex, row)) + r" \\" for row in rows]
-    lines += [r"\bottomrule", r"\end{tabular}", f"% {note(result)}"]
-    lines += [f"% {row[0]}: {row[2]}; corrected: {row[3]}" for row in verdict_rows(result)]
+    lines.append(cell_table(result).to_latex().rstrip("\n"))
+    lines += [f"% {v.sentence}: {_told(v.own)}; corrected: {_told(v.corrected)}" for v in result.verdicts]
     lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
     return "\n".join([*lines, ""])
 
@@ -246,29 +259,9 @@ def rich_tables(result: StudyResult) -> list[Table]:
     Args:
         result: of a study.
     """
-    words = 1 + (result.plan.study.condition_names != (PLAIN,))
     metrics = dict.fromkeys(cell.metric for cell in result.cells)
-    tables = [_rich_table(*headings_and_rows(result, name), words) for name in metrics]
-    if result.verdicts:
-        tables.append(_rich_table(list(_VERDICT_HEADINGS), verdict_rows(result), len(_VERDICT_HEADINGS)))
-    return tables
-
-
-def _rich_table(headings: list[str], rows: list[list[str]], words: int) -> Table:
-    """The first columns hold words, which may take several lines; the others numbers, which may not."""
-    from rich import box
-    from rich.table import Table
-
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    for i, heading in enumerate(headings):
-        if i < words:
-            table.add_column(heading, overflow="fold")
-        else:
-            longest = max((len(row[i]) for row in rows), default=0)
-            table.add_column(heading, justify="right", min_width=longest, overflow="fold")
-    for row in rows:
-        table.add_row(*row)
-    return table
+    tables = [cell_table(result, name) for name in metrics]
+    return [table.to_rich() for table in (*tables, *([claim_table(result)] if result.verdicts else []))]
 
 
 def p_text(p: float) -> str:
@@ -350,6 +343,10 @@ def _cell_dict(cell: CellResult) -> dict[str, Any]:
     }
 
 
+def _told(judgement: Judgement) -> str:
+    return f"{judgement.verdict}, p {p_text(judgement.p_value)}"
+
+
 def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
     if judgement is None:
         return None
@@ -375,17 +372,3 @@ def _failed(result: StudyResult) -> str:
     failed = f"; {n} failed" if n else ""
     constant = f"; {result.n_constant} models found nothing to split and rank nothing" if result.n_constant else ""
     return failed + constant
-
-
-def _markdown_table(headings: list[str], rows: list[list[str]]) -> list[str]:
-    def line(cells: list[str]) -> str:
-        return "| " + " | ".join(cell.replace("|", r"\|") for cell in cells) + " |"
-
-    return [line(headings), "|" + "---|" * len(headings), *map(line, rows)]
-
-
-_LATEX = {"±": r"$\pm$", "<": "$<$", "\\": r"\textbackslash{}"} | {c: "\\" + c for c in "&%#_{}$"}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text)

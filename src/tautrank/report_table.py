@@ -1,4 +1,4 @@
-"""A table that knows its numbers: the same cells as CSV, LaTeX, Markdown and, in a page, HTML."""
+"""A table that knows its numbers: the same cells as CSV, LaTeX, Markdown, in a terminal and, in a page, HTML."""
 
 from __future__ import annotations
 
@@ -7,9 +7,12 @@ import io
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from tautrank.errors import DataError
+
+if TYPE_CHECKING:
+    from rich.table import Table
 
 Value: TypeAlias = str | int | float | None
 """What a cell of a CSV file holds; None is an empty one."""
@@ -160,6 +163,24 @@ class ReportTable:
             lines.append("| " + " | ".join(cells) + " |")
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
+    def to_rich(self) -> Table:
+        """The table for a terminal. In a narrow one words may take several lines; a number must not be cut."""
+        from rich import box
+        from rich.markup import escape
+        from rich.table import Table
+
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+        for i, column in enumerate(self.columns):
+            widths = [len(row[i].text + row[i].marks) for row in self.rows]
+            if column.words:
+                table.add_column(escape(column.title), overflow="fold", min_width=min(_WORD, max(widths, default=0)))
+            else:
+                least = max(widths, default=0)
+                table.add_column(escape(column.title), justify="right", min_width=least, overflow="fold")
+        for row in self.rows:
+            table.add_row(*(escape(cell.text + cell.marks.translate(_SUPERSCRIPT)) for cell in row))
+        return table
+
 
 def _shown(value: Value) -> str:
     if value is None or value != value:
@@ -167,6 +188,8 @@ def _shown(value: Value) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
+_WORD = 10  # what a column of words keeps at least
+_SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")
 _LATEX = {
     "\\": r"\textbackslash{}",
     "~": r"\textasciitilde{}",
