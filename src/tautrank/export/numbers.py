@@ -44,19 +44,20 @@ def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
 
     >>> written, compared = solr_thresholds(np.array([0.5, 0.0]))
     >>> written, compared
-    (array([ 4.9999902e-01, -1.0000000e-06], dtype=float32), array([0.5, 0. ], dtype=float32))
+    (array([ 4.99999e-01, -1.00000e-06], dtype=float32), array([0.5, 0. ], dtype=float32))
     """
     wanted = greatest_float32(thresholds)
     # The subtraction is rounded: what is looked for may be beside it.
-    written = wanted - SOLR_SLACK
-    for _ in range(2):
-        written = np.nextafter(written, np.float32(math.inf))
+    near = wanted - SOLR_SLACK
     best, reached = np.full_like(wanted, -math.inf), np.full_like(wanted, -math.inf)
-    for _ in range(5):
-        sums = written + SOLR_SLACK
-        better = (sums <= wanted) & (sums > reached)
-        best, reached = np.where(better, written, best), np.where(better, sums, reached)
-        written = np.nextafter(written, np.float32(-math.inf))
+    with np.errstate(over="ignore"):
+        for end in (math.inf, -math.inf):
+            written = near
+            for _ in range(3):
+                sums = written + SOLR_SLACK
+                better = (sums <= wanted) & (sums > reached)
+                best, reached = np.where(better, written, best), np.where(better, sums, reached)
+                written = np.nextafter(written, np.float32(end))
     return best, reached
 
 

@@ -15,7 +15,7 @@ from tautrank.export.missing import features_that_depend_on_missing, say
 from tautrank.export.numbers import float32_leaves, float32_text, greatest_float32, solr_thresholds
 from tautrank.export.trees import Tree, nested_text
 
-# LightGBM writes thresholds of this size for "0 or less"; it takes what is nearer to 0 for 0 itself.
+# LightGBM's thresholds beside 0 are of this size: no value lies between them and where Solr can put them.
 _ZERO = np.float32(1e-35)
 
 
@@ -64,7 +64,7 @@ def _root(tree: Tree, names: Sequence[str], with_missing: bool) -> str:
 def _warn_of_moved_thresholds(trees: Sequence[Tree]) -> None:
     thresholds = np.concatenate([tree.threshold for tree in trees])
     wanted, (_, reached) = greatest_float32(thresholds), solr_thresholds(thresholds)
-    moved = (reached < wanted) & ~((reached == 0) & (wanted <= _ZERO))
+    moved = (reached < wanted) & (np.abs(wanted) > _ZERO)
     if moved.any():
         far = float(np.max(wanted[moved].astype(np.float64) - reached[moved]))
         say(

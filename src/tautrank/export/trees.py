@@ -10,7 +10,7 @@ import json
 import math
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,7 +84,7 @@ def trees_of(model: FittedModel) -> list[Tree]:
 
 
 def lightgbm_trees(text: str) -> list[Tree]:
-    """The trees of a LightGBM model text.
+    """The trees of a LightGBM model text; the sum of their leaves is LightGBM's raw score, of random forests too.
 
     Args:
         text: as LightGBM writes it.
@@ -94,7 +94,7 @@ def lightgbm_trees(text: str) -> list[Tree]:
     >>> lightgbm_trees(text)[0].leaf
     array([-1.,  1.])
     """
-    header, *blocks = re.split(r"^Tree=\d+$", text.partition("\nend of trees")[0], flags=re.MULTILINE)
+    _, *blocks = re.split(r"^Tree=\d+$", text.partition("\nend of trees")[0], flags=re.MULTILINE)
     trees = []
     for block in blocks:
         found = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
@@ -115,8 +115,6 @@ def lightgbm_trees(text: str) -> list[Tree]:
                 [float(word) for word in found["leaf_value"].split()],
             )
         )
-    if "average_output" in header.splitlines():  # boosting=rf
-        trees = [replace(tree, leaf=tree.leaf / len(trees)) for tree in trees]
     return trees
 
 
