@@ -7,16 +7,14 @@ import os
 import shlex
 import sys
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
+from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from tautrank import __version__
+from tautrank.command_output import ERR, OUT, print_json, reading_bar, trainings_bar
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.export_commands import export
 from tautrank.study_commands import study_app
@@ -35,9 +33,6 @@ theory_app = typer.Typer(help="Check what the papers prove, on your data and you
 app.add_typer(theory_app, name="theory")
 app.add_typer(study_app, name="study")
 app.command()(export)
-
-_out = Console(highlight=False, soft_wrap=False)
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
 
@@ -68,7 +63,7 @@ QidColumn = Annotated[str, typer.Option("--qid", help="Column of query ids in Pa
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
     if version:
-        _out.print(f"tautrank {__version__}")
+        OUT.print(f"tautrank {__version__}")
         raise typer.Exit
 
 
@@ -95,19 +90,19 @@ def data_info(
     summaries = {}
     for path in paths:
         if path.is_dir():
-            with _progress(f"reading {path}"):
+            with reading_bar(f"reading {path}"):
                 splits = read_folder(path, fold, **options)
             for name, part in zip(splits._fields, splits, strict=True):
                 if part is not None:
                     summaries[f"{path.name or path}/{name}"] = part.describe()
         else:
-            with _progress(f"reading {path.name}") as report:
+            with reading_bar(f"reading {path.name}") as report:
                 data = read_data(path, label=label, qid=qid, progress=report, **options)
             summaries[str(path) if str(path) not in summaries else f"{path} again"] = data.describe()
     if as_json:
-        _print_json({name: summary.to_dict() for name, summary in summaries.items()})
+        print_json({name: summary.to_dict() for name, summary in summaries.items()})
     else:
-        _out.print(summary_table(list(summaries), list(summaries.values())))
+        OUT.print(summary_table(list(summaries), list(summaries.values())))
 
 
 @app.command()
@@ -149,20 +144,20 @@ def evaluate(
         judged = _judged_by_model(model, data, options)
     else:
         assert scores is not None
-        with _progress(f"reading {data.name}") as report:
+        with reading_bar(f"reading {data.name}") as report:
             judged = read_judged_scores(scores, data, progress=report, **options)
     result = judge(chosen, judged.scores, judged.labels, judged.offsets, qids=judged.qids)
     if per_query is not None:
         result.write_per_query(per_query)
     for remark in judged.remarks:
-        _err.print(f"note: {remark}", markup=False)
+        ERR.print(f"note: {remark}", markup=False)
     if as_json:
-        _print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
+        print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
         return
-    _out.print(f"{scores or model} on {data}: {judged.qids.size:,} queries", markup=False, soft_wrap=True)
-    _out.print(evaluation_table(result))
+    OUT.print(f"{scores or model} on {data}: {judged.qids.size:,} queries", markup=False, soft_wrap=True)
+    OUT.print(evaluation_table(result))
     if per_query is not None:
-        _out.print(f"Every query's values: {per_query}", markup=False)
+        OUT.print(f"Every query's values: {per_query}", markup=False)
 
 
 @app.command()
@@ -217,7 +212,7 @@ def train(
     told = f"{ranker.n_trees_} trees"
     if valid is not None:
         told += f", validation {judge} {ranker.best_score_:.4f}"
-    _out.print(f"{model}: {told}", markup=False, soft_wrap=True)
+    OUT.print(f"{model}: {told}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -252,7 +247,7 @@ def rank(
         write_scores(output, documents.in_source_order(ranker.predict(documents)))
     else:
         write_run(output, ranker.rank(documents), documents.source_rows, tag)
-    _out.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
+    OUT.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
 
 
 @app.command()
@@ -332,7 +327,7 @@ def compare(
     if workers is None:  # small data trains faster side by side than on several threads
         small = sum(part.n_documents * part.n_features for part in splits[0] if part is not None) < 5e7
         workers = job_count(jobs) if small else 1
-    with _trainings() as progress:
+    with trainings_bar() as progress:
         result = compare_splits(splits, names, judges, alpha, results, progress, workers=workers, **plan)
     if html is not None:
         with atomic_write(html) as file:
@@ -341,17 +336,17 @@ def compare(
         with atomic_write(report) as file:
             file.write(result.to_html(figures=True, command=_as_typed(context)).encode())
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     elif latex:
         sys.stdout.write(result.to_latex())
     elif as_csv:
         sys.stdout.write(result.to_csv())
     else:
-        _out.print(result.table())
-        _out.print(result.note(), markup=False)
-        _out.print(f"Every training: {results}", markup=False, soft_wrap=True)
+        OUT.print(result.table())
+        OUT.print(result.note(), markup=False)
+        OUT.print(f"Every training: {results}", markup=False, soft_wrap=True)
         if report is not None:
-            _out.print(f"Report: {report}", markup=False, soft_wrap=True)
+            OUT.print(f"Report: {report}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -411,20 +406,20 @@ def tune(
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     parts = _same_width([_read(path, options) for path in (data, valid)])
     try:
-        with _trainings() as progress:
+        with trainings_bar() as progress:
             result = search(*parts, progress=progress, **asked)
     except SearchInterrupted as stopped:
-        print_interrupted(_err, stopped, trials, storage)
+        print_interrupted(ERR, stopped, trials, storage)
         raise typer.Exit(130) from None
     if result.ranker is not None and model is not None:
         result.ranker.save(model)
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
     elif as_csv:
         sys.stdout.write(result.to_csv())
     else:
         command = result.train_command(str(data), str(valid), str(model or "best.taut"), _repeated_options(context))
-        print_tuning(_out, result, command)
+        print_tuning(OUT, result, command)
 
 
 @theory_app.command("check")
@@ -442,7 +437,7 @@ def theory_check(
     ] = None,
     imported: Imported = None,
     claims: Annotated[
-        list[str] | None, typer.Option("--claims", "-c", help="Claims, separated by commas; default all.")
+        list[str] | None, typer.Option("--claims", "-c", help="Claims, separated by commas; default all, and the laws.")
     ] = None,
     queries: Annotated[int, typer.Option(help="Look at no more than so many queries, spread over the data.")] = 1000,
     reasons: Annotated[bool, typer.Option("--reasons", help="Also say why claims do not apply.")] = False,
@@ -455,9 +450,10 @@ def theory_check(
     qid: QidColumn = "qid",
     as_json: AsJson = False,
 ) -> None:
-    """Check a loss, yours included, against everything that is claimed of it: laws, the papers' theorems, measurements.
+    """Check a loss, yours included, by laws and by all that is claimed of it: the papers' theorems, measurements.
 
-    A margin says how far a claim is from failing. That a claim fails is an answer, not an error: the exit code is 0.
+    Laws are for every loss, and are checked on lists made for the purpose; claims are checked on the data, and a margin
+    says how far one is from failing. That a law or a claim fails is an answer, not an error: the exit code is 0.
     With --import and no --loss the losses that were registered are checked. Their code is run: import what you trust.
 
     Example: [bold]tautrank theory check train.txt --loss 'lambdarank(k=none)'[/bold]
@@ -465,7 +461,8 @@ def theory_check(
     Example: [bold]tautrank theory check --import my_loss.py[/bold]
     """
     from tautrank.losses import loss as loss_named
-    from tautrank.report.theory import checks_to_dict, claims_table, failures
+    from tautrank.losses.laws import FAILS, HOLDS, check_laws
+    from tautrank.report.theory import broken_laws, checks_to_dict, claims_table, failures, laws_table, laws_to_dict
     from tautrank.report.theory import reasons as reasons_of
     from tautrank.theory import check_losses
 
@@ -477,7 +474,7 @@ def theory_check(
     wanted = [name for text in claims or [] for name in _split_names(text, "--claims")] or None
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     labels, offsets, given = _labelled_lists(data, scores, fold, seed, options)
-    with _progress("checking") as report:
+    with reading_bar("checking") as report:
         checks = check_losses(
             labels,
             offsets,
@@ -488,21 +485,27 @@ def theory_check(
             seed=seed,
             progress=report and (lambda done, total, what: report(done / max(total, 1))),
         )
+    laws = [check_laws(check.loss) for check in checks] if wanted is None else []
     count, source = len(offsets) - 1, str(data or "lists made up here")
     if as_json:
-        _print_json(
-            {"data": source, "queries": count, "looked_at": min(count, queries), "losses": checks_to_dict(checks)}
-        )
+        found = {"data": source, "queries": count, "looked_at": min(count, queries)}
+        print_json({**found, "laws": laws_to_dict(laws), "losses": checks_to_dict(checks)})
         return
     kept = "" if count <= queries else f", {queries:,} of them looked at"
-    _out.print(f"{source}: {count:,} queries{kept}", markup=False, soft_wrap=True)
-    for check in checks:
-        _out.print(f"\n{check}", markup=False, soft_wrap=True)
-        _out.print(claims_table(check, silent=reasons))
+    OUT.print(f"{source}: {count:,} queries{kept}", markup=False, soft_wrap=True)
+    for check, law_report in zip_longest(checks, laws):
+        if law_report is not None:
+            obeyed, broken = (len(law_report.having(status)) for status in (HOLDS, FAILS))
+            OUT.print(f"\n{check.loss}: {obeyed} laws hold, {broken} fail", markup=False, soft_wrap=True)
+            OUT.print(laws_table(law_report))
+            for sentence in broken_laws(law_report):
+                OUT.print(f"fails: {sentence}", markup=False, soft_wrap=True)
+        OUT.print(f"\n{check}", markup=False, soft_wrap=True)
+        OUT.print(claims_table(check, silent=reasons))
         for sentence in failures(check):
-            _out.print(f"fails: {sentence}", markup=False, soft_wrap=True)
+            OUT.print(f"fails: {sentence}", markup=False, soft_wrap=True)
         for sentence in reasons_of(check) if reasons else []:
-            _out.print(f"does not apply: {sentence}", markup=False, soft_wrap=True)
+            OUT.print(f"does not apply: {sentence}", markup=False, soft_wrap=True)
 
 
 @app.command()
@@ -510,8 +513,8 @@ def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 
     """Make a web-search data set, compare losses with LightGBM's own LambdaRank on it, and say what to type next."""
     from tautrank.demo import run_demo
 
-    with _trainings() as progress:
-        run_demo(_out, seed, progress)
+    with trainings_bar() as progress:
+        run_demo(OUT, seed, progress)
 
 
 def _import_losses(sources: list[str] | None) -> list[str]:
@@ -533,7 +536,7 @@ def _labelled_lists(
     if scores is not None:
         if data is None or data.is_dir():
             raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
-        with _progress(f"reading {data.name}") as report:
+        with reading_bar(f"reading {data.name}") as report:
             judged = read_judged_scores(scores, data, progress=report, **options)
         return judged.labels, judged.offsets, judged.scores
     if data is None:
@@ -542,7 +545,7 @@ def _labelled_lists(
         parts = [simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
     elif data.is_dir():
         letor = {name: options[name] for name in ("zero_based", "allow_nan", "cache")}
-        with _progress(f"reading {data}"):
+        with reading_bar(f"reading {data}"):
             parts = [part for part in read_folder(data, fold, **letor) if part is not None]
     else:
         parts = [_read(data, options)]
@@ -562,7 +565,7 @@ def _judged_by_model(model: Path, data: Path, options: dict[str, Any]) -> Any:
 def _read(path: Path, options: dict[str, Any]) -> Any:
     from tautrank.judged_files import read_data
 
-    with _progress(f"reading {path.name}") as report:
+    with reading_bar(f"reading {path.name}") as report:
         return read_data(path, progress=report, **options)
 
 
@@ -633,18 +636,6 @@ def _repeated_options(context: typer.Context) -> list[str]:
     return words + (["--allow-nan"] if context.params["allow_nan"] else [])
 
 
-@contextmanager
-def _trainings() -> Iterator[Any]:
-    """A bar of finished trainings on standard error; lines where that is not a terminal."""
-    if not _err.is_terminal:
-        yield lambda done, total, what: _err.print(f"{done}/{total} {what}".rstrip(), markup=False)
-        return
-    columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, TextColumn("{task.description}"), console=_err, transient=True) as bar:
-        task = bar.add_task("", total=1)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
-
-
 def _as_typed(context: typer.Context) -> str | None:
     """The command line, ready to paste into a shell; None where it was not `main` that read it."""
     return shlex.join(["tautrank", *context.obj]) if context.obj else None
@@ -665,22 +656,6 @@ def _split_names(text: str, option: str = "--metrics") -> list[str]:
     return names
 
 
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
-
-
-@contextmanager
-def _progress(what: str) -> Iterator[Any]:
-    """A bar on standard error while something is read; nothing where nobody watches."""
-    if not _err.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=_err, transient=True) as bar:
-        task = bar.add_task(what, total=1.0)
-        yield lambda share: bar.update(task, completed=share)
-
-
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line; the console script `tautrank`."""
     try:
@@ -689,10 +664,10 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.showwarning = _show_warning
             app(args=arguments, prog_name="tautrank", obj=sys.argv[1:] if arguments is None else arguments)
     except TautrankError as error:
-        _err.print(f"error: {error}", markup=False)
+        ERR.print(f"error: {error}", markup=False)
         sys.exit(2)
     except KeyboardInterrupt:
-        _err.print("stopped")
+        ERR.print("stopped")
         sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -701,7 +676,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, TautrankWarning):
-        _err.print(f"note: {message}", markup=False)
+        ERR.print(f"note: {message}", markup=False)
 
 
 if __name__ == "__main__":

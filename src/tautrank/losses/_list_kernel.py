@@ -9,7 +9,11 @@ is nothing beside a list.
 from __future__ import annotations
 
 import functools
+import hashlib
+import uuid
 from collections.abc import Callable
+from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import numba
@@ -142,7 +146,7 @@ class Compiled:
         try:
             self._one_list.compile(signature)
         except NumbaError as error:
-            raise OptionError(_sentence(self._one_list.py_func, error)) from None
+            raise OptionError(_sentence(one_list, error)) from None
         kernel = each_list_held if holds else each_list
         lists = (read, read, *more, _WHOLES, _FLOATS)
         rest = (parameters, types.int64, types.int64, written, written, _FLOATS)
@@ -175,19 +179,27 @@ def compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: tupl
 def _jitted(one_list: Callable[..., Any]) -> Any:
     if isinstance(one_list, Dispatcher):
         return one_list
-    try:
-        return njit(one_list, cache=True, error_model="numpy", fastmath=REORDER)
-    except RuntimeError:  # typed into a session: there is no file whose change the cache could watch
-        return njit(one_list, error_model="numpy", fastmath=REORDER)
+    function: Any = one_list
+    file = Path(function.__code__.co_filename)
+    in_file = file.is_file()
+    text = str(file.resolve()).encode() + file.read_bytes() if in_file else uuid.uuid4().bytes
+    # What Numba keeps remembers its module and a name. One file may be imported under several names, and two classes,
+    # or one before and after an edit, may have the same: the copy is a function of this module, named after its code.
+    copy = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+    copy.__module__ = __name__
+    copy.__qualname__ = f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}"
+    # What was typed into a session is in no file whose change the cache could watch.
+    return njit(copy, cache=in_file, error_model="numpy", fastmath=REORDER)
 
 
-def _sentence(function: Any, error: Any) -> str:
+def _sentence(one_list: Any, error: Any) -> str:
     """Numba's page of reasons, cut down to the reason and the line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reasons = [line for line in lines if not line.startswith(("Failed in", "File ", "def ", "<source", "During:", "-"))]
     reason = next((line for line in reasons if not line.startswith("No implementation of function")), "")
     where = f", line {error.loc.line}" if getattr(error, "loc", None) is not None else ""
+    name = getattr(one_list, "py_func", one_list).__qualname__
     return (
-        f"one_list: {function.__qualname__}{where}: Numba says '{reason or lines[0]}'; expected code that Numba can "
+        f"one_list: {name}{where}: Numba says '{reason or lines[0]}'; expected code that Numba can "
         "compile and that only reads scores and labels"
     )

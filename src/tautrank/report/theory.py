@@ -1,4 +1,4 @@
-"""What came of the theory's claims, as a person reads it: a table a loss, and what fails in sentences."""
+"""What came of the laws and of the theory's claims, as a person reads it: tables, and what fails in sentences."""
 
 from __future__ import annotations
 
@@ -9,11 +9,72 @@ from typing import Any
 
 from rich import box
 from rich.table import Table
+from rich.text import Text
 
+from tautrank.losses.laws import LAWS, LawReport
 from tautrank.theory import CLAIMS, LossCheck, Outcome
 from tautrank.theory.claims import DOES_NOT_APPLY, FAILS, HOLDS
 
 _CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?P<place>.*))?")
+
+
+def laws_table(report: LawReport) -> Table:
+    """Lay out the laws of one loss: name, outcome, and what the law says, or the counterexample.
+
+    Args:
+        report: what came of them.
+
+    >>> from tautrank.losses.laws import check_laws
+    >>> table = laws_table(check_laws("mse", ["shift", "finite"]))
+    >>> [column.header for column in table.columns], table.row_count
+    (['law', 'outcome', 'what it says'], 2)
+    """
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    for name in ("law", "outcome"):
+        table.add_column(name, no_wrap=True)
+    table.add_column("what it says", overflow="fold")
+    for outcome in report.outcomes:
+        colour = {HOLDS: "green", DOES_NOT_APPLY: "dim", FAILS: "red"}[outcome.status]
+        said = Text(outcome.detail if outcome.status == DOES_NOT_APPLY else LAWS[outcome.law].statement)
+        table.add_row(outcome.law, f"[{colour}]{outcome.status}[/{colour}]", said)
+    return table
+
+
+def broken_laws(report: LawReport) -> list[str]:
+    """A sentence for every law that fails: what it says, and the counterexample.
+
+    Args:
+        report: what came of the laws of a loss.
+
+    >>> from tautrank.losses.laws import check_laws
+    >>> broken_laws(check_laws("mse", ["finite"]))
+    []
+    """
+    return [f"{outcome.law} ({LAWS[outcome.law].statement}): {outcome.detail}" for outcome in report.having(FAILS)]
+
+
+def laws_to_dict(reports: Sequence[LawReport]) -> dict[str, Any]:
+    """Everything as plain values, ready for JSON.
+
+    Args:
+        reports: what came of the laws, a loss each.
+
+    >>> from tautrank.losses.laws import check_laws
+    >>> laws_to_dict([check_laws("mse", ["finite"])])["mse"][0]["status"]
+    'holds'
+    """
+    return {
+        str(report.loss): [
+            {
+                "law": outcome.law,
+                "statement": LAWS[outcome.law].statement,
+                "status": outcome.status,
+                "detail": outcome.detail,
+            }
+            for outcome in report.outcomes
+        ]
+        for report in reports
+    }
 
 
 def claims_table(check: LossCheck, silent: bool = False) -> Table:

@@ -31,6 +31,9 @@ from tautrank.losses import (
 )
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
+from tautrank.losses.laws import DOES_NOT_APPLY as DOES_NOT_APPLY
+from tautrank.losses.laws import FAILS as FAILS
+from tautrank.losses.laws import HOLDS as HOLDS
 from tautrank.metrics import discount_values, metric
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory.bound import Bound, negative_log
@@ -48,8 +51,6 @@ from tautrank.theory.softmax_bounds import (
 )
 
 F64 = NDArray[np.float64]
-
-HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
 
 # Lists longer than this are looked at in this many places, spread evenly.
 _MOST_PLACES = 40
@@ -132,7 +133,7 @@ class Claim:
         >>> CLAIMS["xe-ndcg"].check("listnet", [1.0, 0.0], [0, 1], [0, 2])
         xe-ndcg does not apply: it speaks of xendcg without noise
         """
-        chosen = loss_named(loss) if isinstance(loss, str) else loss
+        chosen = loss_named(loss)
         reason = self.silent_on(chosen)
         looked_at = 0
         if reason is None:
@@ -222,7 +223,7 @@ def check_claims(
     xe-ndcg holds: the smallest gap is 1.02 between 0.7767 and -0.2433
     xe-lipschitz holds: the steepest slope found is 1.98, the constant 2
     """
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     s, lists = check_scored_lists(scores, labels, offsets)
     wanted = list(CLAIMS) if names is None else list(names)
     for name in wanted:
