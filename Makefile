@@ -9,6 +9,7 @@ PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c const
 help:
 	@echo "make demo   see it work, on data made up for the purpose"
 	@echo "make test   lint, types, tests and doctests"
+	@echo "make docs   the documents as a site that needs no network, in site/"
 	@echo "make bench  speed and memory beside the peers (about 15 minutes)"
 	@echo "make results  every loss on the real data sets, tuned (about two hours)"
 	@echo "make studies  every table and figure of the papers, run again (about two hours)"
@@ -29,11 +30,22 @@ $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/core.stamp
 
+$(VENV)/docs.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
+	@echo "Installing tautrank and what builds its documents into $(VENV) ..."
+	@$(PIP) -e '.[docs]'
+	@touch $@ $(VENV)/core.stamp
+
 demo: $(VENV)/core.stamp
 	@$(BIN)/tautrank demo
 
 test: lint types
 	$(BIN)/python -m pytest -n 2
+
+# -W: a broken link, a page outside the navigation or a docstring that cannot be read is an error.
+docs: $(VENV)/docs.stamp
+	@rm -rf site
+	$(BIN)/python -m sphinx -W --keep-going -E -q -d $(VENV)/doctrees docs site
+	@echo "open site/index.html"
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check --quiet .
@@ -54,5 +66,5 @@ results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.theory_results --write docs/results/theory.md
 
 clean:
-	rm -rf $(VENV) .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

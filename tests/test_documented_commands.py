@@ -70,11 +70,13 @@ def commands(text: str) -> list[Snippet]:
     found = []
     for block in blocks(text, SHELLS):
         joined = re.sub(r"\\\n\s*", lambda gap: " " * len(gap[0]), block.text)
-        for command in re.finditer(r"^ *(?:\$ )?(tautrank .*)", joined, re.MULTILINE):
-            found.append(Snippet(block.line + block.text[: command.start()].count("\n"), command[1].strip()))
+        lines = re.finditer(r"^ *(?:\$ )?(tautrank .*)", joined, re.MULTILINE)
+        found += [Snippet(block.line + block.text[: line.start()].count("\n"), line[1].strip()) for line in lines]
     prose = FENCE.sub(lambda fence: "\n" * fence[0].count("\n"), text)
-    for code in re.finditer(r"(?<!`)`(tautrank [^`]+)`", prose):
-        found.append(Snippet(prose[: code.start()].count("\n") + 1, " ".join(code[1].split()), inline=True))
+    found += [
+        Snippet(prose[: code.start()].count("\n") + 1, " ".join(code[1].split()), inline=True)
+        for code in re.finditer(r"(?<!`)`(tautrank [^`]+)`", prose)
+    ]
     return sorted(found, key=lambda snippet: snippet.line)
 
 
