@@ -162,14 +162,17 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
         ),
         (
             lambda: loss("mse").bind([0, 1], [0, 3]),
-            "offsets: found 0 to 3 for 2 labels; expected numbers that start at 0, never fall, and end at 2",
+            "offsets: found 3 last; expected 2, the number of documents",
         ),
-        (lambda: loss("mse").bind([0, 1], [1, 2]), "offsets: found 1 to 2 for 2 labels"),
-        (lambda: loss("mse").bind([0, 1], [0, 2, 1, 2]), "offsets: found 0 to 2 for 2 labels"),
-        (lambda: loss("mse").bind([0, 1], [0.0, 2.0]), "offsets: expected a flat array of whole numbers"),
-        (lambda: loss("mse").bind([0, 1], []), "offsets: expected a flat array of whole numbers"),
-        (lambda: loss("mse").bind([0, 1], [0, 2], [1, 2]), "weights: found 2 for 1 queries; expected one a query"),
-        (lambda: loss("mse").bind([0, 1], [0, 1, 2], [1, -2]), "weights: query 1 has weight -2; expected finite"),
+        (lambda: loss("mse").bind([0, 1], [1, 2]), "offsets: found 1 first; expected 0"),
+        (
+            lambda: loss("mse").bind([0, 1], [0, 2, 1, 2]),
+            "offsets[2]: found 1 after 2; expected values that never",
+        ),
+        (lambda: loss("mse").bind([0, 1], [0.0, 2.0]), "offsets: found values of type float64; expected integers"),
+        (lambda: loss("mse").bind([0, 1], []), "offsets: found no value; expected 0, then the end of every list"),
+        (lambda: loss("mse").bind([0, 1], [0, 2], [1, 2]), "weights: 2 values, but there are 1 queries; expected"),
+        (lambda: loss("mse").bind([0, 1], [0, 1, 2], [1, -2]), "weights[1]: found -2; expected a finite number"),
         (lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0.0]), "scores: found shape (1,) for 2 labels"),
         (
             lambda: loss("lambdarank").bind([0, 1, 1], [0, 1, 3]).gradients([0.0, 1.0, np.nan]),
@@ -211,6 +214,14 @@ def test_no_queries_and_no_documents_give_empty_results(name: str) -> None:
 def test_importing_the_losses_does_not_import_numba() -> None:
     code = "import sys, tautrank.losses; tautrank.losses.loss('xendcg'); sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_a_loss_is_its_own_name() -> None:
+    chosen = loss("lambdarank", k=5)
+    assert loss(chosen) is chosen
+    assert loss(chosen, sigma=2) == loss("lambdarank(k=5,sigma=2)")
+    with pytest.raises(OptionError, match="unknown parameter of the loss lambdarank: 'nu'"):
+        loss(chosen, nu=1)
 
 
 def test_thread_counts() -> None:

@@ -51,7 +51,7 @@ def uniform_targets(
         for p in range(t.shape[0]):
             t[p] = b[p] + unit[query] * (1.0 - t[p])
             total += t[p]
-        share = 1.0 / total
+        share = 1.0 / total if total > 0.0 else 0.0
         for p in range(t.shape[0]):
             t[p] *= share
 

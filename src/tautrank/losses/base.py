@@ -17,11 +17,12 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.arguments import real, whole
+from tautrank.arguments import job_count, real, whole
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses.parallel import Range, balanced_ranges, run, thread_count
+from tautrank.losses.parallel import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.validation import check_offsets, check_weights
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64, one value a document."""
@@ -56,7 +57,7 @@ def register(name: str) -> Callable[[_LossType], _LossType]:
     return enter
 
 
-def loss(name: str, **parameters: Any) -> Loss:
+def loss(name: str | Loss, **parameters: Any) -> Loss:
     """The loss of that name, with parameters.
 
     What a loss prints is also a name, so losses travel through files and command lines as text.
@@ -64,7 +65,8 @@ def loss(name: str, **parameters: Any) -> Loss:
     Args:
         name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
             ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank`` or ``reinforce``, alone or
-            followed by parameters in parentheses.
+            followed by parameters in parentheses; or a loss, which comes back as it is, or with ``parameters``
+            changed.
         **parameters: those of the loss's class.
 
     >>> loss("ndcg-loss2++", k=5, mu=10)
@@ -75,6 +77,9 @@ def loss(name: str, **parameters: Any) -> Loss:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown loss 'lamdarank'; did you mean 'lambdarank'? (known: ...)
     """
+    if isinstance(name, Loss):
+        _check_known(type(name), parameters)
+        return dataclasses.replace(name, **parameters) if parameters else name
     if not isinstance(name, str):
         raise OptionError(f"loss: found {name!r}; expected a name such as 'lambdarank'")
     match = _NAME.fullmatch(name)
@@ -87,10 +92,7 @@ def loss(name: str, **parameters: Any) -> Loss:
         if parameter in written:
             raise OptionError(f"{parameter}: given twice, in {name!r} and as an argument; expected it once")
     chosen = {**written, **parameters}
-    known = [field.name for field in dataclasses.fields(cls)]
-    for parameter in chosen:
-        if parameter not in known:
-            raise unknown(f"parameter of the loss {cls.name}:", parameter, known)
+    _check_known(cls, chosen)
     return cls(**chosen)
 
 
@@ -151,7 +153,7 @@ class Loss(abc.ABC):
             seed: of all random numbers.
             n_jobs: threads; ``None`` is all cores. The result does not depend on it.
         """
-        return self._bind(Lists.of(labels, offsets, weights), whole("seed", seed, 0, 2**64 - 1), thread_count(n_jobs))
+        return self._bind(Lists.of(labels, offsets, weights), whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs))
 
     @abc.abstractmethod
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective: ...
@@ -201,15 +203,7 @@ class Lists:
         tautrank.errors.DataError: labels: query 1 has label -1 at document 0; expected finite numbers, 0 or above
         """
         y = numbers("labels", labels, "one number a document")
-        ends = np.asarray(offsets)
-        if ends.ndim != 1 or ends.size == 0 or ends.dtype.kind not in "iu":
-            raise DataError("offsets: expected a flat array of whole numbers, one more than there are queries")
-        ends = np.ascontiguousarray(ends, dtype=np.int64)
-        if ends[0] != 0 or ends[-1] != y.size or (np.diff(ends) < 0).any():
-            raise DataError(
-                f"offsets: found {ends[0]} to {ends[-1]} for {y.size} labels; "
-                f"expected numbers that start at 0, never fall, and end at {y.size}"
-            )
+        ends = np.ascontiguousarray(check_offsets(offsets, y.size))
         bad = ~((y >= 0) & (y < np.inf))
         if bad.any():
             query, document = place(ends, int(np.argmax(bad)))
@@ -218,16 +212,7 @@ class Lists:
                 "expected finite numbers, 0 or above"
             )
         queries = ends.size - 1
-        if weights is None:
-            w = np.ones(queries)
-        else:
-            w = numbers("weights", weights, "one number a query")
-            if w.size != queries:
-                raise DataError(f"weights: found {w.size} for {queries} queries; expected one a query")
-            bad = ~((w >= 0) & (w < np.inf))
-            if bad.any():
-                query = int(np.argmax(bad))
-                raise DataError(f"weights: query {query} has weight {w[query]:g}; expected finite numbers, 0 or above")
+        w = np.ones(queries) if weights is None else check_weights(weights, queries)
         return cls(y, ends, w, query_sums(y > 0, ends) > 0)
 
     @functools.cached_property
@@ -423,6 +408,13 @@ def numbers(name: str, values: ArrayLike, expected: str) -> NDArray[np.float64]:
     if array.ndim != 1:
         raise DataError(f"{name}: found an array of shape {array.shape}; expected {expected}")
     return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _check_known(cls: type[Loss], parameters: dict[str, Any]) -> None:
+    known = [field.name for field in dataclasses.fields(cls)]
+    for parameter in parameters:
+        if parameter not in known:
+            raise unknown(f"parameter of the loss {cls.name}:", parameter, known)
 
 
 def _write_value(value: object) -> str:

@@ -15,8 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arguments import job_count
-
 Range = tuple[int, int]
 """The queries ``first`` (included) to ``last`` (excluded)."""
 
@@ -26,18 +24,6 @@ _SMALLEST_SHARE = 1_000_000
 _SHARES_PER_THREAD = 4
 
 _pool: ThreadPoolExecutor | None = None
-
-
-def thread_count(n_jobs: int | None) -> int:
-    """How many threads ``n_jobs`` asks for: ``None`` or -1 is every core this process may use.
-
-    >>> thread_count(2)
-    2
-    >>> thread_count(0)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores
-    """
-    return job_count(n_jobs)
 
 
 def balanced_ranges(costs: NDArray[np.float64], threads: int) -> list[Range]:

@@ -399,7 +399,7 @@ def directness_table(
     """
     if losses is None:
         losses = [name for name in REGISTRY if _has_surrogate(name)]
-    chosen = [loss_named(item) if isinstance(item, str) else item for item in losses]
+    chosen = [loss_named(item) for item in losses]
     return {str(item): directness_among(item, scorings, labels, offsets, seed=seed) for item in chosen}
 
 

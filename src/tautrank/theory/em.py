@@ -137,7 +137,7 @@ def majorise_minimise(
     >>> trace.largest_rise_in_a_step
     0.0
     """
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     s, lists = check_scored_lists(scores, labels, offsets)
     iterations, steps = whole("iterations", iterations, 0), whole("steps", steps, 1)
     objective = chosen.bind(lists.labels, lists.offsets, seed=seed)

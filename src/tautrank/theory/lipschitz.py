@@ -71,7 +71,7 @@ def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws:
     >>> found.paper, found.measured
     (array([2.]), array([2.]))
     """
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     lists = Lists.of(labels, offsets, None)
     return Lipschitz(
         paper_constant(chosen, lists),
@@ -202,7 +202,7 @@ def steepest_secant(
     >>> bool(jump[0] > 1e4), bool(steepest_secant("xendcg(gamma=1)", [0.0, 0.0, -3.0], [0, 1, 2], [0, 3])[0] <= 2)
     (True, True)
     """
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     lists = Lists.of(labels, offsets, None)
     objective = chosen.bind(lists.labels, lists.offsets, seed=seed)
     s = np.asarray(scores, dtype=np.float64)

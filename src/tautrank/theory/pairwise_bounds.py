@@ -253,7 +253,7 @@ def check_full_lists(loss: LambdaLoss, lists: Lists) -> None:
 
 
 def _plain_lambdaloss(loss: Loss | str) -> LambdaLoss:
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     if not isinstance(chosen, LambdaLoss):
         raise OptionError(f"loss: found {chosen}; expected one of the LambdaLoss family")
     check_sees_scores(chosen)

@@ -244,7 +244,7 @@ class _XEParts:
         seed: int,
         step: int,
     ) -> _XEParts:
-        chosen = loss_named(loss) if isinstance(loss, str) else loss
+        chosen = loss_named(loss)
         if not isinstance(chosen, XENDCG):
             raise OptionError(f"loss: found {chosen}; expected a xendcg loss")
         check_sees_scores(chosen)
@@ -275,7 +275,7 @@ class _XEParts:
 
 def _listnet(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str) -> tuple[F64, F64, F64]:
     """Scores, the loss of each query and ``log sum phi rho``."""
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     if not isinstance(chosen, ListNet):
         raise OptionError(f"loss: found {chosen}; expected a listnet loss")
     check_sees_scores(chosen)

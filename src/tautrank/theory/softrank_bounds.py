@@ -361,7 +361,7 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
 
 
 def _exact_softrank(loss: Loss | str) -> SoftRank:
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     if not isinstance(chosen, SoftRank) or chosen.estimator != "exact":
         raise OptionError(f"loss: found {chosen}; expected a softrank loss with estimator=exact")
     check_sees_scores(chosen)
