@@ -34,7 +34,8 @@ def plugin_model(trees: Sequence[Tree], names: Sequence[str], name: str, tool: s
         kind, definition = "model/xgboost+json", xgboost_json(trees, names)
     else:
         does = f"{system} takes them for 0"
-        kind, definition = "model/ranklib", ranklib_model(trees)
+        # Indentation is for readers, and two bytes a tab inside JSON.
+        kind, definition = "model/ranklib", ranklib_model(trees).replace("\t", "")
     warn_of_missing(trees, names, system, does)
     body = {"model": {"name": name, "model": {"type": kind, "definition": definition}}}
     return json.dumps(body, ensure_ascii=False) + "\n"
