@@ -7,7 +7,9 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
+from scipy import sparse
 
 import tautrank as tr
 from tautrank.cli import main
@@ -153,6 +155,15 @@ CALLS = {
     "X with text": (lambda: tr.RankingData.from_arrays([["a"]], [0], group=[1]), "X: found values of type <U1; expected numbers"),
     "X infinite": (lambda: tr.RankingData.from_arrays([[0.0, np.inf]], [0], group=[1]), "X: row 0, column 1 has the value inf; expected a finite number or NaN for missing"),
     "X too large": (lambda: tr.RankingData.from_arrays([[1e300]], [0], group=[1]), "X: row 0, column 0 has the value 1e+300, too large for float32; expected at most 3.4e38"),
+    "X as numbers and others": (lambda: tr.RankingData.from_arrays([[1.0, object()]], [0], group=[1]), "X: cannot be read as an array of numbers; expected numbers in rows of equal length"),
+    "X without columns": (lambda: tr.RankingData.from_arrays(pd.DataFrame(index=[0]), [0], group=[1]), "X: found a frame without columns; expected at least one feature"),
+    "X with a name twice": (lambda: tr.RankingData.from_arrays(pd.DataFrame([[1, 2]], columns=["a", "a"]), [0], group=[1]), "X: found several columns named 'a'; expected a name once"),
+    "sparse X of complex numbers": (lambda: tr.RankingData.from_arrays(sparse.csr_matrix([[1j]]), [0], group=[1]), "X: found a sparse matrix of type complex128; expected numbers"),
+    "sparse X infinite": (lambda: tr.RankingData.from_arrays(sparse.csr_matrix([[0, 1], [0, np.inf]]), [0, 0], group=[2]), "X: row 1, column 1 is infinite in float32; expected finite numbers"),
+    "y of two dimensions": (lambda: tr.RankingData.from_arrays(OK, OK, group=[3]), "y: found 2 dimensions; expected 1, one label a document"),
+    "qid of two dimensions": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], qid=OK), "qid: found 2 dimensions; expected 1, one id a document"),
+    "qid complex": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], qid=[1j, 1j, 2j]), "qid: found values of type complex128; expected integers or text"),
+    "group of halves": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], group=[1.5, 1.5]), "group: expected a list of whole numbers, the number of documents of each query"),
     "y of another length": (lambda: tr.RankingData.from_arrays(OK, [0, 1], group=[3]), "y: found 2 labels, but X has 3 rows; expected one label a row"),
     "y negative": (lambda: tr.RankingData.from_arrays(OK, [0, -1, 0], group=[3]), "y: row 1 has the label -1; expected a finite number of at least 0"),
     "y NaN": (lambda: tr.RankingData.from_arrays(OK, [0, 0, math.nan], group=[3]), "y: row 2 has the label nan; expected a finite number of at least 0"),
@@ -171,6 +182,9 @@ CALLS = {
     "subset out of range": (lambda: data().subset([3]), "queries: found position 3; expected less than the 3 queries there are"),
     "subset mask too short": (lambda: data().subset([True]), "queries: found a mask of 1 values; expected 3, one a query"),
     "subset by numbers with points": (lambda: data().subset([0.5]), "queries: found values of type float64; expected positions or a boolean mask"),
+    "subset by a table": (lambda: data().subset([[0]]), "queries: found an array of 2 dimensions; expected 1"),
+    "concat of other names": (lambda: tr.RankingData.concat([named("a"), named("b")]), "parts: part 1 has other feature names than part 0; expected the same"),
+    "concat by another rule": (lambda: tr.RankingData.concat([data()], repeated="merge"), "repeated: found 'merge'; expected 'error' or 'separate'"),
     "concat of nothing": (lambda: tr.RankingData.concat([]), "parts: found an empty list; expected at least one data set"),
     "concat of unlike widths": (lambda: tr.RankingData.concat([data(), data().with_n_features(5)]), "parts: part 1 has 5 features; expected 2, as part 0 has"),
     "concat with a repeated qid": (lambda: tr.RankingData.concat([data(), data()]), "parts: qid 0 is in more than one place; expected distinct ids (repeated='separate' keeps both)"),
@@ -181,6 +195,10 @@ CALLS = {
     "n_jobs 0": (lambda: tr.read_letor("x", n_jobs=0), "n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores"),
     "simulate nothing": (lambda: tr.simulate.simulate_web_search(0), "n_queries: found 0; expected a whole number of at least 1"),
 }  # fmt: skip
+
+
+def named(name: str) -> tr.RankingData:
+    return tr.RankingData.from_arrays([[0.0]], [0], group=[1], feature_names=[name])
 
 
 def data() -> tr.RankingData:

@@ -94,6 +94,11 @@ def test_tables_with_named_columns(tmp_path, frame):
     assert chosen.X.shape == (3, 1)
 
 
+def test_a_column_without_any_value_is_missing(tmp_path, frame):
+    frame.assign(bm25=None).to_parquet(tmp_path / "t.parquet")
+    assert np.isnan(tr.read_parquet(tmp_path / "t.parquet").X[:, 0]).all()
+
+
 def test_table_errors(tmp_path, frame):
     frame.to_parquet(tmp_path / "t.parquet")
     with pytest.raises(DataError, match=r"t.parquet: label: unknown column 'lable'; did you mean 'label'\?"):
@@ -109,6 +114,15 @@ def test_table_errors(tmp_path, frame):
     frame.assign(label=[1, None, 2]).to_parquet(tmp_path / "n.parquet")
     with pytest.raises(DataError, match=r"column 'label' has 1 empty cells; expected a label in every row"):
         tr.read_parquet(tmp_path / "n.parquet")
+    frame.assign(qid=["a", None, "b"]).to_parquet(tmp_path / "q.parquet")
+    with pytest.raises(DataError, match=r"column 'qid' has 1 empty cells; expected a query id in every row"):
+        tr.read_parquet(tmp_path / "q.parquet")
+    frame[:0].to_parquet(tmp_path / "e.parquet")
+    with pytest.raises(DataError, match=r"e.parquet: found no rows; expected one row a document"):
+        tr.read_parquet(tmp_path / "e.parquet")
+    frame[["label", "qid"]].to_parquet(tmp_path / "f.parquet")
+    with pytest.raises(DataError, match=r"found no feature columns beside 'label' and 'qid'; expected at least one"):
+        tr.read_parquet(tmp_path / "f.parquet")
     frame.assign(label=[1, -1, 2]).to_parquet(tmp_path / "m.parquet")
     with pytest.raises(DataError, match=r"m.parquet: y: row 1 has the label -1; expected a finite number"):
         tr.read_parquet(tmp_path / "m.parquet")

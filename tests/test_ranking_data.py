@@ -43,6 +43,16 @@ def documents(data: tr.RankingData) -> dict:
         lambda: sparse.csr_matrix(X),
         lambda: sparse.csc_array(X),
         lambda: sparse.coo_matrix(X),
+        lambda: X.astype(object),
+        # Entries that add up, as SciPy understands an index that is given twice.
+        lambda: sparse.csr_matrix(
+            (
+                np.r_[X.ravel() - 1, np.ones(12)][np.argsort(np.tile(np.arange(12), 2), kind="stable")],
+                np.tile(np.repeat([0, 1], 2), 6),
+                np.arange(7) * 4,
+            ),
+            shape=X.shape,
+        ),
     ],
     ids=lambda make: "",
 )
@@ -56,6 +66,14 @@ def test_every_kind_of_matrix_gives_the_same_data(make):
     assert data.qids.tolist() == [5, 3, 9]
     if hasattr(make(), "columns"):
         assert data.feature_names == ("a", "b")
+
+
+@pytest.mark.parametrize("qid", [np.array([5, 5, 3, 3, 3, 9], object), pd.Series(QID), np.array(QID, float)])
+def test_every_kind_of_whole_ids_gives_the_same_data(qid):
+    data = tr.RankingData.from_arrays(X, np.array(Y)[:, np.newaxis], qid=qid)
+    assert data.qids.dtype == np.int64
+    assert data.qids.tolist() == [5, 3, 9]
+    assert data.labels.tolist() == Y
 
 
 def test_labels_and_ids_may_be_series():

@@ -39,27 +39,20 @@ def _is_sparse(X: Any) -> bool:
 
 
 def _frame_values(frame: Any) -> npt.NDArray[np.float32]:
-    for name in frame.columns:
-        dtype = frame[name].dtype
-        numeric = dtype.is_numeric() or str(dtype) == "Boolean" if hasattr(dtype, "is_numeric") else None
-        if numeric is None:
-            numeric = getattr(dtype, "kind", "O") in "fiub"
-        if not numeric:
-            raise DataError(f"X: column '{name}' has the type {dtype}; expected numbers")
-    try:
-        values = np.column_stack([_column(frame[name]) for name in frame.columns]) if len(frame.columns) else None
-    except (TypeError, ValueError) as error:
-        raise DataError(f"X: cannot be read as numbers ({error}); expected numeric columns") from None
-    if values is None:
+    if not len(frame.columns):
         raise DataError("X: found a frame without columns; expected at least one feature")
-    return _dense_values(values)
+    return _dense_values(np.column_stack([_column(name, frame[name]) for name in frame.columns]))
 
 
-def _column(series: Any) -> npt.NDArray[np.float64]:
+def _column(name: str, series: Any) -> npt.NDArray[np.float64]:
     """A numeric column as doubles; null, None and pandas' NA become NaN."""
-    if hasattr(series, "cast"):  # Polars
-        return np.asarray(series.to_numpy(), np.float64)
-    return np.asarray(series.to_numpy(dtype=np.float64, na_value=np.nan))
+    if not hasattr(series, "dtype"):
+        raise DataError(f"X: found several columns named '{name}'; expected a name once")
+    dtype = series.dtype
+    is_polars = hasattr(dtype, "is_numeric")
+    if not (dtype.is_numeric() or str(dtype) == "Boolean" if is_polars else getattr(dtype, "kind", "O") in "fiub"):
+        raise DataError(f"X: column '{name}' has the type {dtype}; expected numbers")
+    return np.asarray(series.to_numpy() if is_polars else series.to_numpy(np.float64, na_value=np.nan), np.float64)
 
 
 def _dense_values(X: Any) -> npt.NDArray[np.float32]:
