@@ -147,7 +147,7 @@ def check_laws(loss: Loss | str, names: Iterable[str] | None = None) -> LawRepor
     >>> report.holds
     True
     """
-    chosen = loss_named(loss) if isinstance(loss, str) else loss
+    chosen = loss_named(loss)
     wanted = list(LAWS) if names is None else list(names)
     for name in wanted:
         if name not in LAWS:

@@ -100,7 +100,7 @@ def check_losses(
         first, lists = only_queries(first, lists, kept)
     more = [lists.labels, rng.normal(size=lists.labels.size)]
     given = REGISTRY if losses is None else losses
-    chosen = [loss_named(item) if isinstance(item, str) else item for item in given]
+    chosen = [loss_named(item) for item in given]
     wanted = list(CLAIMS) if names is None else list(names)
     for name in wanted:
         if name not in CLAIMS:
