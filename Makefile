@@ -4,11 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help demo test lint types bench results studies clean
+.PHONY: help demo test coverage lint types bench results studies clean
 
 help:
 	@echo "make demo   see it work, on data made up for the purpose"
 	@echo "make test   lint, types, tests and doctests"
+	@echo "make coverage  lines of the rooms below the engines that their tests run (a few minutes)"
 	@echo "make docs   the documents as a site that needs no network, in site/"
 	@echo "make bench  speed and memory beside the peers (about 15 minutes)"
 	@echo "make results  every loss on the real data sets, tuned (about two hours)"
@@ -47,6 +48,23 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -E -q -d $(VENV)/doctrees docs site
 	@echo "open site/index.html"
 
+ROOMS := data metrics losses theory simulate
+COMPILED := $(addprefix tests/test_,$(addsuffix .py,bad_input letor_reader parsed_cache ranking_data folders_and_tables \
+  metrics_bad_input metrics_brute_force metrics_extremes metrics_laws metrics_text significance repeated_runs \
+  losses_api theory_bounds theory_check theory_claims theory_directness theory_em theory_hessian \
+  theory_lipschitz theory_smoothing simulate_clicks simulate_noise simulate_web_search))
+UNCOMPILED := $(addprefix src/tautrank/,$(ROOMS)) $(addprefix tests/test_,$(addsuffix .py,bad_input losses_pairwise \
+  losses_randomness losses_softmax theory_gamma uncompiled_kernels))
+
+coverage: $(VENV)/test.stamp
+	rm -rf .coverage
+	mkdir .coverage
+	$(BIN)/coverage run -m pytest -q $(COMPILED)
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q $(UNCOMPILED)
+	$(BIN)/coverage combine -q
+	@for room in $(ROOMS); do \
+	  echo && echo "$$room" && $(BIN)/coverage report --include="*/tautrank/$$room/*" || failed=1; done; exit $$failed
+
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --check --quiet .
@@ -66,5 +84,5 @@ results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.theory_results --write docs/results/theory.md
 
 clean:
-	rm -rf $(VENV) site .bench .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site .bench .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
