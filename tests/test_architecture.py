@@ -31,7 +31,17 @@ ROOMS = {
     "report": {"data", "metrics", "losses", "engines", "ranker", "studies", "theory"},
 }
 # What a user starts, above all rooms.
-TOP = {"__init__", "cli", "comparing", "demo", "export_commands", "judged_files", "study_commands", "tuning"}
+TOP = {
+    "__init__",
+    "cli",
+    "command_output",
+    "comparing",
+    "demo",
+    "export_commands",
+    "judged_files",
+    "study_commands",
+    "tuning",
+}
 
 
 def imported_rooms(file: Path) -> set[str]:

@@ -6,18 +6,15 @@ import json
 import re
 import shlex
 import sys
-import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from tautrank.command_output import ERR, OUT, print_json, trainings_bar
 from tautrank.errors import TautrankError, unknown
 
 if TYPE_CHECKING:
@@ -28,9 +25,6 @@ study_app = typer.Typer(
     help="Run the papers' tables and figures again, on your data: stop, resume, spread over a cluster.",
     no_args_is_help=True,
 )
-
-_out = Console(highlight=False, soft_wrap=False)
-_err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 _MOST_FAILURES = 5  # shown on the terminal; a report has all of them
 
@@ -65,10 +59,10 @@ def list_studies(as_json: AsJson = False) -> None:
 
     studies = CATALOGUE.values()
     if as_json:
-        _print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
+        print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
         return
     for paper, members in groupby(studies, lambda study: _paper_and_place(study.paper)[0]):
-        _out.print(paper, markup=False, style="bold", soft_wrap=True)
+        OUT.print(paper, markup=False, style="bold", soft_wrap=True)
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(min_width=max(map(len, CATALOGUE)), no_wrap=True)
         table.add_column(overflow="fold")
@@ -77,7 +71,7 @@ def list_studies(as_json: AsJson = False) -> None:
             size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
             place = _paper_and_place(study.paper)[1]
             table.add_row(study.name, f"{place}: {study.title} ({size})" if place else f"{study.title} ({size})")
-        _out.print(table, "")
+        OUT.print(table, "")
 
 
 def _paper_and_place(citation: str) -> tuple[str, str]:
@@ -164,17 +158,17 @@ def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> 
         running = owner_of(store)
     waiting = counts["planned"] - counts["done"] - counts["failed"]
     if as_json:
-        _print_json({**counts, "waiting": waiting, "running": running or None, "study": meta["study"], **_facts(meta)})
+        print_json({**counts, "waiting": waiting, "running": running or None, "study": meta["study"], **_facts(meta)})
         return
-    _out.print(f"{meta['study']} on {meta['data']}", markup=False, soft_wrap=True)
+    OUT.print(f"{meta['study']} on {meta['data']}", markup=False, soft_wrap=True)
     told = (
         f"{counts['done']:,} of {counts['planned']:,} trainings are done, {counts['failed']} failed, {waiting:,} wait"
     )
-    _out.print(told, markup=False)
-    _out.print(f"running: {running}" if running else "not running", markup=False)
+    OUT.print(told, markup=False)
+    OUT.print(f"running: {running}" if running else "not running", markup=False)
     _print_failures(failures)
     if waiting and not running:
-        _out.print(f"Go on with: tautrank study resume {shlex.quote(str(store))}", markup=False, soft_wrap=True)
+        OUT.print(f"Go on with: tautrank study resume {shlex.quote(str(store))}", markup=False, soft_wrap=True)
 
 
 @study_app.command("report")
@@ -205,7 +199,7 @@ def report(
         text = _WRITERS[output.suffix.lower()](_collected(opened))
     with atomic_write(output) as file:
         file.write(text.encode())
-    _out.print(f"{output}: written", markup=False, soft_wrap=True)
+    OUT.print(f"{output}: written", markup=False, soft_wrap=True)
 
 
 def _import_losses(sources: list[str] | None) -> None:
@@ -258,12 +252,12 @@ def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: boo
     how = f"tautrank study resume {shlex.quote(str(store.path))}"
     try:
         chosen = choose_workers(job_count(None) if workers is None else workers, dask)
-        with _trials() as progress:
+        with trainings_bar() as progress:
             run_waiting(store, chosen, progress, retry_failed=retry_failed)
     except KeyboardInterrupt:
         counts = store.counts()
         kept = f"{counts['done'] + counts['failed']} of {counts['planned']} trainings are kept"
-        _err.print(f"stopped: {kept}; go on with: {how}", markup=False)
+        ERR.print(f"stopped: {kept}; go on with: {how}", markup=False)
         raise typer.Exit(130) from None
     except TautrankError as error:
         if store.counts()["done"]:
@@ -276,59 +270,24 @@ def _show(store: StudyStore, as_json: bool) -> None:
 
     result = _collected(store)
     if as_json:
-        _print_json(result.to_dict())
+        print_json(result.to_dict())
         return
-    _out.print(result.plan.study.title, markup=False, style="bold", soft_wrap=True)
+    OUT.print(result.plan.study.title, markup=False, style="bold", soft_wrap=True)
     for what, how in facts(result):
-        _out.print(f"{what}: {how}", markup=False, soft_wrap=True)
+        OUT.print(f"{what}: {how}", markup=False, soft_wrap=True)
     for table in result.tables():
-        _out.print(table)
-    _out.print(note(result), markup=False)
+        OUT.print(table)
+    OUT.print(note(result), markup=False)
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
-    _out.print(f"Every training: {store.path}", markup=False, soft_wrap=True)
+    OUT.print(f"Every training: {store.path}", markup=False, soft_wrap=True)
 
 
 def _print_failures(failures: list[str]) -> None:
     for failure in failures[:_MOST_FAILURES]:
-        _out.print(f"failed: {failure}", markup=False, soft_wrap=True)
+        OUT.print(f"failed: {failure}", markup=False, soft_wrap=True)
     if len(failures) > _MOST_FAILURES:
-        _out.print(f"... and {len(failures) - _MOST_FAILURES} more that failed", markup=False)
-
-
-@contextmanager
-def _trials() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar with the time left on standard error; lines where that is not a terminal."""
-    if _err.is_terminal:
-        columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn(), TimeRemainingColumn())
-        with Progress(
-            *columns, TextColumn("{task.description}"), console=_err, transient=True, speed_estimate_period=600
-        ) as bar:
-            task = bar.add_task("", total=None)
-            yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
-        return
-    start, before = time.monotonic(), -1
-
-    def line(done: int, total: int, what: str) -> None:
-        nonlocal before
-        before = done if before < 0 else before
-        left = ""
-        if done > before:
-            left = f", about {_duration((time.monotonic() - start) / (done - before) * (total - done))} left"
-        _err.print(f"{done}/{total} {what}{left if done < total else ''}".rstrip(), markup=False)
-
-    yield line
-
-
-def _duration(seconds: float) -> str:
-    """A time as one says it."""
-    if seconds < 90:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"
+        OUT.print(f"... and {len(failures) - _MOST_FAILURES} more that failed", markup=False)
 
 
 def _facts(meta: dict[str, str]) -> dict[str, Any]:
     return {name: meta[name] for name in ("data", "data_fingerprint", "tautrank", "command", "created")}
-
-
-def _print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")

@@ -93,7 +93,7 @@ def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overl
 
     Trials that draw their queries anew share most of their training data: Nadeau and Bengio's corrected resampled
     t-test. Trials on the same test queries share those: the repeated-runs test, over queries and trials. Trials on all
-    queries there are leave only the trials to chance: the t-test.
+    queries there are, or without any data, leave only the trials to chance: the t-test.
 
     Args:
         advantage: of the system that should win.
@@ -112,7 +112,7 @@ def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overl
         if not d.size or np.count_nonzero(~np.isnan(both).any(axis=0)) < 2:
             return Judgement(name, math.nan, UNDECIDED)
         p = repeated_runs_test(both, np.where(np.isnan(both), np.nan, 0.0), overlap=overlap).p_value
-    elif isinstance(protocol, Resampling | OwnFolds) or overlap:
+    elif overlap:
         name = "corrected resampled t-test"
         if d.size < 2:
             return Judgement(name, math.nan, UNDECIDED)
