@@ -169,20 +169,20 @@ class BoundMetric:
         values = self.per_query(scores)
         if weights is not None:
             weights = check_weights(weights, values.size)
-        return weighted_mean(values, weights)
+        return mean_over_queries(values, weights)
 
     def __repr__(self) -> str:
         return f"{self.metric!r} bound to {self.offsets.size - 1} queries"
 
 
-def weighted_mean(values: F64, weights: F64 | None = None) -> float:
+def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
     """``sum w v / sum w`` over the queries that are not skipped; NaN when none has weight.
 
     Args:
         values: one a query, NaN where it is skipped.
         weights: checked weights, one a query; None for equal weights.
 
-    >>> weighted_mean(np.array([1.0, np.nan, 0.0]), np.array([3.0, 100.0, 1.0]))
+    >>> mean_over_queries(np.array([1.0, np.nan, 0.0]), np.array([3.0, 100.0, 1.0]))
     0.75
     """
     kept = ~np.isnan(values)

@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from tautrank.atomic import atomic_write
 from tautrank.errors import DataError, OptionError
-from tautrank.metrics.base import Metric, metric
+from tautrank.metrics.base import Metric, mean_over_queries, metric
 
 
 def or_none(value: float) -> float | None:
@@ -43,8 +43,7 @@ class Evaluation:
 
     def mean(self, index: int) -> float:
         """Mean of metric number `index` over the queries it did not skip; NaN if it skipped all."""
-        used = self.values[index][~np.isnan(self.values[index])]
-        return float(used.mean()) if used.size else math.nan
+        return mean_over_queries(self.values[index])
 
     def standard_error(self, index: int) -> float:
         """Standard error of that mean over queries; NaN for fewer than two."""

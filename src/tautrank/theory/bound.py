@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from tautrank.errors import OptionError
 from tautrank.losses import Loss
+from tautrank.metrics.base import mean_over_queries
 
 F64 = NDArray[np.float64]
 
@@ -26,13 +27,13 @@ class Bound:
         paper: where it stands.
         upper: the side that should be larger, one a query.
         lower: the side that should be smaller, one a query.
-        mean_upper: the larger side on average.
-        mean_lower: the smaller side on average: the mean, or what the theorem makes of means (``-log mean NDCG``).
+        mean_lower: the smaller side on average, where that is not the mean but what the theorem makes of means
+            (``-log mean NDCG``).
         steps: what stands between the two sides in the proof, from the upper side down, one array each.
         constants: what was added to the loss to make the upper side, one array each.
 
     >>> bound = Bound(name="a >= b", paper="a paper", upper=np.array([3.0, np.nan]), lower=np.array([1.0, np.nan]),
-    ...               mean_upper=3.0, mean_lower=1.0, steps={"in between": np.array([2.5, np.nan])})
+    ...               steps={"in between": np.array([2.5, np.nan])})
     >>> bound
     a >= b: 3 >= 1 on average over 1 query, the smallest gap 2; holds
     >>> bound.parts
@@ -43,8 +44,7 @@ class Bound:
     paper: str
     upper: F64
     lower: F64
-    mean_upper: float
-    mean_lower: float
+    mean_lower: float | None = None
     steps: Mapping[str, F64] = field(default_factory=dict)
     constants: Mapping[str, F64] = field(default_factory=dict)
 
@@ -54,9 +54,16 @@ class Bound:
         return self.upper - self.lower
 
     @property
+    def means(self) -> tuple[float, float]:
+        """The larger and the smaller side on average."""
+        lower = mean_over_queries(self.lower) if self.mean_lower is None else self.mean_lower
+        return mean_over_queries(self.upper), lower
+
+    @property
     def mean_gap(self) -> float:
         """How loose the bound on the average is."""
-        return self.mean_upper - self.mean_lower
+        upper, lower = self.means
+        return upper - lower
 
     @property
     def parts(self) -> dict[str, F64]:
@@ -69,7 +76,7 @@ class Bound:
     def margin(self) -> float:
         """The smallest gap, over the queries and the average, in units of ``1 + |lower|``; NaN without queries."""
         gaps = self.gap / (1.0 + np.abs(self.lower))
-        mean = self.mean_gap / (1.0 + abs(self.mean_lower))
+        mean = self.mean_gap / (1.0 + abs(self.means[1]))
         kept = gaps[~np.isnan(gaps)]
         return min(float(kept.min()), mean) if kept.size else math.nan
 
@@ -85,21 +92,12 @@ class Bound:
         queries = int(np.count_nonzero(~np.isnan(self.gap)))
         if queries == 0:
             return f"{self.name}: no query with a relevant document"
+        upper, lower = self.means
         return (
-            f"{self.name}: {self.mean_upper:.4g} >= {self.mean_lower:.4g} on average over {queries} "
+            f"{self.name}: {upper:.4g} >= {lower:.4g} on average over {queries} "
             f"quer{'y' if queries == 1 else 'ies'}, the smallest gap {np.nanmin(self.gap):.4g}; "
             f"{'holds' if self.holds() else 'fails'}"
         )
-
-
-def mean_over_queries(values: F64) -> float:
-    """The mean over the queries that are not NaN; NaN when all are.
-
-    >>> mean_over_queries(np.array([1.0, np.nan, 2.0]))
-    1.5
-    """
-    kept = values[~np.isnan(values)]
-    return float(kept.mean()) if kept.size else math.nan
 
 
 def negative_log(values: F64) -> F64:
@@ -114,6 +112,16 @@ def negative_log(values: F64) -> F64:
     return result
 
 
+def sees_scores(loss: Loss) -> bool:
+    """Whether a loss sees the scores themselves, because it adds no noise to them.
+
+    >>> from tautrank.losses import loss
+    >>> sees_scores(loss("listnet", noise="gumbel")), sees_scores(loss("listnet", noise="gumbel", strength=0))
+    (False, True)
+    """
+    return loss.noise is None or loss.strength == 0
+
+
 def check_sees_scores(loss: Loss) -> None:
     """Refuse a loss that adds noise: theorems speak of the scores themselves.
 
@@ -126,7 +134,7 @@ def check_sees_scores(loss: Loss) -> None:
     tautrank.errors.OptionError: loss: found listnet(noise=gumbel); expected a loss without noise, because bounds
     speak of the scores themselves
     """
-    if loss.noise is not None and loss.strength > 0:
+    if not sees_scores(loss):
         raise OptionError(
             f"loss: found {loss}; expected a loss without noise, because bounds speak of the scores themselves"
         )

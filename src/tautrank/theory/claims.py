@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import unknown
 from tautrank.losses import (
     XENDCG,
@@ -36,7 +37,7 @@ from tautrank.losses.laws import FAILS as FAILS
 from tautrank.losses.laws import HOLDS as HOLDS
 from tautrank.metrics import discount_values, metric
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.bound import Bound, negative_log
+from tautrank.theory.bound import Bound, negative_log, sees_scores
 from tautrank.theory.derivatives import differences
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.em import descends, majorise_minimise
@@ -281,7 +282,7 @@ def only_queries(scores: F64, lists: Lists, queries: NDArray[np.bool_]) -> tuple
     array([7.])
     """
     rows = np.repeat(queries, lists.sizes)
-    offsets = np.concatenate(([0], np.cumsum(lists.sizes[queries])))
+    offsets = offsets_from_sizes(lists.sizes[queries])
     return scores[rows], Lists.of(lists.labels[rows], offsets, None)
 
 
@@ -435,13 +436,9 @@ claim("above-log-mrr", "measured: the loss is at least -log RR")(_above("mrr", n
 # Of cross entropy.
 
 
-def _is_plain(loss: Loss) -> bool:
-    return loss.noise is None or loss.strength == 0
-
-
 def _of(kinds: type[Loss] | tuple[type[Loss], ...], words: str) -> Callable[[Loss], str | None]:
     """Silent on all but some classes without noise."""
-    return lambda loss: None if isinstance(loss, kinds) and _is_plain(loss) else f"it speaks of {words} without noise"
+    return lambda loss: None if isinstance(loss, kinds) and sees_scores(loss) else f"it speaks of {words} without noise"
 
 
 _XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
@@ -515,7 +512,7 @@ def _softmax_mrr(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     paper=f"{_BINARY_PAPER}, Theorem 3",
     silent_on=lambda loss: (
         None
-        if isinstance(loss, ListNet) and loss.target == "linear" and _is_plain(loss)
+        if isinstance(loss, ListNet) and loss.target == "linear" and sees_scores(loss)
         else "it speaks of listnet with the linear target and without noise"
     ),
 )
@@ -532,7 +529,7 @@ def _of_the_paper(*kinds: type[LambdaLoss]) -> Callable[[Loss], str | None]:
     """Silent on all but members of the family as the paper defines them."""
 
     def reason(loss: Loss) -> str | None:
-        if not isinstance(loss, kinds) or not _is_plain(loss):
+        if not isinstance(loss, kinds) or not sees_scores(loss):
             return f"it speaks of {', '.join(kind.name for kind in kinds)} without noise"
         if loss.norm is not None:
             return "it speaks of losses without norm"

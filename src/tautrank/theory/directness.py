@@ -44,8 +44,8 @@ from tautrank.losses import (
 )
 from tautrank.losses import loss as loss_named
 from tautrank.metrics import ARP, NDCG, Metric, gain_values, metric
+from tautrank.metrics.base import mean_over_queries
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.bound import mean_over_queries
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.pairwise_bounds import lambdaloss_bound
 

@@ -31,7 +31,7 @@ from tautrank.losses.base import Lists
 from tautrank.losses.pairwise import _PairObjective
 from tautrank.metrics import Discount, Gain, discount_values, gain_values, metric
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries
+from tautrank.theory.bound import Bound, check_sees_scores
 from tautrank.theory.distributions import check_scored_lists
 
 F64 = NDArray[np.float64]
@@ -134,8 +134,6 @@ def lambdaloss_bound(
         paper=f"{_PAPER}, {source}",
         upper=upper,
         lower=lower,
-        mean_upper=mean_over_queries(upper),
-        mean_lower=mean_over_queries(lower),
         steps={"0-1 loss <= logistic loss (12)": np.where(empty, np.nan, sums[:, 0] + added)},
         constants=constants,
     )
@@ -186,8 +184,6 @@ def ndcg_cost_bound(
         paper=f"{_PAPER}, sec. 5, without its constants",
         upper=upper,
         lower=1.0 - ndcg,
-        mean_upper=mean_over_queries(upper),
-        mean_lower=mean_over_queries(1.0 - ndcg),
         steps={"0-1 loss <= logistic loss (12)": np.where(empty, np.nan, sums[:, 0])},
     )
 
@@ -228,8 +224,6 @@ def lambdarank_metric_bound(
         paper=f"{_PAPER}, sec. 5.3",
         upper=upper,
         lower=lower,
-        mean_upper=mean_over_queries(upper),
-        mean_lower=mean_over_queries(lower),
     )
 
 

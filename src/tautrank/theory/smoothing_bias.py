@@ -14,6 +14,7 @@ Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -25,7 +26,7 @@ from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, DCGRR, NDCG, BoundMetric, Metric, discount_values, gain_values, metric
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.bound import Bound, mean_over_queries
+from tautrank.theory.bound import Bound
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.softrank_bounds import largest_steps
 
@@ -235,8 +236,6 @@ def smoothing_bias_bound(
         paper=f"{_PAPER}, Theorem 1 with numbers",
         upper=upper,
         lower=lower,
-        mean_upper=mean_over_queries(upper),
-        mean_lower=mean_over_queries(lower),
     )
 
 
@@ -269,16 +268,7 @@ def smallest_shift(
     def too_small(mus: F64) -> NDArray[np.bool_]:
         return _limits(s, lists, chosen, mus) - worst > enough
 
-    low, high = np.zeros(worst.size), np.ones(worst.size)
-    needed = too_small(low)
-    while (short := needed & too_small(high)).any():
-        low[short], high[short] = high[short], 2.0 * high[short]
-        _check_reach(high)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        short = too_small(middle)
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return np.where(np.isnan(worst), np.nan, np.where(needed, high, 0.0))
+    return np.where(np.isnan(worst), np.nan, _smallest(too_small, worst.size))
 
 
 class ConsistentSmoothing(NamedTuple):
@@ -325,18 +315,10 @@ def consistent_smoothing(
     half = 0.5 * real("precision", precision, 0.0, above=True, most=1.0)
     queries = lists.sizes.size
     nothing = np.zeros(queries)
-    # Both searches are over a range in which the number of flips is monotone, from far too little to far too much.
-    low, high = nothing.copy(), np.ones(queries)
-    needed = _flips(s, lists, nothing, nothing) > half
-    while (short := needed & (_flips(s, lists, nothing, high) > half)).any():
-        low[short], high[short] = high[short], 2.0 * high[short]
-        _check_reach(high)
-    for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        short = _flips(s, lists, nothing, middle) > half
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    mu = np.maximum(np.where(needed, high, 0.0), real("least_mu", least_mu, 0.0))
+    needed = _smallest(lambda mus: _flips(s, lists, nothing, mus) > half, queries)
+    mu = np.maximum(needed, real("least_mu", least_mu, 0.0))
     tied = _flips(s, lists, nothing, mu)
+    # From far too little to far too much: the number of flips grows with sigma.
     inside = np.full(queries, 1e-300)
     outside = np.full(queries, 1e300)
     unlimited = _flips(s, lists, outside, mu) - tied <= half
@@ -362,9 +344,19 @@ def _flips(scores: F64, lists: Lists, sigmas: F64, mus: F64, gains: F64 | None =
     return sums
 
 
-def _check_reach(mus: F64) -> None:
-    if mus.max() > 1e12:
-        raise DataError("labels: found two that differ too little for any mu; expected labels further apart")
+def _smallest(too_small: Callable[[F64], NDArray[np.bool_]], queries: int) -> F64:
+    """The smallest mu that is not too small, one a query, by doubling and then halving an interval."""
+    low, high = np.zeros(queries), np.ones(queries)
+    needed = too_small(low)
+    while (short := needed & too_small(high)).any():
+        low[short], high[short] = high[short], 2.0 * high[short]
+        if high.max() > 1e12:
+            raise DataError("labels: found two that differ too little for any mu; expected labels further apart")
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        short = too_small(middle)
+        low, high = np.where(short, middle, low), np.where(short, high, middle)
+    return np.where(needed, high, 0.0)
 
 
 def _of_queries(name: str, values: ArrayLike, lists: Lists) -> F64:

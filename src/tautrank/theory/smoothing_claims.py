@@ -9,11 +9,13 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, Loss, SmoothedLoss, SoftRank
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, NDCG, Metric, metric
-from tautrank.theory.bound import Bound, mean_over_queries
+from tautrank.metrics.base import mean_over_queries
+from tautrank.theory.bound import Bound, sees_scores
 from tautrank.theory.claims import claim, some_lists, some_short_lists
 from tautrank.theory.directness import best_scorings, directness, directness_among, spread_scorings, surrogate
 from tautrank.theory.smoothing_bias import consistent_smoothing, smoothed_metric, smoothing_limit
@@ -44,7 +46,7 @@ _ROUNDING = 1e-9
 
 def _no_scale(loss: Loss) -> str | None:
     """The reason why a loss has no directness."""
-    if loss.noise is not None and loss.strength > 0:
+    if not sees_scores(loss):
         return "it speaks of losses without noise"
     if isinstance(loss, LambdaLoss) and (loss.norm is not None or loss._draws_rankings):
         return "it speaks of the hard assignment without norm"
@@ -81,7 +83,7 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
     seen = np.repeat(np.arange(lists.sizes.size) % 2 == 0, lists.sizes)
-    seen_offsets, unseen_offsets = (np.concatenate(([0], np.cumsum(lists.sizes[half::2]))) for half in (0, 1))
+    seen_offsets, unseen_offsets = (offsets_from_sizes(lists.sizes[half::2]) for half in (0, 1))
     chosen = surrogate(loss)
     best = best_scorings(chosen, [s[seen] for s in scorings], lists.labels[seen], seen_offsets)
     by_loss, by_metric = (scorings[at][~seen] for at in best)
@@ -93,7 +95,7 @@ def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
 
 
 def _not_softrank(loss: Loss) -> str | None:
-    if not isinstance(loss, SoftRank) or loss.estimator != "exact" or (loss.noise is not None and loss.strength > 0):
+    if not isinstance(loss, SoftRank) or loss.estimator != "exact" or not sees_scores(loss):
         return "it speaks of softrank with its exact gradient and without noise"
     return None
 
@@ -115,7 +117,7 @@ def _below_limits(version: str, limit: Callable[[F64], F64]) -> Callable[[Loss, 
         if not spoken.any():
             return "it speaks of lists without ties"
         rows = np.repeat(spoken, lists.sizes)
-        offsets = np.concatenate(([0], np.cumsum(lists.sizes[spoken])))
+        offsets = offsets_from_sizes(lists.sizes[spoken])
         y, sizes = lists.labels[rows], lists.sizes[spoken]
         bounds = []
         for share in _SHARES:
@@ -219,7 +221,7 @@ def _softrank_ties(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 
 
 def _not_smoothed(loss: Loss) -> str | None:
-    if not isinstance(loss, SmoothedLoss) or (loss.noise is not None and loss.strength > 0):
+    if not isinstance(loss, SmoothedLoss) or not sees_scores(loss):
         return "it speaks of stochasticrank and reinforce without noise"
     if not loss.ignores_shifts or not isinstance(loss.metric, Metric):
         return "it speaks of the metrics of a ranking"

@@ -15,9 +15,10 @@ from numpy.typing import ArrayLike, NDArray
 from tautrank.errors import OptionError
 from tautrank.losses import XENDCG, ListNet, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
-from tautrank.metrics import Gain, gain_values, metric
+from tautrank.metrics import Gain, Metric, gain_values, metric
+from tautrank.metrics.base import mean_over_queries
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries, negative_log
+from tautrank.theory.bound import Bound, check_sees_scores, negative_log
 from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
 from tautrank.theory.gamma import cross_entropy, gammas_of
 from tautrank.theory.jensen import log_expected_probability
@@ -71,7 +72,6 @@ def xe_ndcg_bound(
         paper=f"{_XE_PAPER}, Theorem 1",
         upper=parts.value,
         lower=negative_log(parts.ndcg + translation),
-        mean_upper=mean_over_queries(parts.value),
         mean_lower=float(negative_log(mean_over_queries(parts.ndcg) + np.array(mean_over_queries(translation)))),
         steps={
             "Jensen's inequality (13)": parts.kept(-parts.log_expected),
@@ -122,7 +122,6 @@ def xe_ndcg_refined_bound(
         paper=f"{_XE_PAPER}, from the proof of Theorem 1",
         upper=parts.value,
         lower=negative_log(lower),
-        mean_upper=mean_over_queries(parts.value),
         mean_lower=float(negative_log(np.array(mean_over_queries(lower)))),
         steps={
             "Jensen's inequality (13)": parts.kept(-parts.log_expected),
@@ -160,17 +159,7 @@ def softmax_mrr_bound(
     >>> softmax_mrr_bound([1.0, 2.0, 0.0], [1, 0, 0], [0, 3])
     XE >= -log RR: 1.408 >= 0.6931 on average over 1 query, the smallest gap 0.7145; holds
     """
-    s, value, expected = _listnet(scores, labels, offsets, loss)
-    reciprocal = metric("mrr", ties=ties).per_query(s, labels, offsets)
-    return Bound(
-        name="XE >= -log RR",
-        paper=f"{_BINARY_PAPER}, Theorems 1 and 2",
-        upper=np.where(np.isnan(reciprocal), np.nan, value),
-        lower=negative_log(reciprocal),
-        mean_upper=mean_over_queries(np.where(np.isnan(reciprocal), np.nan, value)),
-        mean_lower=float(negative_log(np.array(mean_over_queries(reciprocal)))),
-        steps={"Jensen's inequality": np.where(np.isnan(reciprocal), np.nan, -expected)},
-    )
+    return _listnet_bound("XE >= -log RR", "Theorems 1 and 2", scores, labels, offsets, loss, metric("mrr", ties=ties))
 
 
 def softmax_ndcg_bound(
@@ -203,17 +192,8 @@ def softmax_ndcg_bound(
     >>> softmax_ndcg_bound([1.0, 2.0, 0.0], [1, 0, 1], [0, 3])
     XE >= -log NDCG: 1.908 >= 0.3661 on average over 1 query, the smallest gap 1.541; holds
     """
-    s, value, expected = _listnet(scores, labels, offsets, loss)
-    ndcg = metric("ndcg", ties=ties, gain=gain).per_query(s, labels, offsets)
-    return Bound(
-        name="XE >= -log NDCG",
-        paper=f"{_BINARY_PAPER}, Theorem 3",
-        upper=np.where(np.isnan(ndcg), np.nan, value),
-        lower=negative_log(ndcg),
-        mean_upper=mean_over_queries(np.where(np.isnan(ndcg), np.nan, value)),
-        mean_lower=float(negative_log(np.array(mean_over_queries(ndcg)))),
-        steps={"Jensen's inequality": np.where(np.isnan(ndcg), np.nan, -expected)},
-    )
+    judge = metric("ndcg", ties=ties, gain=gain)
+    return _listnet_bound("XE >= -log NDCG", "Theorem 3", scores, labels, offsets, loss, judge)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -273,15 +253,32 @@ class _XEParts:
         )
 
 
-def _listnet(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str) -> tuple[F64, F64, F64]:
-    """Scores, the loss of each query and ``log sum phi rho``."""
+def _listnet_bound(
+    name: str,
+    theorem: str,
+    scores: ArrayLike,
+    labels: ArrayLike,
+    offsets: ArrayLike,
+    loss: Loss | str,
+    judge: Metric,
+) -> Bound:
+    """The loss above ``-log`` of a metric, with ``-log sum phi rho`` between them."""
     chosen = loss_named(loss)
     if not isinstance(chosen, ListNet):
         raise OptionError(f"loss: found {chosen}; expected a listnet loss")
     check_sees_scores(chosen)
     s, lists = check_scored_lists(scores, labels, offsets)
-    value = chosen.bind(lists.labels, lists.offsets).values(s)
-    return s, value, log_expected_probability(s, targets_of(chosen, s, lists.labels, lists.offsets), lists.offsets)
+    y, cuts = lists.labels, lists.offsets
+    judged = judge.per_query(s, y, cuts)
+    expected = log_expected_probability(s, targets_of(chosen, s, y, cuts), cuts)
+    return Bound(
+        name=name,
+        paper=f"{_BINARY_PAPER}, {theorem}",
+        upper=np.where(np.isnan(judged), np.nan, chosen.bind(y, cuts).values(s)),
+        lower=negative_log(judged),
+        mean_lower=float(negative_log(np.array(mean_over_queries(judged)))),
+        steps={"Jensen's inequality": np.where(np.isnan(judged), np.nan, -expected)},
+    )
 
 
 def targets_of(

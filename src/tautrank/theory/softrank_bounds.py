@@ -26,13 +26,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, real
+from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.losses import Loss, SoftRank
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists, numbers
 from tautrank.metrics import Discount, discount_values, metric
 from tautrank.metrics.ordering import query_maxima
-from tautrank.theory.bound import Bound, check_sees_scores, mean_over_queries
+from tautrank.theory.bound import Bound, check_sees_scores
 from tautrank.theory.distributions import check_finite_scores, check_scored_lists
 
 F64 = NDArray[np.float64]
@@ -195,8 +196,6 @@ def softrank_ndcg_bound(
         paper=f"{_PAPER}, {where[version]}",
         upper=upper,
         lower=lower,
-        mean_upper=mean_over_queries(upper),
-        mean_lower=mean_over_queries(lower),
     )
 
 
@@ -319,7 +318,7 @@ def soft_ranks(scores: ArrayLike, offsets: ArrayLike, sigma: float) -> SoftRanks
     rank = np.empty(s.size)
     rank[order] = np.maximum.accumulate(np.where(first, np.arange(s.size), 0)) - (np.arange(s.size) - place)
     # One copy of its list for each document, in which it alone is relevant.
-    starts = np.concatenate(([0], np.cumsum(sizes[query])))
+    starts = offsets_from_sizes(sizes[query])
     member = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes[query]) + np.repeat(cuts[query], sizes[query])
     alone = (member == np.repeat(np.arange(s.size), sizes[query])).astype(np.float64)
     values = SoftRank(sigma=width).bind(alone, starts).values(s[member])
