@@ -63,7 +63,8 @@ class CacheKey:
 
 @dataclass
 class ParsedArrays:
-    """One parsed file: labels, qid runs, and the features as a flat dense array or as compressed rows."""
+    """One parsed file: labels; (first row, qid token) wherever the token changes, None where the file has no qid; and,
+    for the cache, the features as a flat dense array or as compressed rows."""
 
     labels: npt.NDArray[np.float32]
     runs: list[tuple[int, bytes]] | None

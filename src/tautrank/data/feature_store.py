@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -113,15 +114,9 @@ class FeatureStore:
         for indptr, indices, values in _compressed_parts(parsed.dense.reshape(rows, parsed.width)):
             self.append(indptr, indices, values, parsed.width)
 
-    def parsed_since(
-        self,
-        first_row: int,
-        width: int,
-        labels: npt.NDArray[np.float32],
-        runs: list[tuple[int, bytes]] | None,
-    ) -> ParsedArrays:
-        """Return the rows from `first_row` on, for the cache; views where the layout allows."""
-        parsed = ParsedArrays(labels, runs, width)
+    def with_rows_since(self, first_row: int, parsed: ParsedArrays) -> ParsedArrays:
+        """Return a parsed file with its rows, from `first_row` on, for the cache; views where the layout allows."""
+        parsed = replace(parsed)
         if self._compressed:
             indptr = self._indptr.array[first_row : self.rows + 1]
             part = slice(int(indptr[0]), int(indptr[-1]))
@@ -130,7 +125,7 @@ class FeatureStore:
             parsed.values = self._values.array[part]
         else:
             rows = self._dense.array[: self._dense.used].reshape(self.rows, self._laid_width)[first_row:]
-            parsed.dense = rows[:, :width].reshape(-1)
+            parsed.dense = rows[:, : parsed.width].reshape(-1)
         return parsed
 
     def _append_dense(self, indptr: Any, indices: Any, values: Any) -> None:

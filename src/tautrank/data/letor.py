@@ -158,26 +158,18 @@ class _Meter:
             self.at(0)
 
 
-@dataclass
-class _ParsedFile:
-    """A file's labels, and (first row, qid token) wherever the token changes; None where the file has no qid."""
-
-    labels: npt.NDArray[np.float32]
-    runs: list[tuple[int, bytes]] | None
-
-
 def _read_file(
     file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, meter: _Meter
-) -> _ParsedFile:
+) -> parsed_cache.ParsedArrays:
     key = parsed_cache.key_for(file, options, cache, jobs)
     hit = parsed_cache.load(key) if key is not None else None
     if hit is not None:
         store.append_parsed(hit)
-        return _ParsedFile(hit.labels, hit.runs)
+        return hit
     first_row = store.rows
-    parsed, width = _parse_file(file, options, store, jobs, meter)
+    parsed = _parse_file(file, options, store, jobs, meter)
     if key is not None:
-        parsed_cache.save(key, store.parsed_since(first_row, width, parsed.labels, parsed.runs))
+        parsed_cache.save(key, store.with_rows_since(first_row, parsed))
     return parsed
 
 
@@ -225,7 +217,7 @@ class _Scratch:
 
 def _parse_file(
     file: Path, options: LetorOptions, store: FeatureStore, jobs: int, meter: _Meter
-) -> tuple[_ParsedFile, int]:
+) -> parsed_cache.ParsedArrays:
     collected = _Collected(file, options, store)
     block = min(_BLOCK, max(file_size(file) + 2, 4096))
     free: queue.SimpleQueue[_Scratch] = queue.SimpleQueue()
@@ -251,7 +243,7 @@ def _parse_file(
                 meter.at(source.position())
         while pending:
             finish_oldest()
-    return collected.finished(), collected.width
+    return collected.finished()
 
 
 class _Collected:
@@ -307,11 +299,11 @@ class _Collected:
             else:
                 scratch.values[slot] = value
 
-    def finished(self) -> _ParsedFile:
+    def finished(self) -> parsed_cache.ParsedArrays:
         if self._rows == 0:
             what = "no documents, only comments or blank lines" if self._lines else "an empty file"
             raise DataError(f"{self._file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
-        return _ParsedFile(np.concatenate(self._labels), self._runs or None)
+        return parsed_cache.ParsedArrays(np.concatenate(self._labels), self._runs or None, self.width)
 
 
 def _first_row_start(text: memoryview) -> int:
@@ -395,7 +387,7 @@ def _column(text: memoryview, position: int) -> int:
     return position - (bytes(text[:position]).rfind(b"\n") + 1)
 
 
-def _check_side_file(side: Path, file: Path, parsed: _ParsedFile) -> None:
+def _check_side_file(side: Path, file: Path, parsed: parsed_cache.ParsedArrays) -> None:
     """A file with both qids and a side file must say the same twice: otherwise one of them is out of date."""
     assert parsed.runs is not None
     starts = np.array([row for row, _ in parsed.runs] + [parsed.labels.size])

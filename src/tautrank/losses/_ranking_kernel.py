@@ -12,8 +12,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-# Comparing every pair vectorises so well that it beats any sort up to about this many documents.
-_COUNT_UP_TO = 256
+COUNT_UP_TO = 256
+"""Comparing every pair vectorises so well that it beats any sort up to about this many documents."""
 
 LANES = 16
 """Arrays that inner loops run over are padded to a multiple of this: no loop has a scalar remainder."""
@@ -75,7 +75,7 @@ def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> No
         n: how many documents.
         ranks: at least ``n + LANES`` long.
     """
-    if n > _COUNT_UP_TO:
+    if n > COUNT_UP_TO:
         _sort_by_digits(scores, n, ranks)
         return
     padded = (n + LANES - 1) // LANES * LANES

@@ -56,6 +56,13 @@ def _compiled_kernels(sums: Callable[..., Any], moved: Callable[..., Any]) -> Ke
     return _build(sums, moved, njit(nogil=True, cache=sums is selection_sums, error_model="numpy"))
 
 
+@njit(error_model="numpy", inline="always")
+def _scratch(longest: int) -> tuple[Any, ...]:
+    """Mean and noisy positions; values and both by place; noise; the order and room to find it."""
+    x, t, v, b, m = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
+    return x, t, v, b, m, np.empty(longest + GROUP), np.empty(longest, np.int32), np.empty(longest, np.int32)
+
+
 @njit(cache=True, error_model="numpy")
 def _list_in_order(
     t: NDArray[np.float64],
@@ -110,13 +117,7 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
         hess: Any,
     ) -> None:
         longest = longest_list(offsets, first, last)
-        x, t, order, spare = (
-            np.empty(longest),
-            np.empty(longest),
-            np.empty(longest, np.int32),
-            np.empty(longest, np.int32),
-        )
-        v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
+        x, t, v, b, m, noise, order, spare = _scratch(longest)
         g, h = np.empty(longest), np.empty(longest)
         share = DENSITY_AT_0 / (sigma * samples)
         for query in range(first, last):
@@ -173,13 +174,7 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
         hess: Any,
     ) -> None:
         longest = longest_list(offsets, first, last)
-        x, t, order, spare = (
-            np.empty(longest),
-            np.empty(longest),
-            np.empty(longest, np.int32),
-            np.empty(longest, np.int32),
-        )
-        v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
+        x, t, v, b, m, noise, order, spare = _scratch(longest)
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start
@@ -223,13 +218,7 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
         results: Any,
     ) -> None:
         longest = longest_list(offsets, first, last)
-        x, t, order, spare = (
-            np.empty(longest),
-            np.empty(longest),
-            np.empty(longest, np.int32),
-            np.empty(longest, np.int32),
-        )
-        v, b, m, noise = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest + GROUP)
+        x, t, v, b, m, noise, order, spare = _scratch(longest)
         for query in range(first, last):
             start = offsets[query]
             n = offsets[query + 1] - start

@@ -14,16 +14,13 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tautrank.losses._normal_kernel import GROUP, fill_noise
-from tautrank.losses._ranking_kernel import LANES, REORDER
+from tautrank.losses._ranking_kernel import COUNT_UP_TO, LANES, REORDER
 from tautrank.losses.randomness import SMOOTHING_STREAM
 
 DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 """The highest density of the standard normal distribution."""
 
 _U = np.uintp
-# Comparing every pair vectorises so well that it beats any sort up to about this many documents.
-_COUNT_UP_TO = 256
-
 _HALF_LOG2E = 0.5 / math.log(2.0)
 # 2^f = sum (f log 2)^i / i! for f in [-1/2, 1/2]: the next term is below 2e-7 of it.
 _P0, _P1, _P2, _P3, _P4, _P5, _P6 = (np.float32(math.log(2.0) ** i / math.factorial(i)) for i in range(7))
@@ -173,7 +170,7 @@ def sort_positions(
         top: receives the places; at least ``n`` long, what lies past ``wanted`` is overwritten.
         wanted: at most ``n``.
     """
-    if n <= _COUNT_UP_TO:
+    if n <= COUNT_UP_TO:
         for i in range(n):
             position = t[i]
             rank = np.int32(0)

@@ -56,6 +56,18 @@ def uniform_targets(
             t[p] *= share
 
 
+@njit(error_model="numpy", inline="always")
+def _log_total(scores: NDArray[np.float64], start: int, stop: int) -> tuple[float, float]:
+    """The highest score of a query, and ``log sum exp(score - highest)``: what ``-log rho`` is measured by."""
+    top = -math.inf
+    for p in range(start, stop):
+        top = max(top, scores[p])
+    total = 0.0
+    for p in range(start, stop):
+        total += math.exp(scores[p] - top)
+    return top, math.log(total)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def tight_targets(
     scores: NDArray[np.float64],
@@ -92,13 +104,7 @@ def tight_targets(
         start, stop = offsets[query], offsets[query + 1]
         if scale[query] == 0.0:
             continue
-        top = -math.inf
-        for p in range(start, stop):
-            top = max(top, scores[p])
-        total = 0.0
-        for p in range(start, stop):
-            total += math.exp(scores[p] - top)
-        log_total = math.log(total)
+        top, log_total = _log_total(scores, start, stop)
         weight = 0.0
         weighted = 0.0
         for p in range(start, stop):
@@ -269,13 +275,7 @@ def softmax_values(
         if scale[query] == 0.0:
             continue
         start, stop = offsets[query], offsets[query + 1]
-        top = -math.inf
-        for p in range(start, stop):
-            top = max(top, scores[p])
-        total = 0.0
-        for p in range(start, stop):
-            total += math.exp(scores[p] - top)
-        log_total = math.log(total)
+        top, log_total = _log_total(scores, start, stop)
         value = 0.0
         for p in range(start, stop):
             value += targets[p] * (log_total - (scores[p] - top))

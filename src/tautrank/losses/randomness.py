@@ -16,6 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
+from tautrank.losses._ranking_kernel import longest_list
+
 GAMMA_STREAM = 0
 """The stream of XE-NDCG's gammas."""
 
@@ -169,10 +171,7 @@ def add_gumbel(
     >>> bool((out == 0).all())
     True
     """
-    longest = 0
-    for query in range(first, last):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    noise = np.empty(longest)
+    noise = np.empty(longest_list(offsets, first, last))
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
@@ -211,10 +210,7 @@ def add_normal(
     >>> bool((out == 0).all())
     True
     """
-    longest = 0
-    for query in range(first, last):
-        longest = max(longest, offsets[query + 1] - offsets[query])
-    noise = np.empty(longest + 1)
+    noise = np.empty(longest_list(offsets, first, last) + 1)
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
