@@ -144,6 +144,40 @@ def test_missing_pyarrow_is_one_sentence(tmp_path, frame, monkeypatch):
         tr.read_csv(tmp_path / "t.csv")
 
 
+def test_blank_lines_of_a_run_are_passed_over_and_an_empty_one_is_refused(tmp_path):
+    file = tmp_path / "run.txt"
+    file.write_text("\nq1 Q0 d1 1 9.5 me\n \nq1 Q0 d2 2 8 me\n")
+    assert tr.data.read_run(file) == {"q1": {"d1": 9.5, "d2": 8.0}}
+    file.write_text("\n\n")
+    with pytest.raises(DataError, match=r"run.txt: found an empty file; expected lines of 6 columns"):
+        tr.data.read_run(file)
+
+
+def test_side_files_may_end_in_blank_lines_and_hold_no_binary_data(tmp_path):
+    (tmp_path / "a.txt").write_text("1 1:1\n0 1:2\n")
+    (tmp_path / "a.txt.group").write_text("1\n\n1\n")
+    assert tr.read_letor(tmp_path / "a.txt").sizes.tolist() == [1, 1]
+    (tmp_path / "a.txt.group").write_bytes(b"1\n\0\n")
+    with pytest.raises(DataError, match=r"a.txt.group:2: found binary data; expected text"):
+        tr.read_letor(tmp_path / "a.txt")
+
+
+def test_a_name_too_long_for_the_system_is_one_sentence(tmp_path):
+    with pytest.raises(DataError, match=r": cannot be opened \("):
+        tr.read_letor(tmp_path / ("x" * 5000))
+
+
+def test_the_folds_of_a_folder(tmp_path):
+    assert tr.data.list_folds(tmp_path) == []
+    (tmp_path / "train.txt").write_text("1 qid:1 1:1\n")
+    assert tr.data.list_folds(tmp_path) == [1]
+    for part in range(1, 6):
+        (tmp_path / f"part{part}.txt").write_text(f"1 qid:{part} 1:1\n")
+    assert tr.data.list_folds(tmp_path) == [1, 2, 3, 4, 5]
+    with pytest.raises(DataError, match=r"absent: cannot be listed \("):
+        tr.data.list_folds(tmp_path / "absent")
+
+
 def test_a_run_under_judgments():
     run = {"q1": {"d1": 3.0, "d2": 2.0}, "q3": {"d1": 1.0}}
     qrels = {"q1": {"d2": 1.0, "d7": 2.0, "d8": -2.0}, "q2": {"d5": 1.0}}

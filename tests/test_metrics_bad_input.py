@@ -9,6 +9,8 @@ import pytest
 
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics import METRICS, discount_values, gain_values, metric, rank_order
+from tautrank.metrics.evaluation import evaluate
+from tautrank.metrics.validation import check_weights
 
 # NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
 pytestmark = pytest.mark.filterwarnings("error")
@@ -173,3 +175,21 @@ def test_gains_and_discounts():
     assert discount_values(0).size == 0
     assert discount_values(2, (1.0, 0.5, 0.25)).tolist() == [1, 0.5]
     np.testing.assert_array_equal(discount_values(3), [1 / math.log2(2), 1 / math.log2(3), 1 / math.log2(4)])
+
+
+def test_evaluation_refuses_and_writes(tmp_path):
+    lists = [3.0, 2.0, 1.0], [0, 1, 0], [0, 2, 3]
+    with pytest.raises(OptionError, match=r"^metrics: found none; expected at least one, such as 'ndcg@10'$"):
+        evaluate([], *lists)
+    with pytest.raises(DataError, match=r"^qids: found 3 ids; expected 2, one a query$"):
+        evaluate(["mrr"], *lists, qids=[1, 2, 3])
+    found = evaluate(["mrr", "arp"], *lists, qids=["a", "b"])
+    assert (found.mean(0), found.skipped(0)) == (0.5, 1)
+    assert np.isnan(found.standard_error(0))
+    found.write_per_query(tmp_path / "values.csv")
+    assert (tmp_path / "values.csv").read_text() == "qid,mrr,arp\na,0.5,2.0\nb,,\n"
+    assert found.to_dict()["metrics"]["mrr"]["standard_error"] is None
+
+
+def test_no_weights_for_no_queries():
+    assert check_weights([], 0).size == 0

@@ -22,7 +22,7 @@ from tautrank.theory import (
     steepest_secant,
 )
 from tautrank.theory.derivatives import differences
-from tautrank.theory.lipschitz import proven_constant
+from tautrank.theory.lipschitz import measured_constant, proven_constant
 from theory_lists import LABELS, Scored, lists, make_lists
 
 FAMILY = ["ranknet", "arp-loss1", "arp-loss2", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++", "lambdarank"]
@@ -141,6 +141,12 @@ def test_one_function_deviates_as_the_bound_allows() -> None:
     assert np.ptp(values) < 2
 
 
+def test_a_large_class_needs_a_wide_search() -> None:
+    # Without queries to speak of the answer is many Lipschitz constants: 2 N exp(-epsilon^2 / 2) = 1 - confidence.
+    error = generalisation_error(1, 1.0, lambda r: 1e4, confidence=0.5)
+    assert math.log(4) + 1e4 == pytest.approx(error**2 / 2, rel=1e-9)
+
+
 def test_generalisation_error_solves_the_bound() -> None:
     def covering(radius: float) -> float:
         return log_box_covering(radius, 5)
@@ -171,6 +177,8 @@ def test_covering_a_box() -> None:
             "confidence: found 1; expected a number above 0 and",
         ),
         (lambda: generalisation_error(10, 2.0, lambda r: math.inf), "log_covering: found inf; expected a number of at"),
+        (lambda: generalisation_error(10, 2.0, lambda r: 1e9 * r * r), "log_covering: found a number that grows with"),
+        (lambda: measured_constant(loss("mse"), Lists.of([1], [0, 1], None), 1, 0, (0.0,)), "scales: found (0.0,);"),
         (lambda: lipschitz("listnet", [1], [0, 1], draws=0), "draws: found 0; expected a whole number of at least 1"),
     ],
 )

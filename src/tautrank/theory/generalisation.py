@@ -88,7 +88,7 @@ def generalisation_error(
     low, high = 0.0, steep
     while excess(high) > 0:
         low, high = high, 2.0 * high
-        if not math.isfinite(high):
+        if high > 1e100 * steep:  # a float is too small for the square of much more
             raise OptionError("log_covering: found a number that grows with the radius; expected one that falls")
     for _ in range(200):
         middle = 0.5 * (low + high)
