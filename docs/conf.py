@@ -47,7 +47,7 @@ napoleon_use_rtype = False
 # Kept here rather than in index.md, where a reader of the Markdown would meet it as a block of code.
 NAVIGATION = {
     "Start": ["getting-started", "which-loss", "errors", "performance"],
-    "Rank": ["data", "metrics", "losses", "langevin", "tuning", "export"],
+    "Rank": ["data", "metrics", "losses", "add-a-loss", "langevin", "tuning", "export"],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
     "Measured": ["results/losses", "results/smoothed", "results/theory", "results/speed"],
     "Reference": [
@@ -63,8 +63,11 @@ NAVIGATION = {
 }
 
 
-def add_navigation(app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the first page the tree of all others."""
+def adapt_source(app: Sphinx, page: str, source: list[str]) -> None:
+    """Give the first page the tree of all others, and lead links to what lies beside docs/ to its page here."""
+    source[0] = (
+        source[0].replace("](../CONTRIBUTING.md", "](contributing.md").replace("](../CHANGELOG.md", "](changelog.md")
+    )
     if page != "index":
         return
     for caption, pages in NAVIGATION.items():
@@ -88,7 +91,7 @@ def write_mathml(translator: Any, node: nodes.math | nodes.math_block) -> None:
 
 def setup(app: Sphinx) -> dict[str, bool]:
     """Connect the three."""
-    app.connect("source-read", add_navigation)
+    app.connect("source-read", adapt_source)
     # Before Napoleon, which takes docstrings apart at 500.
     app.connect("autodoc-process-docstring", set_displays_apart, priority=400)
     app.add_html_math_renderer("mathml", (write_mathml, None), (write_mathml, None))
