@@ -61,23 +61,23 @@ def _runs() -> tuple[StudyRun, ...]:
         ("stochasticrank-table3", "--trials 3 --configs 10 --trees 300"),
     )
     made_up = (
-        ("xe-table1", "--trials 20"),
-        ("xe-figure2", "--trials 5"),
-        ("binary-table1", "--trials 5"),
+        ("xe-table1", "--trials 10"),
         ("lambdaloss-table3", "--trials 5"),
         ("lambdaloss-table4", "--trials 5"),
         ("lambdaloss-table5", "--trials 5"),
-        ("lambdaloss-figure4", "--trials 5"),
-        ("lambdaloss-figure5", "--trials 5"),
+        ("lambdaloss-figure4", "--trials 3"),
+        ("lambdaloss-figure5", "--trials 3"),
+        ("binary-table1", "--trials 5"),
+        ("xe-figure2", "--trials 5"),
+        ("xe-figure4", "--trials 3"),
+        ("xe-figure3-labels", "--trials 3"),
+        ("xe-figure3-negatives", "--trials 3"),
+        ("stochasticrank-table3", "--trials 1 --configs 4 --trees 200"),
+        ("stochasticrank-table2-mrr", "--trials 1 --configs 4 --trees 200"),
+        ("stochasticrank-table2-ndcg", "--trials 1 --configs 4 --trees 200"),
         ("lambdaloss-figure3", "--trials 3"),
-        ("stochasticrank-table2-ndcg", "--trials 1 --configs 8 --trees 300"),
-        ("stochasticrank-table2-mrr", "--trials 1 --configs 8 --trees 300"),
-        ("stochasticrank-table3", "--trials 1 --configs 8 --trees 300"),
-        ("xe-figure4", "--trials 5"),
-        ("xe-figure3-labels", "--trials 5"),
-        ("xe-figure3-negatives", "--trials 5"),
     )
-    long_lists = (("xe-table1", "--trials 20"), ("binary-table1", "--trials 10"), ("lambdaloss-table3", "--trials 5"))
+    long_lists = (("xe-table1", "--trials 10"), ("binary-table1", "--trials 5"), ("lambdaloss-table3", "--trials 5"))
     alone = ("xe-figure1", "directness-sigma", "directness-losses", "stochasticrank-table1")
     return (
         *(StudyRun(study) for study in alone),

@@ -154,8 +154,24 @@ WRONG_FIT = [
         "eval_set: found 5 features; expected 4, as in the training data",
     ),
     (lambda r: r.fit(TRAIN, eval_set=(XV, YV[:-1], QV)), "eval_set: y: found 599 labels, but X has 600 rows"),
-    (lambda r: r.fit(TRAIN, eval_set=(XV, YV)), "eval_set: found something else; expected (X, y, qid) or RankingData"),
-    (lambda r: r.fit(TRAIN, eval_set=5), "eval_set: found something else; expected (X, y, qid) or RankingData"),
+    (
+        lambda r: r.fit(TRAIN, eval_set=(XV, YV)),
+        "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
+        "eval_qid",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[3], eval_qid=[3]),
+        "eval_group, eval_qid: found both; expected one of them",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_set=VALID, eval_group=[3]),
+        "eval_set: found something else beside eval_group; expected [(X, y)]",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_set=5),
+        "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
+        "eval_qid",
+    ),
     (
         lambda r: r.fit(TRAIN, eval_set=(XV[:0], YV[:0], QV[:0])),
         "eval_set: X: found no documents; expected at least one",
@@ -244,6 +260,38 @@ def test_a_failed_fit_leaves_the_ranker_as_it_was():
     with pytest.raises(tr.TautrankError):
         fitted.fit(X, Y[:-1], QID)
     np.testing.assert_array_equal(fitted.predict(VALID), before)
+
+
+def test_a_script_for_lightgbm_runs_with_one_line_changed(capfd):
+    parameters = {"boosting_type": "gbdt", "n_estimators": 5, "min_child_samples": 5, "subsample": 0.8, "verbose": -1}
+    import lightgbm
+
+    theirs = lightgbm.LGBMRanker(**parameters)
+    ours = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
+    for model in (theirs, ours):
+        model.fit(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, eval_set=[(XV, YV)], eval_group=[VALID.sizes])
+    by_qid = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
+    by_qid.fit(TRAIN, eval_set=[(XV, YV)], eval_qid=[VALID.qid_of_document])
+    assert by_qid.evals_result_ == ours.evals_result_
+    assert len(ours.evals_result_["valid"]["ndcg(empty=one)@10"]) == 5
+    assert np.corrcoef(theirs.predict(XV), ours.predict(XV))[0, 1] > 0.9
+    assert "trees" not in capfd.readouterr().err  # -1 is LightGBM's word for silence
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "where"),
+    [
+        ("label_gain", list(range(9)), "the loss's gain, as loss='lambdarank(gain=linear)'"),
+        ("lambdarank_truncation_level", 10, "the loss's k, as loss='lambdarank(k=10)'"),
+        ("lambdarank_norm", False, "the loss's norm, as loss='lambdarank(norm=lightgbm)'"),
+        ("sigmoid", 2.0, "the loss's sigma, as loss='lambdarank(sigma=2)'"),
+    ],
+)
+def test_what_only_lightgbms_objectives_look_at_is_refused(name, value, where):
+    with pytest.raises(tr.OptionError) as caught:
+        ranker(**{name: value}).fit(TRAIN)
+    assert str(caught.value) == f"{name}: is for LightGBM's own objectives; expected {where}"
+    ranker("lightgbm:lambdarank", **{name: value}).fit(TRAIN)
 
 
 def test_on_real_data(shared_data):

@@ -90,7 +90,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             draw one from, or None for another one each time.
         n_jobs: threads of engine and loss; None is all cores, or as many as ``OMP_NUM_THREADS`` says where that is set
             (joblib sets it in its workers); -1 is all cores.
-        verbose: 0 for silence, 1 for progress on standard error, None for a progress bar if that is a terminal.
+        verbose: 0 or less for silence, 1 for progress on standard error, None for a bar if that is a terminal.
         eval_train: judge the training data after each tree too.
         langevin: `Langevin` (temperature, shrink_rate) adds noise to the gradients and shrinks the model before each
             tree, which leads out of local optima; what is judged, kept and saved is the shrunk model. With a loss of
@@ -194,6 +194,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         *,
         group: Any = None,
         eval_set: Any = None,
+        eval_group: Any = None,
+        eval_qid: Any = None,
         weights: Any = None,
         propensities: Any = None,
         init_model: Ranker | str | os.PathLike[str] | None = None,
@@ -206,7 +208,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             y: labels, finite and at least 0; or, with `RankingData`, the validation data.
             qid: the query of each row; or
             group: the number of rows of each query, in order.
-            eval_set: validation data, ``(X, y, qid)`` or `RankingData`.
+            eval_set: validation data, ``(X, y, qid)`` or `RankingData`; or, as LightGBM has it, ``[(X, y)]`` with
+            eval_group: the number of rows of each of its queries, or
+            eval_qid: the query of each of its rows; an array, or a list of one.
             weights: one a query (or one a row, alike within a query): they scale the loss, not the metric.
             propensities: one a row, for the softmax losses: the probability that a user looked at the document.
             init_model: a ranker, or the file of one, to add ``n_estimators`` trees to. With a loss of this library the
@@ -217,6 +221,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_
         1.0
         """
+        if eval_group is not None or eval_qid is not None:
+            eval_set = _with_queries(eval_set, eval_group, eval_qid)
         train, valid = self._read_data(X, y, qid, group, eval_set)
         wanted = read_loss(self.loss)
         engine = engine_for(self.engine, wanted)
@@ -520,6 +526,21 @@ def _shrunk(described: Any) -> Shrunk | None:
     )  # fmt: skip
 
 
+def _with_queries(given: Any, group: Any, qid: Any) -> RankingData:
+    """Validation data whose queries are given apart from it."""
+    name, queries = ("eval_group", group) if group is not None else ("eval_qid", qid)
+    if group is not None and qid is not None:
+        raise OptionError("eval_group, eval_qid: found both; expected one of them")
+    (pair, queries) = (x[0] if isinstance(x, list) and len(x) == 1 else x for x in (given, queries))
+    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+        raise DataError(f"eval_set: found something else beside {name}; expected [(X, y)]")
+    try:
+        _check_not_empty(pair[0])
+        return RankingData.from_arrays(*pair, **{name.removeprefix("eval_"): queries})
+    except DataError as error:
+        raise DataError(f"eval_set: {error}") from None
+
+
 def _validation(given: Any, train: RankingData) -> RankingData:
     """Validation data as given, checked against the training data."""
     valid = given
@@ -531,7 +552,10 @@ def _validation(given: Any, train: RankingData) -> RankingData:
         if isinstance(parts, RankingData):
             valid = parts
         elif not isinstance(parts, (tuple, list)) or len(parts) != 3:
-            raise DataError("eval_set: found something else; expected (X, y, qid) or RankingData")
+            raise DataError(
+                "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
+                "eval_qid"
+            )
         else:
             try:
                 _check_not_empty(parts[0])

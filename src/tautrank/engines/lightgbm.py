@@ -32,9 +32,18 @@ _OURS = {
     "seed": "random_state",
     "objective": "loss",
     "metric": "metric",
+    "eval_at": "metric (as ndcg@5)",
     "early_stopping_round": "early_stopping_rounds",
     "categorical_feature": "categorical_feature",
     "input_model": "init_model",
+}
+# Parameters of LightGBM's own objectives, and where the losses of this library have them.
+_OF_OBJECTIVES = {
+    "label_gain": "the loss's gain, as loss='lambdarank(gain=linear)'",
+    "lambdarank_truncation_level": "the loss's k, as loss='lambdarank(k=10)'",
+    "lambdarank_norm": "the loss's norm, as loss='lambdarank(norm=lightgbm)'",
+    "sigmoid": "the loss's sigma, as loss='lambdarank(sigma=2)'",
+    "objective_seed": "random_state",
 }
 # Of no use, or harmful, to a training that has its data in memory.
 _FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result", "convert_model", "snapshot_freq")
@@ -297,7 +306,7 @@ def _first(n_trees: int, text: str) -> str:
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
-    extra = _checked_names(settings.extra)
+    extra = _checked_names(settings.extra, own=not isinstance(task.loss, NativeLoss))
     if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
         raise OptionError(
             "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; "
@@ -335,8 +344,9 @@ def _suits_rows(data: RankingData, threads: int) -> bool:
     return isinstance(data.X, np.ndarray) and data.n_features <= _FEW_FEATURES and threads <= _FEW_THREADS
 
 
-def _checked_names(extra: Any) -> dict[str, Any]:
-    """The parameters under LightGBM's main names; LightGBM itself would pass over an unknown one in silence."""
+def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
+    """The parameters under LightGBM's main names; LightGBM itself would pass over an unknown one in silence, and over
+    those of its objectives where the loss is our own."""
     main_names = _main_names()
     checked: dict[str, Any] = {}
     for name, value in extra.items():
@@ -345,6 +355,8 @@ def _checked_names(extra: Any) -> dict[str, Any]:
             raise unknown("parameter of lightgbm", name, set(main_names) | set(_OURS.values()))
         if main in _OURS:
             raise OptionError(f"{name}: is LightGBM's name for what is called {_OURS[main]} here; expected that name")
+        if own and main in _OF_OBJECTIVES:
+            raise OptionError(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
         if main in _FOR_FILES:
             raise OptionError(f"{name}: is for LightGBM's command line; expected a parameter of training")
         if main in checked:

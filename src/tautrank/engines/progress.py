@@ -15,17 +15,18 @@ class Progress:
     Args:
         label: what is being trained.
         total: how many trees at most.
-        verbose: 0 for silence, 1 for progress, None for a bar where standard error is a terminal.
+        verbose: 0 (or less) for silence, 1 for progress, None for a bar where standard error is a terminal.
     """
 
     def __init__(self, label: str, total: int, verbose: int | None) -> None:
         self._label = label
         self._total = total
+        wanted = None if verbose is None else verbose > 0  # LightGBM's own word for silence is -1
         terminal = sys.stderr is not None and sys.stderr.isatty()
         # The workers of a process pool share one terminal: their bars would overwrite each other.
         main = multiprocessing.current_process().name == "MainProcess"
-        self._draws = terminal and bool(verbose or (verbose is None and main))
-        self._prints = bool(verbose) and not terminal
+        self._draws = terminal and (main if wanted is None else wanted)
+        self._prints = bool(wanted) and not terminal
         self._bar: Any = None
         self._row: Any = None
         self._began = time.perf_counter()
