@@ -51,7 +51,9 @@ def test_every_name_is_a_class(name: str, cls: str) -> None:
         "ndcg-loss2++(k=5,mu=10)",
         "lambdarank(k=none,sigma=0.5)",
         "lambdarank(assignment=soft,samples=20,spread=0.25,norm=lightgbm)",
-        "lambdarank(gain=[0,1,3.5],discount=[1,0.5],noise=gumbel,strength=0.1)",
+        "lambdarank(gain=0/1/3.5,discount=1/0.5,noise=gumbel,strength=0.1)",
+        "lambdarank(discount=1/)",
+        "stochasticrank(metric=dcg(gain=0/1/3)@5)",
         "xendcg(hessian=exact,gamma=0.5)",
         "xendcg(gamma=tight)",
         "listnet(target=softmax)",
@@ -71,6 +73,7 @@ def test_what_is_printed_parses_back(text: str) -> None:
 def test_equal_parameters_are_equal_losses() -> None:
     assert loss("ndcg-loss2++", k=np.int64(5), mu=10) == NDCGLoss2PP(k=5, mu=10.0)
     assert loss("lambdarank", gain=[0, 1]) == LambdaRank(gain=(0.0, 1.0))
+    assert loss("lambdarank(gain=[0,1])") == loss("lambdarank(gain=0/1)") == LambdaRank(gain=(0.0, 1.0))
     assert loss(" LambdaRank ( k = 5 ) ") == LambdaRank(k=5)
     assert len({loss("lambdarank"), loss("lambdarank", k=30), loss("lambdarank", k=None)}) == 2
 

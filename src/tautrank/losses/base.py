@@ -420,8 +420,8 @@ def _check_known(cls: type[Loss], parameters: dict[str, Any]) -> None:
 def _write_value(value: object) -> str:
     if value is None or isinstance(value, bool):
         return str(value).lower()
-    if isinstance(value, tuple):
-        return "[" + ",".join(_write_value(item) for item in value) + "]"
+    if isinstance(value, tuple):  # as metrics write theirs; a slash makes a table of one entry a table
+        return "/".join(map(_write_value, value)) + "/" * (len(value) == 1)
     if isinstance(value, float):
         return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
     return str(value)
@@ -458,6 +458,9 @@ def _read_value(text: str) -> Any:
         return _WORDS[text.lower()]
     if text.startswith("[") and text.endswith("]"):
         return tuple(_read_value(item.strip()) for item in text[1:-1].split(",") if item.strip())
+    if "/" in text:
+        with contextlib.suppress(ValueError):
+            return tuple(float(entry) for entry in text.removesuffix("/").split("/"))
     for kind in (int, float):
         with contextlib.suppress(ValueError):
             return kind(text)
