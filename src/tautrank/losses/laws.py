@@ -234,7 +234,7 @@ def _runs(loss: Loss) -> str | None:
 
 @_law(
     "derivative",
-    "the gradient is the derivative of the loss, what it holds (weights, targets, noise) held",
+    "the gradient is the derivative of the loss, its weights, targets and noise held",
     _no_derivative,
 )
 def _derivative(loss: Loss) -> str | None:
@@ -438,7 +438,7 @@ def _weights(loss: Loss) -> str | None:
     return None
 
 
-@_law("extremes", "finite, and alike in float32 and float64, at scores 1e6 apart, at ties, and for single documents")
+@_law("extremes", "finite, and float32 like float64: scores 1e6 apart, ties, single documents")
 def _extremes(loss: Loss) -> str | None:
     for (what, (scores, labels)), kind in itertools.product(_EXTREMES.items(), _KINDS):
         s = np.array(scores, dtype=kind)
