@@ -65,17 +65,18 @@ def in_print(study: Study, claim: Claim, cells: tuple[Cell, ...]) -> str:
     return "proof" if study.measures_only and "Theorem" in study.paper else "figure" if "Figure" in study.paper else "-"
 
 
-def where(one: StudyRun, result: StudyResult) -> str:
+def where(one: StudyRun) -> str:
     """The data of a run, as a row names it."""
-    name = _NAMES[one.data.partition(":")[0]]
-    return f"[{name}](studies/{one.name}.md)"
+    return f"[{_NAMES[one.data.partition(':')[0]]}](studies/{one.name}.md)"
 
 
 def counted(verdicts: list[str]) -> str:
     """'agrees' or, of several, how many do."""
-    if len(set(verdicts)) == 1:
-        return _SAID[verdicts[0]] if len(verdicts) == 1 else f"all {len(verdicts)}: {_SAID[verdicts[0]]}"
-    return "; ".join(f"{verdicts.count(v)} {_SAID[v]}" for v in (AGREES, DOES_NOT, UNDECIDED) if v in verdicts)
+    if len(verdicts) == 1:
+        return _SAID[verdicts[0]]
+    several = {AGREES: "agree", DOES_NOT: "**do not**", UNDECIDED: "not decidable"}
+    said = ", ".join(f"{verdicts.count(v)} {several[v]}" for v in several if v in verdicts)
+    return f"of {len(verdicts)}: {said}"
 
 
 def summary(results: dict[StudyRun, StudyResult]) -> list[str]:
@@ -85,16 +86,17 @@ def summary(results: dict[StudyRun, StudyResult]) -> list[str]:
         "",
         "The numbers are of each study's first comparison, its main claim; 'verdicts' counts all of them.",
         "",
-        "| study | main claim | in print | our data | found | p | p own | verdicts |",
-        "|---|---|---|---|---|---|---|---|",
+        "| study | main claim | in print | our data | found | p | verdicts | p own | verdicts by the paper's test |",
+        "|---|---|---|---|---|---|---|---|---|",
     ]
     for one, result in results.items():
         study = result.plan.study
         first = result.verdicts[0]
         claim, cells = next(comparisons(study))
-        row = [f"[{study.name}](#{study.name})", first.sentence, in_print(study, claim, cells), where(one, result)]
-        row += [signed_text(first.advantage), p_text(first.corrected.p_value), p_text(first.own.p_value)]
-        lines.append(f"| {' | '.join([*row, counted([v.corrected.verdict for v in result.verdicts])])} |")
+        row = [f"[{study.name}](#{study.name})", first.sentence, in_print(study, claim, cells), where(one)]
+        row += [signed_text(first.advantage), p_text(first.corrected.p_value)]
+        row += [counted([v.corrected.verdict for v in result.verdicts]), p_text(first.own.p_value)]
+        lines.append(f"| {' | '.join([*row, counted([v.own.verdict for v in result.verdicts])])} |")
     return [*lines, ""]
 
 
@@ -105,7 +107,7 @@ def section(study: Study, runs: dict[StudyRun, StudyResult]) -> list[str]:
     for i, (claim, cells) in enumerate(comparisons(study)):
         for one, result in runs.items():
             verdict: Verdict = result.verdicts[i]
-            row = [verdict.sentence, in_print(study, claim, cells), where(one, result), signed_text(verdict.advantage)]
+            row = [verdict.sentence, in_print(study, claim, cells), where(one), signed_text(verdict.advantage)]
             row += [_SAID[verdict.corrected.verdict], p_text(verdict.corrected.p_value), p_text(verdict.own.p_value)]
             lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]

@@ -49,7 +49,7 @@ NAVIGATION = {
     "Start": ["getting-started", "which-loss", "errors", "performance"],
     "Rank": ["data", "metrics", "losses", "add-a-loss", "langevin", "tuning", "export"],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
-    "Measured": ["results/losses", "results/smoothed", "results/theory", "results/speed"],
+    "Measured": ["results/losses", "results/smoothed", "results/theory", "results/studies", "results/speed"],
     "Reference": [
         "reference/index",
         "reference/data",
@@ -64,10 +64,15 @@ NAVIGATION = {
 
 
 def adapt_source(app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the first page the tree of all others, and lead links to what lies beside docs/ to its page here."""
+    """Give the first page the tree of all others, and that of the studies each study's page.
+
+    Links to what lies beside docs/ lead to its page here.
+    """
     source[0] = (
         source[0].replace("](../CONTRIBUTING.md", "](contributing.md").replace("](../CHANGELOG.md", "](changelog.md")
     )
+    if page == "results/studies":
+        source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\nstudies/*\n```\n"
     if page != "index":
         return
     for caption, pages in NAVIGATION.items():
