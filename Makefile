@@ -51,7 +51,7 @@ docs: $(VENV)/docs.stamp
 ROOMS := data metrics losses theory simulate
 COMPILED := $(addprefix tests/test_,$(addsuffix .py,bad_input letor_reader parsed_cache ranking_data folders_and_tables \
   metrics_bad_input metrics_brute_force metrics_extremes metrics_laws metrics_text significance repeated_runs \
-  losses_api theory_bounds theory_check theory_claims theory_directness theory_em theory_hessian \
+  losses_api own_losses theory_bounds theory_check theory_claims theory_directness theory_em theory_hessian \
   theory_lipschitz theory_smoothing simulate_clicks simulate_noise simulate_web_search))
 # The doctests, too; a ListLoss alone means nothing without a compiler.
 UNCOMPILED := $(addprefix src/tautrank/,$(ROOMS)) --ignore=src/tautrank/losses/list_loss.py \
