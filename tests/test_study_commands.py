@@ -222,9 +222,3 @@ def test_a_full_disk_says_how_to_go_on(capsys, tmp_path, monkeypatch):
     assert last.endswith(f"go on with: tautrank study resume {path})")
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT COUNT(*) FROM trials").fetchone() == (3,)
-
-
-def test_durations_are_said_as_people_do():
-    from tautrank.study_commands import _duration
-
-    assert [_duration(seconds) for seconds in (3.2, 89, 600, 7200)] == ["3 s", "89 s", "10 min", "2.0 h"]

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tautrank
-from tautrank.arguments import job_count
+from tautrank.arguments import job_count, whole
 from tautrank.data import RankingData, Splits
 from tautrank.engines import engine_for, read_loss
 from tautrank.errors import DataError, OptionError, unknown
@@ -91,9 +91,7 @@ class Plan:
         if not self.metrics:
             raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
         for name, least in (("repeats", 1), ("seed", 0), ("tune", 0), ("workers", 1)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
+            object.__setattr__(self, name, whole(name, getattr(self, name), least))
         if self.vary not in VARY:
             raise unknown("vary", str(self.vary), VARY)
 

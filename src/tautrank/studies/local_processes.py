@@ -14,6 +14,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 import tautrank
+from tautrank.arguments import whole
 from tautrank.errors import OptionError
 from tautrank.losses.own_losses import OwnLoss
 from tautrank.studies.plan import Trial, own_losses_of
@@ -34,9 +35,7 @@ class LocalProcesses:
     """
 
     def __init__(self, n: int) -> None:
-        if isinstance(n, bool) or not isinstance(n, int) or n < 1:
-            raise OptionError(f"workers: found {n!r}; expected a whole number of at least 1")
-        self.n = n
+        self.n = whole("workers", n, 1)
 
     def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
         """Run trials; they come back as they finish.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import OwnLoss, name_of, own_losses, sendable
 from tautrank.studies.claims import PLAIN
@@ -234,9 +235,7 @@ def make_plan(
     >>> plan.size, plan.recipe, plan.trials()[0].spec["parameters"]["num_leaves"]
     (6, 'yahoo1', 200)
     """
-    for name, value, least in (("seed", seed, 0), ("n_jobs", n_jobs, 1)):
-        if isinstance(value, bool) or not isinstance(value, int) or value < least:
-            raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
+    seed, n_jobs = whole("seed", seed, 0), whole("n_jobs", n_jobs, 1)
     chosen = data or study.data
     if not chosen and not study.measures_only:
         raise OptionError("--data: found none; expected a folder, a file, or made-up data such as simulated:mslr:200")

@@ -49,6 +49,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias, TypeVar
 
+from tautrank.arguments import whole
 from tautrank.engines import NativeLoss, engine_for, read_loss
 from tautrank.errors import OptionError, unknown
 from tautrank.metrics import metric
@@ -258,8 +259,8 @@ class Budget:
     def __post_init__(self) -> None:
         for name, least in (("trials", 1), ("configurations", 0), ("trees", 1)):
             value = getattr(self, name)
-            if value is not None and (isinstance(value, bool) or not isinstance(value, int) or value < least):
-                raise OptionError(f"{name}: found {value!r}; expected a whole number of at least {least}")
+            if value is not None:
+                object.__setattr__(self, name, whole(name, value, least))
 
 
 @dataclass(frozen=True)
