@@ -43,7 +43,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "feature index is text": (b"1 qid:1 bm25:2\n", "{f}:1: found 'bm25:2' where a feature belongs; expected 'index:value' such as '3:0.5'"),
     "feature without a colon": (b"1 qid:1 1:2 7\n", "{f}:1: found '7' where a feature belongs; expected 'index:value' such as '3:0.5'"),
     "two labels": (b"1 0 qid:1 1:2\n", "{f}:1: found '0' where a feature belongs; expected 'index:value' such as '3:0.5'"),
-    "value nan": (b"1 qid:1 1:2 2:nan\n", "{f}:1: feature 2 has the value 'nan'; expected a finite number; allow_nan=True reads it as a missing value"),
+    "value nan": (b"1 qid:1 1:2 2:nan\n", "{f}:1: feature 2 has the value 'nan'; expected a finite number; allow_nan=True (--allow-nan) reads it as a missing value"),
     "value inf": (b"1 qid:1 1:-inf\n", "{f}:1: feature 1 has the value '-inf'; expected a finite number"),
     "value is text": (b"1 qid:1 1:high\n", "{f}:1: feature 1 has the value 'high'; expected a number"),
     "value missing": (b"1 qid:1 1: 2:3\n", "{f}:1: feature 1 has the value ''; expected a number"),

@@ -31,7 +31,7 @@ FILES: dict[str, bytes] = {
     "train.txt:1: feature index 2 is out of order; expected ascending indices, each once": b"1 qid:1 3:2 2:1\n",
     "train.txt:1: feature index 3 is repeated; expected ascending indices, each once": b"1 qid:1 3:2 3:1\n",
     "train.txt:1: found feature index 999999999; expected at most 1000000 (max_features=1000000)": b"1 qid:1 1:1 999999999:1\n",
-    "train.txt:1: feature 2 has the value 'nan'; expected a finite number; allow_nan=True reads it as a missing value": b"1 qid:1 1:2 2:nan\n",
+    "train.txt:1: feature 2 has the value 'nan'; expected a finite number; allow_nan=True (--allow-nan) reads it as a missing value": b"1 qid:1 1:2 2:nan\n",
     "train.txt:1: feature 1 has the value '1e39', too large for float32; expected at most 3.4e38": b"1 qid:1 1:1e39\n",
     "train.txt:1: feature 1 has the value '0,5'; expected a number": b"1 qid:1 1:0,5\n",
     "train.txt: found an empty file; expected lines such as '2 qid:1 1:0.5'": b"",

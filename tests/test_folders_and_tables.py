@@ -124,8 +124,42 @@ def test_table_errors(tmp_path, frame):
     with pytest.raises(DataError, match=r"found no feature columns beside 'label' and 'qid'; expected at least one"):
         tr.read_parquet(tmp_path / "f.parquet")
     frame.assign(label=[1, -1, 2]).to_parquet(tmp_path / "m.parquet")
-    with pytest.raises(DataError, match=r"m.parquet: y: row 1 has the label -1; expected a finite number"):
+    with pytest.raises(DataError, match=r"m.parquet: row 1 has the label -1.0; expected a finite number"):
         tr.read_parquet(tmp_path / "m.parquet")
+
+
+HEADERS = {
+    "semicolons": ("label;qid;f\n1;2;3\n", "found columns separated by ';'; expected commas"),
+    "tabs": ("label\tqid\tf\n1\t2\t3\n", "found columns separated by tabs; expected commas"),
+    "no header": ("1,2,0.5\n0,2,0.25\n", "found numbers in the first line; expected the names of the columns"),
+    "pandas' index": (",label,qid,f\n0,1,2,3\n", "column 1 has no name; expected one for every column"),
+    "twice": ("label,qid,f,f\n1,2,3,4\n", "found two columns 'f'; expected every name once"),
+    "labels as text": ("label,qid,f\ngood,2,3\n", "column 'label' has the type string; expected numbers"),
+}
+
+
+@pytest.mark.parametrize("case", HEADERS)
+def test_what_people_get_wrong_in_a_csv_file_is_named(tmp_path, case):
+    text, sentence = HEADERS[case]
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(DataError) as caught:
+        tr.read_csv(tmp_path / "t.csv")
+    assert str(caught.value).startswith(f"{tmp_path / 't.csv'}: {sentence}")
+
+
+def test_documents_to_rank_need_no_labels(tmp_path, frame):
+    frame.drop(columns="label").to_csv(tmp_path / "t.csv", index=False)
+    data = tr.read_csv(tmp_path / "t.csv", unlabelled=True)
+    assert data.labels.tolist() == [0, 0, 0]
+    assert data.feature_names == ("bm25", "clicks", "spam")
+    with pytest.raises(DataError, match="label: unknown column 'label'"):
+        tr.read_csv(tmp_path / "t.csv")
+
+
+def test_a_table_with_scattered_queries_names_its_file(tmp_path):
+    (tmp_path / "t.csv").write_text("label,qid,f\n1,a,3\n0,b,2\n0,a,1\n")
+    with pytest.warns(tr.TautrankWarning, match=r"t\.csv: rows of 1 query are scattered \(the first is qid a\)"):
+        assert tr.read_csv(tmp_path / "t.csv").sizes.tolist() == [2, 1]
 
 
 def test_missing_pyarrow_is_one_sentence(tmp_path, frame, monkeypatch):

@@ -37,13 +37,19 @@ class JudgedScores:
 
 
 def read_data(
-    path: Path, *, label: str = "label", qid: str = "qid", progress: Progress | None = None, **letor_options: Any
+    path: Path,
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    unlabelled: bool = False,
+    progress: Progress | None = None,
+    **letor_options: Any,
 ) -> RankingData:
-    """Read LETOR text, Parquet or CSV, told apart by the file's ending."""
+    """Read LETOR text, Parquet or CSV, told apart by the file's ending; `unlabelled` tables need no labels."""
     suffixes = [suffix for suffix in path.suffixes if suffix not in _COMPRESSED]
     reader = _TABLES.get(suffixes[-1].lower()) if suffixes else None
     if reader is not None:
-        return reader(path, label=label, qid=qid)
+        return reader(path, label=label, qid=qid, unlabelled=unlabelled)
     return read_letor(path, progress=progress, **letor_options)
 
 

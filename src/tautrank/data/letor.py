@@ -378,7 +378,7 @@ def _raise(status: int, file: Path, line: int, text: memoryview, stop: int, opti
             f"{where}: feature {index} has the value '{value}', too large for float32; expected at most 3.4e38"
         )
     if value.lower().lstrip("+-") in {"nan", "inf", "infinity"}:
-        hint = "; allow_nan=True reads it as a missing value" if "nan" in value.lower() else ""
+        hint = "; allow_nan=True (--allow-nan) reads it as a missing value" if "nan" in value.lower() else ""
         raise DataError(f"{where}: feature {index} has the value '{value}'; expected a finite number{hint}")
     raise DataError(f"{where}: feature {index} has the value '{value}'; expected a number")
 

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.data.arrays import checked_features, checked_ids, checked_labels
+from tautrank.data.grouping import codes_by_appearance
 from tautrank.data.ranking_data import RankingData
 from tautrank.errors import DataError, MissingDependencyError, unknown
 
@@ -16,7 +18,12 @@ PathLike = str | os.PathLike[str]
 
 
 def read_parquet(
-    path: PathLike, *, label: str = "label", qid: str = "qid", features: Sequence[str] | None = None
+    path: PathLike,
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    features: Sequence[str] | None = None,
+    unlabelled: bool = False,
 ) -> RankingData:
     """Read ranking data from a Parquet file (or a folder of them) with one row a document.
 
@@ -27,20 +34,26 @@ def read_parquet(
         label: name of the column of labels.
         qid: name of the column of query ids, integers or text.
         features: names of the feature columns; default every other column. Nulls are missing values.
+        unlabelled: take a table without the column of labels too, for documents to rank: every label is 0.
     """
     parquet = _pyarrow("pyarrow.parquet")
-    return _from_table(path, lambda p: parquet.read_table(p), label, qid, features)
+    return _from_table(path, lambda p: parquet.read_table(p), label, qid, features, unlabelled)
 
 
 def read_csv(
-    path: PathLike, *, label: str = "label", qid: str = "qid", features: Sequence[str] | None = None
+    path: PathLike,
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    features: Sequence[str] | None = None,
+    unlabelled: bool = False,
 ) -> RankingData:
     """Read ranking data from a CSV file with a header line and one row a document (.gz and .bz2 too).
 
     Needs ``pip install 'tautrank[parquet]'``. Arguments as in :func:`read_parquet`; an empty cell is a missing value.
     """
     csv = _pyarrow("pyarrow.csv")
-    return _from_table(path, lambda p: csv.read_csv(p), label, qid, features)
+    return _from_table(path, lambda p: csv.read_csv(p), label, qid, features, unlabelled)
 
 
 def _pyarrow(module: str) -> Any:
@@ -54,7 +67,9 @@ def _pyarrow(module: str) -> Any:
         ) from None
 
 
-def _from_table(path: PathLike, read: Any, label: str, qid: str, features: Sequence[str] | None) -> RankingData:
+def _from_table(
+    path: PathLike, read: Any, label: str, qid: str, features: Sequence[str] | None, unlabelled: bool
+) -> RankingData:
     file = Path(path)
     if not file.exists():
         raise DataError(f"{file}: no such file")
@@ -63,7 +78,10 @@ def _from_table(path: PathLike, read: Any, label: str, qid: str, features: Seque
         table = read(str(file))
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
-    for kind, name in (("label", label), ("qid", qid), *(("features", name) for name in features or ())):
+    _check_header(file, table.column_names)
+    has_labels = not unlabelled or label in table.column_names
+    named = [("qid", qid), *(("features", name) for name in features or ())]
+    for kind, name in [("label", label), *named] if has_labels else named:
         if name not in table.column_names:
             raise DataError(f"{file}: {kind}: {unknown('column', name, table.column_names)}")
     names = list(features) if features is not None else [n for n in table.column_names if n not in (label, qid)]
@@ -73,21 +91,52 @@ def _from_table(path: PathLike, read: Any, label: str, qid: str, features: Seque
         raise DataError(f"{file}: found no feature columns beside '{label}' and '{qid}'; expected at least one")
     X = np.empty((table.num_rows, len(names)), np.float32)
     for i, name in enumerate(names):
-        column = table.column(name)
-        kind = column.type
-        if not (arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)):
-            if arrow.types.is_null(kind):
-                X[:, i] = np.nan
-                continue
-            raise DataError(f"{file}: column '{name}' has the type {kind}; expected numbers")
-        X[:, i] = column.cast(arrow.float64()).to_numpy()
-    labels = table.column(label)
-    if labels.null_count:
-        raise DataError(f"{file}: column '{label}' has {labels.null_count} empty cells; expected a label in every row")
-    ids = table.column(qid)
-    if ids.null_count:
-        raise DataError(f"{file}: column '{qid}' has {ids.null_count} empty cells; expected a query id in every row")
+        X[:, i] = _numbers(file, name, table.column(name))
+    for name, what in ((label, "a label"), (qid, "a query id")):
+        empty = table.column(name).null_count if name != label or has_labels else 0
+        if empty:
+            raise DataError(f"{file}: column '{name}' has {empty} empty cells; expected {what} in every row")
+    labels = _numbers(file, label, table.column(label)) if has_labels else np.zeros(table.num_rows)
     try:
-        return RankingData.from_arrays(X, labels.to_numpy(), qid=ids.to_numpy(), feature_names=names)
+        matrix, feature_names = checked_features(X, names)
+        codes = codes_by_appearance(checked_ids(table.column(qid).to_numpy(), table.num_rows))
+        return RankingData._from_query_codes(
+            matrix, checked_labels(labels, table.num_rows), *codes, where=str(file), names=feature_names
+        )
     except DataError as error:
-        raise DataError(f"{file}: {error}") from None
+        raise DataError(f"{file}: {str(error).removeprefix('y: ')}") from None
+
+
+def _check_header(file: Path, names: Sequence[str]) -> None:
+    """Say what is wrong with a first line before a column is looked for in it."""
+    for mark, called in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
+        if len(names) == 1 and mark in names[0]:
+            raise DataError(f"{file}: found columns separated by {called}; expected commas")
+    if names and all(_is_number(name) for name in names):
+        raise DataError(f"{file}: found numbers in the first line; expected the names of the columns")
+    for i, name in enumerate(names):
+        if not name.strip():
+            raise DataError(
+                f"{file}: column {i + 1} has no name; expected one for every column (pandas writes its index so: "
+                "leave it out with to_csv(..., index=False))"
+            )
+        if name in names[:i]:
+            raise DataError(f"{file}: found two columns '{name}'; expected every name once")
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def _numbers(file: Path, name: str, column: Any) -> Any:
+    arrow = _pyarrow("pyarrow")
+    kind = column.type
+    if arrow.types.is_null(kind):
+        return np.full(len(column), np.nan)
+    if not (arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)):
+        raise DataError(f"{file}: column '{name}' has the type {kind}; expected numbers")
+    return column.cast(arrow.float64()).to_numpy()
