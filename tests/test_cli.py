@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import re
+import signal
 import subprocess
 import sys
 
@@ -213,7 +216,10 @@ WRONG = {
     "unknown loss": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lamdarank"], "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
     "k=0": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lambdarank(k=0)"], "k: found 0; expected"),
     "bad parameter": (["train", "{d}/train.txt", "--model", "{d}/m", "--param", "x"], "--param: found 'x'; expected name=value, such as min_data_in_leaf=50"),
-    "output folder missing": (["train", "{d}/train.txt", "--model", "{d}/no/m", "--trees", "2"], "{d}/no/m: cannot be written (No such file or directory)"),
+    "output folder missing": (["train", "{d}/absent.txt", "--model", "{d}/no/m", "--trees", "2"], "{d}/no/m: cannot be written (No such file or directory)"),
+    "model is a folder": (["train", "{d}/train.txt", "--model", "{d}"], "{d}: cannot be written (Is a directory)"),
+    "no place for scores": (["rank", "{d}/absent.txt", "--model", "{d}/absent", "-o", "{d}/no/o"], "{d}/no/o: cannot be written (No such file or directory)"),
+    "no trees": (["train", "{d}/absent.txt", "--model", "{d}/m", "--trees", "0"], "--trees: found 0; expected a whole number of at least 1"),
     "foreign model": (["rank", "{d}/test.txt", "--model", "{d}/train.txt", "-o", "{d}/o"], "{d}/train.txt: "),
     "no model": (["rank", "{d}/test.txt", "--model", "{d}/absent", "-o", "{d}/o"], "{d}/absent: "),
     "unknown format": (["rank", "{d}/test.txt", "--model", "{d}/m", "-o", "{d}/o", "--format", "treck"], "unknown format 'treck'; did you mean 'trec'?"),
@@ -245,8 +251,74 @@ def test_every_help_reads_well(command, capsys):
     code, out, _ = run(capsys, *command, "--help")
     assert code == 0
     assert "Usage: tautrank" in out
-    if command and command != ["demo"]:
+    if command:
         assert "Example: tautrank" in out
+
+
+def test_commands_are_listed_as_one_meets_them(capsys):
+    from tautrank.cli import app
+
+    listed = [line.split()[1] for line in run(capsys, "--help")[1].splitlines() if re.match(r"│ [a-z]", line)]
+    assert listed[:3] == ["demo", "data", "train"]
+    assert set(listed) == {c.name or c.callback.__name__ for c in app.registered_commands} | {"data", "theory", "study"}
+
+
+def test_ctrl_c_ends_a_command_with_a_word(capsys, monkeypatch, search):
+    def interrupted(*_, **__):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("tautrank.ranker.Ranker.fit", interrupted)
+    assert run(capsys, "train", search / "train.txt", "--model", search / "m.taut") == (130, "", "stopped\n")
+    assert not (search / "m.taut").exists()
+
+
+def test_ctrl_c_in_a_comparison_keeps_what_is_finished(search, tmp_path):
+    """The real command, interrupted as a terminal does it: its workers too."""
+    command = [
+        sys.executable,
+        "-m",
+        "tautrank.cli",
+        "compare",
+        str(search / "train.txt"),
+        "--test",
+        str(search / "test.txt"),
+    ]
+    command += ["-l", "mse,listnet", "--repeats", "200", "--trees", "20", "--workers", "2", "--results", "kept"]
+    process = subprocess.Popen(
+        command, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, start_new_session=True
+    )
+    for line in process.stderr:
+        if line.startswith("2/400 "):
+            os.killpg(process.pid, signal.SIGINT)
+            break
+    said = process.stderr.read()
+    assert process.wait() == 130, said
+    assert "Traceback" not in said
+    found = re.search(
+        r"^stopped: (\d+) of 400 trainings are kept in kept; the same command goes on from there$", said, re.M
+    )
+    assert found, said
+    assert 2 <= int(found[1]) == len(list((tmp_path / "kept").glob("*.json"))) < 400
+
+
+def test_workers_that_are_starting_do_not_hear_ctrl_c():
+    import multiprocessing
+
+    from tautrank.studies.ctrl_c import deaf_to_ctrl_c
+
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=signal.pthread_sigmask, args=(signal.SIG_BLOCK, set()), daemon=True)
+
+    def start_and_interrupt():
+        with deaf_to_ctrl_c():
+            process.start()
+            os.kill(process.pid, signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        start_and_interrupt()
+    process.join()
+    assert process.exitcode == 0
 
 
 def test_unknown_options_and_commands_exit_with_2(capsys):

@@ -467,7 +467,7 @@ def test_without_plotly_the_report_is_refused_before_training(files, capsys, tmp
 def test_a_report_that_has_no_folder_is_refused_before_training(files, capsys, tmp_path):
     code, _, err = run(capsys, [*files, "--report", str(tmp_path / "none" / "page.html")])
     assert code == 2
-    assert "page.html: cannot be written; expected a folder" in err.replace("\n", "")
+    assert "page.html: cannot be written (No such file or directory)" in err.replace("\n", "")
     assert not (tmp_path / "out").exists()
 
 

@@ -681,7 +681,7 @@ def test_the_command_finds_saves_shows_and_says_how_to_train_the_same(folder, pa
         (["--trials", "0"], "n_trials: found 0"),
         (["--loss", "lamdarank"], "unknown loss 'lamdarank'"),
         (["--param", "num_leafs=3"], "unknown parameter of lightgbm 'num_leafs'"),
-        (["--model", "no/best.taut"], "--model: no/best.taut is in a folder that is not there"),
+        (["--model", "no/best.taut"], "error: no/best.taut: cannot be written (No such file or directory)"),
         (["--storage", "vali.txt"], "vali.txt: is no storage of Optuna's"),
     ],
 )  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -10,6 +11,26 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from tautrank.errors import DataError
+
+
+def require_writable(path: str | os.PathLike[str]) -> None:
+    """Say that a file cannot be written before hours of work go into it.
+
+    Args:
+        path: what `atomic_write` will write later; it is left as it is.
+
+    >>> require_writable("no/such/folder/out.txt")
+    Traceback (most recent call last):
+    tautrank.errors.DataError: no/such/folder/out.txt: cannot be written (No such file or directory)
+    """
+    target = Path(path)
+    try:
+        if target.is_dir():
+            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+        with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
+            pass
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written ({error.strerror})") from None
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from tautrank import __version__
 from tautrank.command_output import ERR, OUT, print_json, reading_bar, trainings_bar
@@ -19,7 +20,25 @@ from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarni
 from tautrank.export_commands import export
 from tautrank.study_commands import study_app
 
+
+class _Commands(TyperGroup):
+    """The commands in the order in which one meets them; Ctrl-C ends each with a word."""
+
+    _order = ("demo", "data", "train", "evaluate", "rank", "export", "compare", "tune", "study", "theory")
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return sorted(super().list_commands(ctx), key=self._order.index)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:  # Typer would end without a word
+            ERR.print("stopped")
+            raise typer.Exit(130) from None
+
+
 app = typer.Typer(
+    cls=_Commands,
     help="Learning to rank that optimises the ranking metric itself.",
     no_args_is_help=True,
     add_completion=False,
@@ -193,6 +212,8 @@ def train(
 
     Example: [bold]tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut[/bold]
     """
+    from tautrank.arguments import whole
+    from tautrank.atomic import require_writable
     from tautrank.engines import engine_for, read_loss
     from tautrank.metrics import metric as metric_of
     from tautrank.ranker import Ranker
@@ -201,6 +222,8 @@ def train(
     engine_for("lightgbm", read_loss(loss))  # a wrong name is said before the data is read
     judge = metric_of(metric)
     langevin = _langevin(langevin_temperature, langevin_shrink_rate)
+    whole("--trees", trees, 1)
+    require_writable(model)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     parts = _same_width([_read(path, options) for path in (data, valid) if path is not None])
     given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
@@ -209,7 +232,7 @@ def train(
     ranker = Ranker(**given | _parameters(param))
     ranker.fit(*parts)
     ranker.save(model)
-    told = f"{ranker.n_trees_} trees"
+    told = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
     if valid is not None:
         told += f", validation {judge} {ranker.best_score_:.4f}"
     OUT.print(f"{model}: {told}", markup=False, soft_wrap=True)
@@ -230,19 +253,23 @@ def rank(
 ) -> None:
     """Score documents with a model: one score a line in the order of the file, or a TREC run.
 
+    A table of documents needs no column of labels.
+
     In a TREC run a document is called d1, d2, ... by its place in the file.
 
     Example: [bold]tautrank rank --model model.taut test.txt -o run.trec --format trec[/bold]
     """
+    from tautrank.atomic import require_writable
     from tautrank.errors import unknown
     from tautrank.judged_files import write_run, write_scores
     from tautrank.ranker import Ranker
 
     if kind not in ("scores", "trec"):
         raise unknown("format", kind, ("scores", "trec"))
+    require_writable(output)
     ranker = Ranker.load(model)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    documents = _as_wide_as(ranker, _read(data, options))
+    documents = _as_wide_as(ranker, _read(data, options | {"unlabelled": True}), data)
     if kind == "scores":
         write_scores(output, documents.in_source_order(ranker.predict(documents)))
     else:
@@ -304,7 +331,7 @@ def compare(
     Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
     """
     from tautrank.arguments import job_count
-    from tautrank.atomic import atomic_write
+    from tautrank.atomic import atomic_write, require_writable
     from tautrank.comparing import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
     from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan
@@ -320,15 +347,26 @@ def compare(
     if report is not None:
         require_plotly()  # and what is missing before anything is trained
     for page in (html, report):
-        if page is not None and not page.parent.is_dir():
-            raise DataError(f"{page}: cannot be written; expected a folder {page.parent}")
+        if page is not None:
+            require_writable(page)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     splits = _splits(data, valid, test, fold, options)
     if workers is None:  # small data trains faster side by side than on several threads
         small = sum(part.n_documents * part.n_features for part in splits[0] if part is not None) < 5e7
         workers = job_count(jobs) if small else 1
-    with trainings_bar() as progress:
-        result = compare_splits(splits, names, judges, alpha, results, progress, workers=workers, **plan)
+    finished = [0, 0]
+
+    def count(done: int, total: int, what: str) -> None:
+        finished[:] = done, total
+        progress(done, total, what)
+
+    try:
+        with trainings_bar() as progress:
+            result = compare_splits(splits, names, judges, alpha, results, count, workers=workers, **plan)
+    except KeyboardInterrupt:
+        kept = f"{finished[0]} of {finished[1]} trainings are kept in {results}; the same command goes on from there"
+        ERR.print(f"stopped: {kept}" if finished[0] else "stopped", markup=False)
+        raise typer.Exit(130) from None
     if html is not None:
         with atomic_write(html) as file:
             file.write(result.to_html(command=_as_typed(context)).encode())
@@ -388,6 +426,7 @@ def tune(
 
     Example: [bold]tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut[/bold]
     """
+    from tautrank.atomic import require_writable
     from tautrank.report.tuning import print_interrupted, print_tuning
     from tautrank.studies.search import SearchInterrupted
     from tautrank.studies.tuning_space import space_named_or_in_file
@@ -401,8 +440,8 @@ def tune(
     asked |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
     asked |= {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **_parameters(param)}
     tuning_plan(**asked)  # what is wrong is said before the data is read
-    if model is not None and not model.absolute().parent.is_dir():
-        raise OptionError(f"--model: {model} is in a folder that is not there; expected one that is")
+    if model is not None:
+        require_writable(model)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
     parts = _same_width([_read(path, options) for path in (data, valid)])
     try:
@@ -452,9 +491,11 @@ def theory_check(
 ) -> None:
     """Check a loss, yours included, by laws and by all that is claimed of it: the papers' theorems, measurements.
 
-    Laws are for every loss, and are checked on lists made for the purpose; claims are checked on the data, and a margin
-    says how far one is from failing. That a law or a claim fails is an answer, not an error: the exit code is 0.
-    With --import and no --loss the losses that were registered are checked. Their code is run: import what you trust.
+    Laws are for every loss, and are checked on lists made for the purpose.
+    Claims are checked on the data; a margin says how far one is from failing.
+    That a law or a claim fails is an answer, not an error: the exit code is 0.
+    With --import and no --loss the losses that were registered are checked.
+    Their code is run: import what you trust.
 
     Example: [bold]tautrank theory check train.txt --loss 'lambdarank(k=none)'[/bold]
 
@@ -510,7 +551,10 @@ def theory_check(
 
 @app.command()
 def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 0) -> None:
-    """Make a web-search data set, compare losses with LightGBM's own LambdaRank on it, and say what to type next."""
+    """Make a web-search data set, compare losses with LightGBM's own LambdaRank on it, and say what to type next.
+
+    Example: [bold]tautrank demo[/bold]
+    """
     from tautrank.demo import run_demo
 
     with trainings_bar() as progress:
@@ -558,7 +602,7 @@ def _judged_by_model(model: Path, data: Path, options: dict[str, Any]) -> Any:
     from tautrank.ranker import Ranker
 
     ranker = Ranker.load(model)
-    documents = _as_wide_as(ranker, _read(data, options))
+    documents = _as_wide_as(ranker, _read(data, options), data)
     return JudgedScores(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
 
 
@@ -575,9 +619,12 @@ def _same_width(parts: list[Any]) -> list[Any]:
     return [part if part.feature_names else part.with_n_features(width) for part in parts]
 
 
-def _as_wide_as(ranker: Any, data: Any) -> Any:
-    if data.n_features < ranker.n_features_in_ and not data.feature_names:
-        return data.with_n_features(ranker.n_features_in_)
+def _as_wide_as(ranker: Any, data: Any, path: Path) -> Any:
+    if not data.feature_names:
+        if data.n_features < ranker.n_features_in_:
+            return data.with_n_features(ranker.n_features_in_)
+        if data.n_features > ranker.n_features_in_:
+            raise DataError(f"{path}: found {data.n_features} features; expected {ranker.n_features_in_}, as in fit")
     return data
 
 
@@ -666,9 +713,6 @@ def main(arguments: list[str] | None = None) -> None:
     except TautrankError as error:
         ERR.print(f"error: {error}", markup=False)
         sys.exit(2)
-    except KeyboardInterrupt:
-        ERR.print("stopped")
-        sys.exit(130)
     except BrokenPipeError:  # the reader of our output, such as `head`, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(141)

@@ -5,10 +5,13 @@ from __future__ import annotations
 import hashlib
 import math
 import multiprocessing
+import os
+import threading
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection, wait
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,7 @@ from tautrank.metrics.evaluation import or_none
 from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
 from tautrank.ranker import Ranker
+from tautrank.studies.ctrl_c import deaf_to_ctrl_c
 from tautrank.studies.training import train_best
 from tautrank.studies.tuning import in_words_of, random_configurations
 from tautrank.studies.unit_store import UnitStore
@@ -204,18 +208,27 @@ def run_comparison(
             finish(unit, run_unit(plan, splits[unit.split], unit, job_count(plan.n_jobs)))
     else:
         threads = max(1, job_count(plan.n_jobs) // plan.workers)
+        if progress:
+            progress(len(results), len(units), "")
         # Started afresh, not forked: a forked process inherits OpenMP threads that no longer run.
         context = multiprocessing.get_context("spawn")
         own = sendable(plan.system(unit.system).loss for unit in waiting)
-        with ProcessPoolExecutor(plan.workers, context, _start_worker, (plan, list(splits), threads, own)) as pool:
-            futures = {pool.submit(_run_in_worker, unit): unit for unit in waiting}
+        line, ours = context.Pipe(duplex=False)
+        with (
+            ours,
+            line,
+            ProcessPoolExecutor(plan.workers, context, _start_worker, (plan, list(splits), threads, own, line)) as pool,
+        ):
             try:
+                with deaf_to_ctrl_c():
+                    futures = {pool.submit(_run_in_worker, unit): unit for unit in waiting}
                 for future in as_completed(futures):
                     finish(futures[future], future.result())
                     if progress:
                         progress(len(results), len(units), title(futures[future]))
             except BaseException:
                 pool.shutdown(wait=False, cancel_futures=True)
+                ours.close()  # ends the workers: what they are at would have to be waited for
                 raise
     if progress:
         progress(len(units), len(units), "")
@@ -225,9 +238,16 @@ def run_comparison(
 _worker: tuple[Plan, list[Splits], int, tuple[OwnLoss, ...]] | None = None
 
 
-def _start_worker(plan: Plan, splits: list[Splits], threads: int, own: tuple[OwnLoss, ...]) -> None:
+def _start_worker(plan: Plan, splits: list[Splits], threads: int, own: tuple[OwnLoss, ...], line: Connection) -> None:
     global _worker
     _worker = (plan, splits, threads, own)
+    threading.Thread(target=_end_with, args=(line,), daemon=True).start()
+
+
+def _end_with(line: Connection) -> None:
+    """End this process when the other end of the line is closed, by hand or because its process died."""
+    wait([line])
+    os._exit(1)
 
 
 def _run_in_worker(unit: Unit) -> dict[str, Any]:

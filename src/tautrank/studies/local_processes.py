@@ -8,7 +8,7 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from typing import Any
@@ -17,6 +17,7 @@ import tautrank
 from tautrank.arguments import whole
 from tautrank.errors import OptionError
 from tautrank.losses.own_losses import OwnLoss
+from tautrank.studies.ctrl_c import deaf_to_ctrl_c
 from tautrank.studies.plan import Trial, own_losses_of
 from tautrank.studies.trial import Outcome, attempt
 from tautrank.studies.workers import MOST_LOSSES, lost
@@ -88,7 +89,7 @@ class _Process:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(target=_work, args=(theirs,), daemon=True)
-        with _deaf_to_ctrl_c():
+        with deaf_to_ctrl_c():
             self.process.start()
         # With the other end closed here, the death of the process is the end of what can be received.
         theirs.close()
@@ -134,22 +135,6 @@ class _Process:
         self.process.kill()
         self.process.join()
         self.connection.close()
-
-
-@contextmanager
-def _deaf_to_ctrl_c() -> Iterator[None]:
-    """Ctrl-C reaches every process of the terminal; who starts one decides what becomes of it.
-
-    A process inherits what its parent ignores, so it is deaf from its first moment, imports included.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.SIG_DFL if before is None else before)
 
 
 def _work(connection: Connection) -> None:

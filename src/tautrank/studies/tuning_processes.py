@@ -16,6 +16,7 @@ from tautrank.data import RankingData
 from tautrank.errors import OptionError
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric
+from tautrank.studies.ctrl_c import deaf_to_ctrl_c
 from tautrank.studies.tuning_trial import FAILED, UNFINISHED, Outcome, run_tuning_trial
 
 _READY = "ready"
@@ -108,7 +109,8 @@ class _Process(Generic[_T]):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self.process = context.Process(target=_work, args=(theirs, *arguments), daemon=True)
-        self.process.start()
+        with deaf_to_ctrl_c():
+            self.process.start()
         # With the other end closed here, the death of the process is the end of what can be received.
         theirs.close()
         self.is_busy = False
