@@ -118,6 +118,8 @@ def page(one: StudyRun, result: StudyResult) -> str:
     command = " ".join(one.words(one.data))
     seconds = sum(itertools.chain.from_iterable(result.seconds.values()))
     text = result.to_markdown().replace(f"{data_folder().resolve()}/", "")
+    on = f", {_NAMES[one.data.partition(':')[0]]}" if one.data else ""
+    text = text.replace("# ", f"# {one.study}{on}: ", 1)
     used = f"Processor time of the trials: {math.ceil(seconds / 60):,} minutes." if seconds >= 60 else ""
     return f"{text}\n```\n{command}\n```\n\n{used}\n".replace("\n\n\n", "\n\n").rstrip() + "\n"
 

@@ -17,6 +17,7 @@ DEFAULT_LOSSES = (
     "lambdarank",
     "ndcg-loss2++",
     "xendcg",
+    "stochasticrank",
     "listnet",
     "ranknet",
     "mse",
