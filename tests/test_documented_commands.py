@@ -23,10 +23,17 @@ import tautrank as tr
 from tautrank import demo
 from tautrank.cli import app, main
 from tautrank.losses import REGISTRY
+from tautrank.studies.catalogue import CATALOGUE
 from test_theory_check import RIGHT
 
 ROOT = Path(__file__).resolve().parents[1]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# What these pages say to type is run for every study, on real data and cut down, by tests/test_study_catalogue.py.
+STUDY_PAGES = sorted((ROOT / "docs" / "results" / "studies").glob("*.md"))
+PAGES = [
+    ROOT / "README.md",
+    ROOT / "CONTRIBUTING.md",
+    *(page for page in sorted((ROOT / "docs").rglob("*.md")) if page not in STUDY_PAGES),
+]
 
 # Options by command: added to it, the last one counts.
 CUTS = {
@@ -229,3 +236,13 @@ def test_commands_are_found_in_blocks_tables_and_sentences():
     for wrong in ("tautrank trane", "tautrank train --tree", "tautrank study ran STORE"):
         with pytest.raises(AssertionError):
             is_whole(Snippet(1, wrong, inline=True))
+
+
+def test_the_page_of_a_study_names_a_command_there_is():
+    assert len(STUDY_PAGES) > len(CATALOGUE)
+    for page in STUDY_PAGES:
+        (snippet,) = commands(page.read_text())
+        words = shlex.split(snippet.text)[1:]
+        _, command, rest = command_of(words)
+        assert rest[0] in CATALOGUE
+        command.make_context("run", rest)  # an error for an option that does not exist, or a value it does not take
