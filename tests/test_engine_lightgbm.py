@@ -384,3 +384,12 @@ def test_ours_reaches_lightgbms_own_on_real_data(shared_data, ours, theirs):
     kept = ~np.isnan(a)
     assert a[kept].mean() > b[kept].mean() - 0.01
     assert tr.paired_t_test(a[kept], b[kept]).p_value > 0.05 or a[kept].mean() > b[kept].mean()
+
+
+@pytest.mark.parametrize("valid", [None, VALID], ids=["training", "validation"])
+def test_a_training_that_diverges_says_so(valid):
+    with pytest.raises(tr.DataError) as caught:
+        ranker("lambdarank", learning_rate=1e38, n_estimators=50).fit(TRAIN, eval_set=valid)
+    assert str(caught.value).startswith(
+        "loss lambdarank: the training diverges, scores have grown to infinity; expected"
+    )

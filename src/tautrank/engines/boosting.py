@@ -115,8 +115,9 @@ class Gradients:
             scores: one a training document.
             step: the number of the tree.
         """
-        with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which the loss reports
+        with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which is reported
             np.copyto(self._scores, scores, casting="same_kind")
+        _check_bounded(self._scores, self._loss)
         grad, hess = self._objective.gradients(self._scores, step)
         self._take("gradient", grad, step, self._noise, self._grad)
         self._take("hessian", hess, step, None, self._hess)
@@ -141,6 +142,15 @@ class Gradients:
                 f"{document}, before tree {step}; expected finite numbers"
             )
         round_to_grid(single, max(-low, high), out)
+
+
+def _check_bounded(scores: NDArray[Any], loss: object) -> None:
+    """A leaf whose hessians are near 0 may be given a value beyond all bounds; what comes after makes no sense."""
+    if scores.size and not (-math.inf < scores.min() and scores.max() < math.inf):
+        raise DataError(
+            f"loss {loss}: the training diverges, scores have grown to infinity; expected scores that stay finite (by a "
+            "smaller learning_rate, or larger min_sum_hessian_in_leaf, min_data_in_leaf or lambda_l2)"
+        )
 
 
 class Watch:
@@ -237,7 +247,9 @@ class Watch:
     def _value(self, part: str, judge: BoundMetric | None, scores: Callable[[], NDArray[Any]]) -> float | None:
         if judge is None:
             return None
-        value = judge.mean(scores())
+        found = scores()
+        _check_bounded(found, self._task.loss)
+        value = judge.mean(found)
         self.history[part][self._name].append(value)
         return value
 
