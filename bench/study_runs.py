@@ -51,7 +51,7 @@ def _runs() -> tuple[StudyRun, ...]:
         ("lambdaloss-table4", "--trials 10"),
         ("lambdaloss-table5", "--trials 10"),
         ("lambdaloss-figure3", "--trials 5"),
-        ("lambdaloss-figure4", "--trials 10"),
+        ("lambdaloss-figure4", "--trials 5"),
         ("lambdaloss-figure5", "--trials 10"),
         ("xe-figure4", "--trials 20"),
         ("xe-figure3-labels", "--trials 20"),

@@ -148,8 +148,8 @@ def _check_bounded(scores: NDArray[Any], loss: object) -> None:
     """A leaf whose hessians are near 0 may be given a value beyond all bounds; what comes after makes no sense."""
     if scores.size and not (-math.inf < scores.min() and scores.max() < math.inf):
         raise DataError(
-            f"loss {loss}: the training diverges, scores have grown to infinity; expected scores that stay finite (by a "
-            "smaller learning_rate, or larger min_sum_hessian_in_leaf, min_data_in_leaf or lambda_l2)"
+            f"loss {loss}: the training diverges, scores have grown to infinity; expected scores that stay finite (by "
+            "a smaller learning_rate, or larger min_sum_hessian_in_leaf, min_data_in_leaf or lambda_l2)"
         )
 
 
