@@ -694,3 +694,49 @@ def test_what_another_process_is_told(known: None, quick: Path, tmp_path: Path) 
     with pytest.raises(OptionError, match=r"^import: found no loss 'nowhere' registered by "):
         import_own([OwnLoss("nowhere", str(tmp_path / "nothing.py"), "")])
     assert sendable(["mse"]) == ()
+
+
+MISTAKES = {
+    "raises": (
+        "value = 0.0",
+        "value = 0.0\n        if scores.size > 2:\n            raise ValueError('oops')",
+        "one_list: Quick.one_list stopped with ValueError: oops; expected code that runs for every list",
+    ),
+    "imports": (
+        "value = 0.0",
+        "import json\n        value = 0.0",
+        "one_list: Quick.one_list: Numba says 'Use of unsupported opcode (IMPORT_NAME) found'; expected code that",
+    ),
+    "taken": (
+        '"quick"',
+        '"lambdarank"',
+        "import: {file}, line 5: register: found 'lambdarank', a loss of the library; expected a name that is",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_mistakes_in_a_loss_are_one_sentence_on_the_command_line(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, letor: Path, case: str
+) -> None:
+    right, wrong, sentence = MISTAKES[case]
+    file = tmp_path / "mistaken.py"
+    file.write_text(QUICK.replace(right, wrong))
+    name = "lambdarank" if case == "taken" else "quick"
+    arguments = [
+        "train",
+        letor / "train.txt",
+        "--import",
+        file,
+        "--loss",
+        name,
+        "--trees",
+        2,
+        "--model",
+        tmp_path / "m",
+    ]
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith("error: " + sentence.format(file=file))
+    assert err.count("\n") == 1
+    assert not (tmp_path / "m").exists()

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import re
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +21,7 @@ import numba
 import numpy as np
 from numba import from_dtype, njit, types
 from numba.core.dispatcher import Dispatcher
-from numba.core.errors import NumbaError
+from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numpy.typing import NDArray
 
 from tautrank.errors import OptionError
@@ -145,7 +146,7 @@ class Compiled:
         self._one_list = _jitted(one_list)
         try:
             self._one_list.compile(signature)
-        except NumbaError as error:
+        except (NumbaError, UnsupportedBytecodeError) as error:  # the second is none of the first
             raise OptionError(_sentence(one_list, error)) from None
         kernel = each_list_held if holds else each_list
         lists = (read, read, *more, _WHOLES, _FLOATS)
@@ -199,7 +200,8 @@ def _sentence(one_list: Any, error: Any) -> str:
     reason = next((line for line in reasons if not line.startswith("No implementation of function")), "")
     where = f", line {error.loc.line}" if getattr(error, "loc", None) is not None else ""
     name = getattr(one_list, "py_func", one_list).__qualname__
+    reason = re.sub(r"\.? *Raised from .*", "", reason or lines[0])
     return (
-        f"one_list: {name}{where}: Numba says '{reason or lines[0]}'; expected code that Numba can "
+        f"one_list: {name}{where}: Numba says '{reason}'; expected code that Numba can "
         "compile and that only reads scores and labels"
     )

@@ -48,6 +48,9 @@ def register(name: str) -> Callable[[_LossType], _LossType]:
     """
 
     def enter(cls: _LossType) -> _LossType:
+        # A loss of one's own may be edited and registered again; one of the library's must stay what its name says.
+        if name in REGISTRY and _is_ours(REGISTRY[name]) and not _is_ours(cls):
+            raise OptionError(f"register: found '{name}', a loss of the library; expected a name that is not taken")
         cls.name = name
         # A dataclass that was not told repr=False writes one of its own, which does not parse back.
         cls.__repr__ = Loss.__repr__  # type: ignore[method-assign]
@@ -55,6 +58,10 @@ def register(name: str) -> Callable[[_LossType], _LossType]:
         return cls
 
     return enter
+
+
+def _is_ours(cls: type[Loss]) -> bool:
+    return cls.__module__.split(".")[0] == "tautrank"
 
 
 def loss(name: str | Loss, **parameters: Any) -> Loss:

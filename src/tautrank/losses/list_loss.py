@@ -112,7 +112,13 @@ class _ListObjective(Objective):
         def task(first: int, last: int) -> None:
             kernel(*given, offsets, scale, parameters, first, last, grad, hess, values)
 
-        self._run(task)
+        try:
+            self._run(task)
+        except Exception as error:
+            where, what = type(self.loss).one_list.__qualname__, type(error).__name__
+            raise OptionError(
+                f"one_list: {where} stopped with {what}: {error}; expected code that runs for every list"
+            ) from error
         return grad, hess, values
 
 

@@ -18,7 +18,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple
 
-from tautrank.errors import OptionError
+from tautrank.errors import OptionError, TautrankError
 from tautrank.losses.base import REGISTRY, Loss
 
 _FILE_MODULE = "_tautrank_own_"
@@ -167,7 +167,7 @@ def _run_file(path: Path) -> None:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise OptionError(f"import: {path}{_line(error, path)}: {_said(error)}; expected code that runs") from None
+        raise OptionError(f"import: {path}{_line(error, path)}: {_said(error)}") from None
 
 
 def _import_module(name: str) -> None:
@@ -183,7 +183,7 @@ def _import_module(name: str) -> None:
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise unknown from None
-        raise OptionError(f"import: {name}: {_said(error)}; expected code that runs") from None
+        raise OptionError(f"import: {name}: {_said(error)}") from None
     finally:
         sys.path.remove("")
 
@@ -196,5 +196,7 @@ def _line(error: BaseException, path: Path) -> str:
 
 
 def _said(error: BaseException) -> str:
+    if isinstance(error, TautrankError):  # a sentence that says what was expected
+        return str(error)
     text = error.msg if isinstance(error, SyntaxError) else str(error)
-    return f"{type(error).__name__}: {text}".replace("\n", " ").rstrip(": ")
+    return f"{type(error).__name__}: {text}".replace("\n", " ").rstrip(": ") + "; expected code that runs"
