@@ -212,6 +212,55 @@ def test_compare_a_folder_over_its_folds(search, capsys):
     assert len(json.loads(out)["systems"][0]["trees"]) == 2
 
 
+@pytest.fixture
+def tables(tmp_path):
+    """Tables of one data set, as people have them: columns in another order, one too many, one too few."""
+    text = {
+        "train": "label,qid,a,b\n",
+        "other": "b,a,qid,label\n",
+        "extra": "url,label,qid,a,b\n",
+        "fewer": "label,qid,b\n",
+    }
+    for i in range(200):
+        label, a, b = i % 7 % 3, i % 5 + i % 7 % 3, i % 11
+        text["train"] += f"{label},{i // 10},{a},{b}\n"
+        text["other"] += f"{b},{a},{i // 10},{label}\n"
+        text["extra"] += f"{i},{label},{i // 10},{a},{b}\n"
+        text["fewer"] += f"{label},{i // 10},{b}\n"
+    for name, rows in text.items():
+        (tmp_path / f"{name}.csv").write_text(rows)
+    return tmp_path
+
+
+def test_columns_of_tables_are_found_by_name(tables, capsys):
+    assert run(capsys, "train", tables / "train.csv", "--model", tables / "m", "--trees", "3")[0] == 0
+    scores = {}
+    for name in ("train", "other", "extra"):
+        code, _, err = run(capsys, "rank", tables / f"{name}.csv", "--model", tables / "m", "-o", tables / "scores")
+        assert code == 0
+        scores[name] = (tables / "scores").read_text()
+        left_out = f"note: {tables / 'extra.csv'}: left out 'url', which was not trained on\n"
+        assert err == (left_out if name == "extra" else "")
+    assert len(set(scores.values())) == 1
+    assert len(set(scores["train"].split())) > 2
+    for command in (["rank", "--model", tables / "m", "-o", tables / "s"], ["evaluate", "--model", tables / "m"]):
+        code, _, err = run(capsys, command[0], tables / "fewer.csv", *command[1:])
+        assert (code, err) == (
+            2,
+            f"error: {tables / 'fewer.csv'}: found no column 'a'; expected every feature that was trained on\n",
+        )
+    arguments = ["compare", tables / "train.csv", "--test", tables / "fewer.csv", "--results", tables / "r"]
+    assert "fewer.csv: found no column 'a'" in run(capsys, *arguments)[2]
+
+
+def test_the_name_of_a_metric_is_not_cut_where_ties_have_a_column(files, capsys, monkeypatch):
+    data, scores = files
+    monkeypatch.setenv("COLUMNS", "80")
+    _, out, _ = run(capsys, "evaluate", "--scores", scores, data, "-m", "ndcg@10", "--ties", "expected")
+    row = next(line.split() for line in out.splitlines() if "0." in line)
+    assert (row[0], row[5]) == ("ndcg@10", "expected")
+
+
 WRONG = {
     "unknown loss": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lamdarank"], "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
     "k=0": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lambdarank(k=0)"], "k: found 0; expected"),

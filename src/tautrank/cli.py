@@ -225,7 +225,8 @@ def train(
     whole("--trees", trees, 1)
     require_writable(model)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    parts = _same_width([_read(path, options) for path in (data, valid) if path is not None])
+    paths = [path for path in (data, valid) if path is not None]
+    parts = _same_width([_read(path, options) for path in paths], paths)
     given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
     given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
     given["early_stopping_rounds"] = early_stopping if valid and early_stopping else None
@@ -289,11 +290,19 @@ def compare(
     ] = None,
     fold: Annotated[str, typer.Option(help="Which folds of a folder: 1, or 1,2,3, or all.")] = "1",
     losses: Annotated[
-        list[str] | None, typer.Option("--losses", "-l", help="Losses, separated by commas; may be repeated.")
+        list[str] | None,
+        typer.Option(
+            "--losses",
+            "-l",
+            help="Losses, separated by commas; may be repeated. Default LightGBM's LambdaRank and some of ours.",
+        ),
     ] = None,
     imported: Imported = None,
     metrics: Annotated[
-        list[str] | None, typer.Option("--metrics", "-m", help="Metrics; the first one stops training early.")
+        list[str] | None,
+        typer.Option(
+            "--metrics", "-m", help="Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map."
+        ),
     ] = None,
     repeats: Annotated[int, typer.Option(help="How often to train each loss.")] = 5,
     vary: Annotated[str, typer.Option(help="What changes between repeats: splits or seeds.")] = "splits",
@@ -394,7 +403,9 @@ def tune(
     valid: Annotated[Path, typer.Option(help="Validation data: what decides.", show_default=False)],
     loss: Annotated[
         list[str] | None,
-        typer.Option("--loss", "-l", help="What to optimise; several, separated by commas, to choose from."),
+        typer.Option(
+            "--loss", "-l", help="What to optimise, default lambdarank; several, separated by commas, to choose from."
+        ),
     ] = None,
     imported: Imported = None,
     metric: Annotated[str, typer.Option(help="What to judge by, and to stop early by.")] = "ndcg@10",
@@ -443,7 +454,7 @@ def tune(
     if model is not None:
         require_writable(model)
     options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    parts = _same_width([_read(path, options) for path in (data, valid)])
+    parts = _same_width([_read(path, options) for path in (data, valid)], [data, valid])
     try:
         with trainings_bar() as progress:
             result = search(*parts, progress=progress, **asked)
@@ -613,13 +624,23 @@ def _read(path: Path, options: dict[str, Any]) -> Any:
         return read_data(path, progress=report, **options)
 
 
-def _same_width(parts: list[Any]) -> list[Any]:
-    """Text leaves out features that are 0, so files of one data set may show unlike widths."""
-    width = max(part.n_features for part in parts)
-    return [part if part.feature_names else part.with_n_features(width) for part in parts]
+def _same_width(parts: list[Any], paths: list[Path]) -> list[Any]:
+    """Text leaves out features that are 0, so files of one data set may show unlike widths; tables name theirs."""
+    from tautrank.judged_files import with_columns
+
+    names, width = parts[0].feature_names, max(part.n_features for part in parts)
+    return [
+        (with_columns(part, names, path) if names else part) if part.feature_names else part.with_n_features(width)
+        for part, path in zip(parts, paths, strict=True)
+    ]
 
 
 def _as_wide_as(ranker: Any, data: Any, path: Path) -> Any:
+    from tautrank.judged_files import with_columns
+
+    fitted = getattr(ranker, "feature_names_in_", None)
+    if data.feature_names and fitted is not None:
+        return with_columns(data, fitted.tolist(), path)
     if not data.feature_names:
         if data.n_features < ranker.n_features_in_:
             return data.with_n_features(ranker.n_features_in_)
@@ -634,7 +655,8 @@ def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, option
     if not data.is_dir():
         if test is None:
             raise OptionError("--test: found none; expected test data (only a folder brings its own)")
-        parts = _same_width([_read(path, options) for path in (data, valid, test) if path is not None])
+        paths = [path for path in (data, valid, test) if path is not None]
+        parts = _same_width([_read(path, options) for path in paths], paths)
         return [Splits(parts[0], parts[1] if valid else None, parts[-1])]
     if test is not None or valid is not None:
         raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,7 +17,7 @@ from tautrank.atomic import atomic_write
 from tautrank.data import RankingData, judge_run, read_csv, read_letor, read_parquet, read_qrels, read_run, read_scores
 from tautrank.data.text_source import TextSource, line_blocks
 from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, TautrankWarning
 
 if TYPE_CHECKING:
     from tautrank.ranker import Ranking
@@ -51,6 +53,29 @@ def read_data(
     if reader is not None:
         return reader(path, label=label, qid=qid, unlabelled=unlabelled)
     return read_letor(path, progress=progress, **letor_options)
+
+
+def with_columns(data: RankingData, names: Sequence[str], path: Path) -> RankingData:
+    """The same documents with these columns in this order, found by name; a note says what is left out.
+
+    Args:
+        data: from a table.
+        names: of the features that were trained on.
+        path: of the table, for sentences.
+    """
+    found = list(data.feature_names or ())
+    if found == list(names):
+        return data
+    missing = [name for name in names if name not in found]
+    if missing:
+        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        raise DataError(f"{path}: found no column '{missing[0]}'{more}; expected every feature that was trained on")
+    extra = [name for name in found if name not in set(names)]
+    if extra:
+        told = ", ".join(f"'{name}'" for name in extra[:3]) + (", ..." if len(extra) > 3 else "")
+        warnings.warn(f"{path}: left out {told}, which was not trained on", TautrankWarning, stacklevel=2)
+    columns = [found.index(name) for name in names]
+    return dataclasses.replace(data, X=data.X[:, columns], feature_names=tuple(names))
 
 
 def read_judged_scores(scores: Path, data: Path, **options: Any) -> JudgedScores:

@@ -62,7 +62,7 @@ def list_studies(as_json: AsJson = False) -> None:
         print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
         return
     for paper, members in groupby(studies, lambda study: _paper_and_place(study.paper)[0]):
-        OUT.print(paper, markup=False, style="bold", soft_wrap=True)
+        OUT.print(paper, markup=False, style="bold")
         table = Table(box=None, pad_edge=False, show_header=False)
         table.add_column(min_width=max(map(len, CATALOGUE)), no_wrap=True)
         table.add_column(overflow="fold")
@@ -82,7 +82,7 @@ def _paper_and_place(citation: str) -> tuple[str, str]:
 
 @study_app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(help="Which; see 'tautrank study list'.", show_default=False)],
+    name: Annotated[str, typer.Argument(help="Name of a study; see 'tautrank study list'.", show_default=False)],
     data: Data = None,
     store: Annotated[Path | None, typer.Option(help="File that keeps finished trials; default NAME.db.")] = None,
     trials: Annotated[int | None, typer.Option(help="Repetitions; default as many as the paper's.")] = None,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 
@@ -9,6 +10,7 @@ from rich import box
 from rich.table import Table
 
 from tautrank.data.summary import DataSummary
+from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import Evaluation
 
 
@@ -26,7 +28,7 @@ def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Tab
 def evaluation_table(evaluation: Evaluation) -> Table:
     """Lay out an evaluation, a row a metric: mean, standard error, queries counted and skipped, ties."""
     table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("metric")
+    table.add_column("metric", overflow="fold")
     for name in ("mean", "std. error", "queries", "skipped"):
         table.add_column(name, justify="right")
     table.add_column("ties")
@@ -35,7 +37,7 @@ def evaluation_table(evaluation: Evaluation) -> Table:
     for i, metric in enumerate(evaluation.metrics):
         skipped = evaluation.skipped(i)
         table.add_row(
-            str(metric) + ("" if metric.higher_is_better else "  (lower is better)"),
+            _short_name(metric) + ("" if metric.higher_is_better else "  (lower is better)"),
             _number(evaluation.mean(i)),
             _number(evaluation.standard_error(i)),
             f"{evaluation.qids.size - skipped:,}",
@@ -44,6 +46,11 @@ def evaluation_table(evaluation: Evaluation) -> Table:
             words[metric.empty],
         )
     return table
+
+
+def _short_name(metric: Metric) -> str:
+    """A metric's name without its ties and empty queries, which have columns of their own."""
+    return str(dataclasses.replace(metric, ties="worst", empty="skip"))
 
 
 def _number(value: float) -> str:
