@@ -151,6 +151,7 @@ OK = np.zeros((3, 2))
 # name: what is called, and the sentence.
 CALLS = {
     "X of one dimension": (lambda: tr.RankingData.from_arrays([1.0, 2.0], [0, 1], group=[2]), "X: found 1 dimension; expected 2, documents by features"),
+    "y as a column of text": (lambda: tr.RankingData.from_arrays([[1.0], [2.0]], np.array([1, "good"], object), group=[2]), "y: row 1 is 'good'; expected numbers"),
     "X with ragged rows": (lambda: tr.RankingData.from_arrays([[1.0], [2.0, 3.0]], [0, 1], group=[2]), "X: cannot be read as an array of numbers; expected numbers in rows of equal length"),
     "X with text": (lambda: tr.RankingData.from_arrays([["a"]], [0], group=[1]), "X: found values of type <U1; expected numbers"),
     "X infinite": (lambda: tr.RankingData.from_arrays([[0.0, np.inf]], [0], group=[1]), "X: row 0, column 1 has the value inf; expected a finite number or NaN for missing"),

@@ -261,6 +261,15 @@ def test_the_name_of_a_metric_is_not_cut_where_ties_have_a_column(files, capsys,
     assert (row[0], row[5]) == ("ndcg@10", "expected")
 
 
+def test_text_with_fewer_features_than_the_model_is_said(search, capsys, tmp_path):
+    assert run(capsys, "train", search / "train.txt", "--model", tmp_path / "m", "--trees", "3")[0] == 0
+    (tmp_path / "few.txt").write_text("1 qid:1 1:1\n0 qid:1 1:2 2:3\n")
+    width = tr.Ranker.load(tmp_path / "m").n_features_in_
+    code, _, err = run(capsys, "evaluate", tmp_path / "few.txt", "--model", tmp_path / "m")
+    told = f"note: {tmp_path / 'few.txt'}: found 2 features, the model has {width}; the others are taken as 0\n"
+    assert (code, err) == (0, told)
+
+
 WRONG = {
     "unknown loss": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lamdarank"], "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
     "k=0": (["train", "{d}/train.txt", "--model", "{d}/m", "--loss", "lambdarank(k=0)"], "k: found 0; expected"),

@@ -643,6 +643,8 @@ def _as_wide_as(ranker: Any, data: Any, path: Path) -> Any:
         return with_columns(data, fitted.tolist(), path)
     if not data.feature_names:
         if data.n_features < ranker.n_features_in_:
+            told = f"found {data.n_features} features, the model has {ranker.n_features_in_}; the others are taken as 0"
+            warnings.warn(f"{path}: {told}", TautrankWarning, stacklevel=2)
             return data.with_n_features(ranker.n_features_in_)
         if data.n_features > ranker.n_features_in_:
             raise DataError(f"{path}: found {data.n_features} features; expected {ranker.n_features_in_}, as in fit")

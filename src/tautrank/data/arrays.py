@@ -99,7 +99,12 @@ def _numbers(name: str, values: Any) -> npt.NDArray[Any]:
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
+            words = [i for i, value in enumerate(array) if isinstance(value, str)] if array.ndim == 1 else []
+            if words:
+                raise DataError(f"{name}: row {words[0]} is '{array[words[0]]}'; expected numbers")
             array = array.astype(np.float64)
+    except DataError:  # it is a ValueError too
+        raise
     except (TypeError, ValueError):
         raise DataError(
             f"{name}: cannot be read as an array of numbers; expected numbers in rows of equal length"
