@@ -9,6 +9,7 @@ import argparse
 import itertools
 import math
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -74,8 +75,10 @@ def counted(verdicts: list[str]) -> str:
     """'agrees' or, of several, how many do."""
     if len(verdicts) == 1:
         return _SAID[verdicts[0]]
-    several = {AGREES: "agree", DOES_NOT: "**do not**", UNDECIDED: "not decidable"}
-    said = ", ".join(f"{verdicts.count(v)} {several[v]}" for v in several if v in verdicts)
+    counts = Counter(verdicts)
+    several = {**_SAID, **({AGREES: "agree"} if counts[AGREES] > 1 else {})}
+    several |= {DOES_NOT: "**do not**"} if counts[DOES_NOT] > 1 else {}
+    said = ", ".join(f"{counts[v]} {words}" for v, words in several.items() if counts[v])
     return f"of {len(verdicts)}: {said}"
 
 

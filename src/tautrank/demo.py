@@ -41,6 +41,7 @@ def run_demo(console: Console, seed: int = 0, progress: Progress | None = None) 
     )
     console.print(result.table())
     console.print(result.note(), markup=False)
+    console.print()
     console.print(_ties(test))
     console.print(
         "'input' is the rule of LightGBM and XGBoost. Here the rows of a query are\n"

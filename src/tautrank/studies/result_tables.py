@@ -144,7 +144,7 @@ def note(result: StudyResult, *, tests: bool = True) -> str:
     if corrected and tests:
         text += (
             f"'own' is the paper's test ({study.test}); 'corr.' is the {corrected}, which counts what the trials have "
-            "in common, Holm-adjusted. "
+            "in common, Holm-adjusted over the rows of a metric (the claims' over all claims). "
         )
     if result.plan.used_recipe and any(c.printed for c in result.cells):
         text += f"'In print' is what the paper has for {result.plan.used_recipe.title}. "
