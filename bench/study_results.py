@@ -123,7 +123,7 @@ def page(one: StudyRun, result: StudyResult) -> str:
     text = result.to_markdown().replace(f"{data_folder().resolve()}/", "")
     on = f", {_NAMES[one.data.partition(':')[0]]}" if one.data else ""
     text = text.replace("# ", f"# {one.study}{on}: ", 1)
-    used = f"Processor time of the trials: {math.ceil(seconds / 60):,} minutes." if seconds >= 60 else ""
+    used = f"All trials, one after the other, would take {math.ceil(seconds / 60):,} minutes." if seconds >= 60 else ""
     return f"{text}\n```\n{command}\n```\n\n{used}\n".replace("\n\n\n", "\n\n").rstrip() + "\n"
 
 
