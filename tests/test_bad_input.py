@@ -12,7 +12,7 @@ import pytest
 from scipy import sparse
 
 import tautrank as tr
-from tautrank.cli import main
+from command_line import run
 from tautrank.errors import TautrankError
 
 LETOR = b"1 qid:1 1:0.5\n"
@@ -65,13 +65,6 @@ FILES: dict[str, tuple[bytes, str]] = {
     "Parquet under another name": (b"PAR1....", "{f}: is a Parquet file; expected LETOR text (tautrank.read_parquet reads it)"),
     "a CSV header": (b"label,qid,f1\n1,1,0.5\n", "{f}:1: found label 'label,qid,f1'; expected a finite number of at least 0"),
 }  # fmt: skip
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(a) for a in arguments])
-    captured = capsys.readouterr()
-    return int(stopped.value.code or 0), captured.out, captured.err
 
 
 @pytest.mark.parametrize("case", FILES)

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.cli import main
+from command_line import run
 
 
 @pytest.fixture
@@ -24,16 +24,6 @@ def files(tmp_path):
     scores = tmp_path / "scores.txt"
     scores.write_text("3\n2\n1\n0\n1\n1\n")
     return data, scores
-
-
-def run(capsys, *arguments):
-    try:
-        main([str(a) for a in arguments])
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_evaluate_prints_a_table(files, capsys):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.cli import main
+from command_line import run
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning
 from tautrank.export import FORMATS
 from tautrank.export.numbers import SOLR_SLACK, float32_text, greatest_float32, solr_thresholds
@@ -588,16 +588,6 @@ def test_an_unfitted_ranker_and_an_absent_folder(tmp_path):
 
 
 # ---------------------------------------------------------------- command line
-
-
-def run(capsys, *arguments):
-    try:
-        main([str(a) for a in arguments])
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_the_command_writes_what_the_function_does(tmp_path, capsys):

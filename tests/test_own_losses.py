@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.cli import main
+from command_line import run
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import REGISTRY, ListLoss, Loss, Objective, loss, register
 from tautrank.losses.laws import LAWS, check_laws
@@ -97,16 +97,6 @@ def letor(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, part in zip(("train", "vali", "test"), data.split([0.5, 0.25, 0.25]), strict=True):
         tr.write_letor(part, folder / f"{name}.txt")
     return folder
-
-
-def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    try:
-        main([str(a) for a in arguments])
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code if isinstance(stopped.code, int) else 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 # The page

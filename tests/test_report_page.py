@@ -24,7 +24,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tautrank as tr
-from tautrank.cli import main
+from command_line import run
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.report import figures, palette
 from tautrank.report.comparison import Comparison
@@ -426,25 +426,15 @@ def files(parts, tmp_path):
     return [str(argument) for argument in arguments]
 
 
-def run(capsys, arguments):
-    try:
-        main(arguments)
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
-
-
 def test_command_line_writes_the_report_with_its_own_command(files, capsys, tmp_path):
     typed = [*files, "--report", str(tmp_path / "page.html")]
-    code, out, _ = run(capsys, typed)
+    code, out, _ = run(capsys, *typed)
     assert code == 0
     assert f"Report: {tmp_path / 'page.html'}" in out.replace("\n", "")
     page = Reader((tmp_path / "page.html").read_text())
     assert shlex.split(page.code[-1]) == ["tautrank", *typed]
     assert [a["data-figure"] for _, a in page.elements if "data-figure" in a]
-    code, out, _ = run(capsys, [*files, "--csv"])
+    code, out, _ = run(capsys, *files, "--csv")
     assert code == 0
     assert [row["loss"] for row in csv.DictReader(io.StringIO(out))] == ["mse", "listnet"]
 
@@ -452,7 +442,7 @@ def test_command_line_writes_the_report_with_its_own_command(files, capsys, tmp_
 def test_without_plotly_the_report_is_refused_before_training(files, capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     sentence = "figures in a page need Plotly; install it with: pip install 'tautrank[report]'"
-    code, out, err = run(capsys, [*files, "--report", str(tmp_path / "page.html")])
+    code, out, err = run(capsys, *files, "--report", str(tmp_path / "page.html"))
     assert (code, out, err.replace("\n", "")) == (2, "", f"error: {sentence}")
     assert not (tmp_path / "page.html").exists()
     assert not (tmp_path / "out").exists()
@@ -465,7 +455,7 @@ def test_without_plotly_the_report_is_refused_before_training(files, capsys, tmp
 
 
 def test_a_report_that_has_no_folder_is_refused_before_training(files, capsys, tmp_path):
-    code, _, err = run(capsys, [*files, "--report", str(tmp_path / "none" / "page.html")])
+    code, _, err = run(capsys, *files, "--report", str(tmp_path / "none" / "page.html"))
     assert code == 2
     assert "page.html: cannot be written (No such file or directory)" in err.replace("\n", "")
     assert not (tmp_path / "out").exists()

@@ -11,22 +11,13 @@ import sys
 
 import pytest
 
+from command_line import run
 from study_examples import content
 from tautrank.cli import main
 from tautrank.studies.catalogue import CATALOGUE
 
 DATA = "simulated:mslr:30,mean_length=10"
 SMALL = ("--trials", "2", "--trees", "2", "--workers", "1")
-
-
-def run(capsys, *arguments):
-    try:
-        main([str(a) for a in arguments])
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 @pytest.fixture(scope="module")

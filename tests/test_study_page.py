@@ -18,8 +18,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from command_line import run
 from study_examples import DATA, TINY, WITH_A_FAILURE, content
-from tautrank.cli import main
 from tautrank.errors import MissingDependencyError
 from tautrank.metrics.significance import corrected_resampled_t_test
 from tautrank.report.figures import difficulty_groups
@@ -564,16 +564,6 @@ def test_clouds_bounds_and_guarantees_draw_what_was_measured(ran, without_drawin
 
 
 # ---- What reproduces it
-
-
-def run(capsys, *arguments):
-    try:
-        main([str(argument) for argument in arguments])
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
 
 
 def test_command_gives_the_same_trials_and_the_page(tmp_path, capsys, monkeypatch, without_drawing):

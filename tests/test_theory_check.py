@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import command_line
 import tautrank as tr
-from tautrank.cli import main
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, loss
 from tautrank.losses.base import Lists
@@ -60,13 +60,7 @@ def registry() -> Iterator[None]:
 
 
 def run(capsys, *arguments) -> tuple[int, str, str]:
-    try:
-        main(["theory", "check", *(str(a) for a in arguments)])
-        code = 0
-    except SystemExit as stopped:
-        code = stopped.code or 0
-    captured = capsys.readouterr()
-    return code, captured.out, captured.err
+    return command_line.run(capsys, "theory", "check", *arguments)
 
 
 @pytest.fixture
