@@ -72,6 +72,15 @@ def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monk
     assert multiprocessing.active_children() == []
 
 
+def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatch, tmp_path):
+    monkeypatch.setattr(local_processes, "_work", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
+    monkeypatch.setenv("DIED_ONCE", str(tmp_path / "mark"))
+    planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
+    found = {trial.key: outcome.status for trial, outcome in LocalProcesses(2).run(planned)}
+    assert found == {trial.key: DONE for trial in planned}
+    assert (tmp_path / "mark").exists()
+
+
 def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
     monkeypatch.setattr(local_processes, "_work", dying_workers.is_stillborn)
     with pytest.raises(OptionError, match=r"a new process ended before it was ready \(exit code 3\)"):

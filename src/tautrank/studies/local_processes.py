@@ -53,6 +53,10 @@ class LocalProcesses:
                 while len(processes) < min(self.n, len(waiting) + _busy(processes)):
                     process = _Process()
                     processes[process.connection] = process
+                for process in processes.values():
+                    # One that had nothing left to do gets what another one died of.
+                    if waiting and process.is_idle:
+                        process.give(waiting.popleft(), own)
                 for connection in wait(list(processes)):
                     assert isinstance(connection, Connection)
                     process = processes[connection]
@@ -68,7 +72,7 @@ class LocalProcesses:
                                 yield trial, lost(trial, losses[trial.key], process.epitaph)
                         continue
                     finished, process.trial = process.trial, None
-                    if waiting:
+                    if waiting:  # at once: whoever takes what is finished may take their time
                         process.give(waiting.popleft(), own)
                     if finished is not None:
                         assert isinstance(outcome, Outcome)
@@ -95,6 +99,11 @@ class _Process:
         theirs.close()
         self.trial: Trial | None = None
         self.is_ready = False
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it waits for a trial."""
+        return self.is_ready and self.trial is None
 
     def receive(self) -> Outcome | str | None:
         """What the process sends; None where it is dead."""
