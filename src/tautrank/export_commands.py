@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from tautrank.command_output import OUT
 from tautrank.errors import unknown
-
-_out = Console(highlight=False, soft_wrap=True)
 
 
 def export(
@@ -45,4 +43,4 @@ def export(
         raise unknown("format", kind, FORMATS)
     ranker = Ranker.load(model)
     export_model(ranker, output, kind, features=features, name=name, store=store)
-    _out.print(f"{output}: {ranker.n_trees_} trees for {kind}", markup=False)
+    OUT.print(f"{output}: {ranker.n_trees_} trees for {kind}", markup=False, soft_wrap=True)
