@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from functools import partial
 
 from tautrank.studies.claims import Better, BetterUnder, Reaches
 from tautrank.studies.measurements import Measurement
@@ -11,8 +12,8 @@ from tautrank.studies.study import Condition, OnItself, Study
 _PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
 
 _SIGMAS = (1.0, 0.5, 0.35, 0.25, 0.2, 0.15, 0.1)
-# What is 1 or 0 is reached up to rounding.
-_ROUNDING = 1e-9
+# The mean of ones and zeros has to be 1, up to rounding.
+_reaches_one = partial(Reaches, value=1.0, tolerance=1e-9)
 
 SIGMA = Study(
     name="directness-sigma",
@@ -27,22 +28,12 @@ SIGMA = Study(
             for large, small in itertools.pairwise(_SIGMAS)
         ),
         *(
-            Reaches(system="softrank", metric="within-bound", value=1.0, tolerance=_ROUNDING, condition=f"{sigma:g}")
+            _reaches_one(system="softrank", metric=bound, condition=f"{sigma:g}")
+            for bound in ("within-bound", "within-bound-as-stated")
             for sigma in _SIGMAS
             if sigma < 0.354  # where the bound of the proof begins for ten documents
         ),
-        *(
-            Reaches(
-                system="softrank",
-                metric="within-bound-as-stated",
-                value=1.0,
-                tolerance=_ROUNDING,
-                condition=f"{sigma:g}",
-            )
-            for sigma in _SIGMAS
-            if sigma < 0.354
-        ),
-        Reaches(system="softrank", metric="within-bound-by-contests", value=1.0, tolerance=_ROUNDING),
+        _reaches_one(system="softrank", metric="within-bound-by-contests"),
     ),
     protocol=OnItself(),
     conditions=tuple(Condition(f"{sigma:g}", sigma, parameters={"sigma": sigma}) for sigma in _SIGMAS),
@@ -83,7 +74,7 @@ LOSSES = Study(
     systems=tuple(Measurement("directness", name, {"loss": loss}) for name, loss in _LOSSES.items()),
     metrics=("directness", "by-means", "cost", "within-guarantee"),
     claims=(
-        *(Reaches(system=name, metric="within-guarantee", value=1.0, tolerance=_ROUNDING) for name in _LOSSES),
+        *(_reaches_one(system=name, metric="within-guarantee") for name in _LOSSES),
         *(
             Better(better=f"{loss}(sigma=0.1)", worse=f"{loss}(sigma=1)", metric=quantity)
             for loss in ("softrank", "stochasticrank")

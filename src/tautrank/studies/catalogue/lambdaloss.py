@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
-from tautrank.studies.catalogue.printed_tables import in_percent
+from tautrank.studies.catalogue.printed_tables import by_data_set, in_percent
 from tautrank.studies.claims import Better, BetterUnder, Converges
 from tautrank.studies.comparison import System
 from tautrank.studies.search_space import Choice, Search
@@ -13,8 +14,7 @@ from tautrank.studies.study import OTHER_DATA, Condition, FixedParts, PaperTest,
 
 _PAPER = "Wang, Li, Golbandi, Bendersky and Najork, The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018"
 _PARTS = ("train", "valid", "test")
-_PROTOCOL = FixedParts(fold=1, redivide=True)
-_TEST = PaperTest("paired-t", "queries", 0.05)
+_COLUMNS = ("yahoo1", "web10k", "web30k")
 _TITLES = {"web30k": "WEB30K", "web10k": "WEB10K", "yahoo1": "YAHOO"}
 
 # RankLib's own defaults: 1000 trees of 10 leaves, shrinkage 0.1, one document a leaf, 256 thresholds, patience 100.
@@ -53,56 +53,34 @@ _TEN_LEAVES = (
     "at the metric's cutoff, as sec. 6.2 says of LambdaLoss."
 )
 
-_TABLE3: dict[str, dict[str, tuple[float, float, float]]] = {
-    "yahoo1": {
-        "lambdamart": (72.21, 69.07, 70.36),
-        "arp-loss1": (74.11, 69.70, 70.58),
-        "arp-loss2": (71.74, 69.24, 70.38),
-        "ndcg-loss1": (71.45, 68.95, 70.26),
-        "ndcg-loss2": (73.07, 69.57, 70.63),
-        "ndcg-loss2++": (73.65, 69.41, 70.72),
+# Train, valid and test.
+_TABLE3 = by_data_set(
+    _COLUMNS,
+    {
+        "lambdamart": ((72.21, 69.07, 70.36), (44.99, 43.40, 42.19), (45.28, 43.81, 44.12)),
+        "arp-loss1": ((74.11, 69.70, 70.58), (47.24, 44.01, 42.88), (47.02, 44.59, 44.69)),
+        "arp-loss2": ((71.74, 69.24, 70.38), (46.06, 43.69, 42.70), (45.25, 43.86, 44.13)),
+        "ndcg-loss1": ((71.45, 68.95, 70.26), (45.49, 43.80, 42.56), (45.03, 43.60, 44.04)),
+        "ndcg-loss2": ((73.07, 69.57, 70.63), (47.33, 43.98, 43.19), (47.35, 44.71, 44.94)),
+        "ndcg-loss2++": ((73.65, 69.41, 70.72), (48.58, 44.03, 42.99), (46.89, 44.48, 44.82)),
     },
-    "web10k": {
-        "lambdamart": (44.99, 43.40, 42.19),
-        "arp-loss1": (47.24, 44.01, 42.88),
-        "arp-loss2": (46.06, 43.69, 42.70),
-        "ndcg-loss1": (45.49, 43.80, 42.56),
-        "ndcg-loss2": (47.33, 43.98, 43.19),
-        "ndcg-loss2++": (48.58, 44.03, 42.99),
+)
+_TABLE4 = by_data_set(
+    _COLUMNS,
+    {
+        "lambdamart": ((91.84, 74.93, 75.40), (70.24, 49.05, 49.00), (64.23, 50.23, 50.74)),
+        "ndcg-loss2": ((77.96, 73.77, 74.78), (54.75, 49.40, 49.22), (52.60, 49.82, 50.08)),
+        "ndcg-loss2++": ((92.82, 75.00, 75.70), (62.75, 49.03, 49.25), (66.78, 50.97, 51.21)),
     },
-    "web30k": {
-        "lambdamart": (45.28, 43.81, 44.12),
-        "arp-loss1": (47.02, 44.59, 44.69),
-        "arp-loss2": (45.25, 43.86, 44.13),
-        "ndcg-loss1": (45.03, 43.60, 44.04),
-        "ndcg-loss2": (47.35, 44.71, 44.94),
-        "ndcg-loss2++": (46.89, 44.48, 44.82),
+)
+# Train.
+_TABLE5 = by_data_set(
+    _COLUMNS,
+    {
+        "lambdamart": ((91.84,), (70.24,), (64.23,)),
+        "ndcg-loss2": ((92.62,), (88.09,), (98.74,)),
     },
-}
-
-_TABLE4: dict[str, dict[str, tuple[float, float, float]]] = {
-    "yahoo1": {
-        "lambdamart": (91.84, 74.93, 75.40),
-        "ndcg-loss2": (77.96, 73.77, 74.78),
-        "ndcg-loss2++": (92.82, 75.00, 75.70),
-    },
-    "web10k": {
-        "lambdamart": (70.24, 49.05, 49.00),
-        "ndcg-loss2": (54.75, 49.40, 49.22),
-        "ndcg-loss2++": (62.75, 49.03, 49.25),
-    },
-    "web30k": {
-        "lambdamart": (64.23, 50.23, 50.74),
-        "ndcg-loss2": (52.60, 49.82, 50.08),
-        "ndcg-loss2++": (66.78, 50.97, 51.21),
-    },
-}
-
-_TABLE5: dict[str, dict[str, tuple[float]]] = {
-    "yahoo1": {"lambdamart": (91.84,), "ndcg-loss2": (92.62,)},
-    "web10k": {"lambdamart": (70.24,), "ndcg-loss2": (88.09,)},
-    "web30k": {"lambdamart": (64.23,), "ndcg-loss2": (98.74,)},
-}
+)
 
 
 def _leaves(num_leaves: int, hessian: float, mindata: int) -> Mapping[str, Any]:
@@ -115,25 +93,25 @@ _OTHERS = Recipe(
     OTHER_DATA, "LightGBM's defaults for leaves, since this is not the paper's data", _leaves(31, 1e-3, 20)
 )
 
-_TABLE2: dict[str, dict[str, Mapping[str, Any]]] = {
-    "yahoo1": {
-        "lambdamart": _leaves(200, 10.0, 100),
-        "ndcg-loss2": _leaves(100, 50.0, 5),
-        "ndcg-loss2++": _leaves(255, 10.0, 5),
+_TABLE2 = by_data_set(
+    _COLUMNS,
+    {
+        "lambdamart": (_leaves(200, 10.0, 100), _leaves(255, 50.0, 50), _leaves(200, 50.0, 50)),
+        "ndcg-loss2": (_leaves(100, 50.0, 5), _leaves(20, 100.0, 20), _leaves(50, 100.0, 50)),
+        "ndcg-loss2++": (_leaves(255, 10.0, 5), _leaves(100, 1.0, 5), _leaves(255, 50.0, 20)),
     },
-    "web10k": {
-        "lambdamart": _leaves(255, 50.0, 50),
-        "ndcg-loss2": _leaves(20, 100.0, 20),
-        "ndcg-loss2++": _leaves(100, 1.0, 5),
-    },
-    "web30k": {
-        "lambdamart": _leaves(200, 50.0, 50),
-        "ndcg-loss2": _leaves(50, 100.0, 50),
-        "ndcg-loss2++": _leaves(255, 50.0, 20),
-    },
-}
+)
 
-TABLE3 = Study(
+_study = partial(
+    Study,
+    protocol=FixedParts(fold=1, redivide=True),
+    trials=5,
+    trees=1000,
+    recipes=tuple(Recipe(data, title) for data, title in _TITLES.items()),
+    test=PaperTest("paired-t", "queries", 0.05),
+)
+
+TABLE3 = _study(
     name="lambdaloss-table3",
     version=2,
     title="LambdaLoss and LambdaMART with trees of ten leaves",
@@ -162,15 +140,11 @@ TABLE3 = Study(
             for worse in ("ndcg-loss1", "arp-loss1", "arp-loss2")
         ),
     ),
-    protocol=_PROTOCOL,
-    trials=5,
-    trees=1000,
     parameters=_RANKLIB,
     recipes=tuple(
         Recipe(data, title, printed=in_percent(_TABLE3[data], (_AS_RANKLIB,), _PARTS))
         for data, title in _TITLES.items()
     ),
-    test=_TEST,
     judged=_PARTS,
     note=(
         f"{_TEN_LEAVES} mu is 5, which the paper gives for Table 4. RankLib counts a query without a relevant document "
@@ -178,7 +152,7 @@ TABLE3 = Study(
     ),
 )
 
-TABLE4 = Study(
+TABLE4 = _study(
     name="lambdaloss-table4",
     title="LambdaLoss and LambdaMART with large trees",
     paper=f"{_PAPER}, Table 4",
@@ -188,9 +162,6 @@ TABLE4 = Study(
     claims=tuple(
         Better(better="ndcg-loss2++", worse=worse, metric=_AS_LIGHTGBM) for worse in ("lambdamart", "ndcg-loss2")
     ),
-    protocol=_PROTOCOL,
-    trials=5,
-    trees=1000,
     parameters=_LIGHTGBM,
     # What Table 2 found is drawn from these, to be searched again on other data.
     search=Search(
@@ -207,7 +178,6 @@ TABLE4 = Study(
             for data, title in _TITLES.items()
         ),
     ),
-    test=_TEST,
     judged=_PARTS,
     note=(
         "Leaves, least hessian and least documents of a leaf are those of Table 2, found by the paper on validation "
@@ -221,7 +191,7 @@ TABLE4 = Study(
     ),
 )
 
-TABLE5 = Study(
+TABLE5 = _study(
     name="lambdaloss-table5",
     title="NDCG-Loss2 with LambdaMART's large trees overfits",
     paper=f"{_PAPER}, Table 5",
@@ -230,30 +200,18 @@ TABLE5 = Study(
     metrics=(_AS_LIGHTGBM,),
     claims=(
         Better(better="ndcg-loss2", worse="lambdamart", metric=_AS_LIGHTGBM, part="train"),
-        Better(
-            better="lambdamart",
-            worse="ndcg-loss2",
-            metric=_AS_LIGHTGBM,
-            text="severe overfitting of NDCG-Loss2",
-        ),
+        Better(better="lambdamart", worse="ndcg-loss2", metric=_AS_LIGHTGBM, text="severe overfitting of NDCG-Loss2"),
     ),
-    protocol=_PROTOCOL,
-    trials=5,
-    trees=1000,
     parameters=_LIGHTGBM,
     recipes=(
         _OTHERS,
         *(
             Recipe(
-                data,
-                title,
-                _TABLE2[data]["lambdamart"],
-                printed=in_percent(_TABLE5[data], (_AS_LIGHTGBM,), ("train",)),
+                data, title, _TABLE2[data]["lambdamart"], printed=in_percent(_TABLE5[data], (_AS_LIGHTGBM,), ("train",))
             )
             for data, title in _TITLES.items()
         ),
     ),
-    test=_TEST,
     judged=("train", "test"),
     note=(
         "The table has training queries only. That this is overfitting is read as: better on training queries, worse "
@@ -263,7 +221,7 @@ TABLE5 = Study(
 
 _MUS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
-FIGURE3 = Study(
+FIGURE3 = _study(
     name="lambdaloss-figure3",
     version=2,
     title="NDCG-Loss2++ for many mu",
@@ -278,11 +236,8 @@ FIGURE3 = Study(
         BetterUnder(system=system, better="10", worse="0.1", metric="ndcg@5")
         for system in ("ten leaves", "large trees")
     ),
-    protocol=_PROTOCOL,
     conditions=tuple(Condition(f"{mu:g}", mu, loss={"mu": mu}) for mu in _MUS),
     axis="mu",
-    trials=5,
-    trees=1000,
     recipes=(
         _OTHERS,
         *(
@@ -290,7 +245,6 @@ FIGURE3 = Study(
             for data, title in _TITLES.items()
         ),
     ),
-    test=_TEST,
     note=(
         "The figure is WEB30K's, with mu from 0.1 to 10; which values between is a choice. 'ten leaves' is as in Table "
         "3, 'large trees' as in Table 4. The claim that is judged is that mu = 10 is better than mu = 0.1; how little "
@@ -300,7 +254,7 @@ FIGURE3 = Study(
 
 _CUTOFFS = (1, 3, 5, 10)
 
-FIGURE4 = Study(
+FIGURE4 = _study(
     name="lambdaloss-figure4",
     version=2,
     title="LambdaLoss and LambdaMART for NDCG at other cutoffs",
@@ -313,21 +267,16 @@ FIGURE4 = Study(
         for better in ("ndcg-loss2", "ndcg-loss2++")
         for k in _CUTOFFS
     ),
-    protocol=_PROTOCOL,
     conditions=tuple(Condition(f"k={k}", k, loss={"k": k}, metrics=(f"ndcg@{k}",)) for k in _CUTOFFS),
     axis="cutoff of metric and loss",
-    trials=5,
-    trees=1000,
     parameters=_RANKLIB,
-    recipes=tuple(Recipe(data, title) for data, title in _TITLES.items()),
-    test=_TEST,
     note=(
         f"The figure is WEB30K's in RankLib. {_TEN_LEAVES} Each cutoff is trained, stopped and judged by its own "
         f"NDCG@k. {_TRAININGS} {_JUDGED}"
     ),
 )
 
-FIGURE5 = Study(
+FIGURE5 = _study(
     name="lambdaloss-figure5",
     version=2,
     title="LambdaLoss and LambdaMART converge tree by tree",
@@ -345,12 +294,7 @@ FIGURE5 = Study(
         for system in ("lambdamart", "ndcg-loss2", "ndcg-loss2++")
         for part in ("train", "valid")
     ),
-    protocol=_PROTOCOL,
-    trials=5,
-    trees=1000,
     parameters={**_RANKLIB, "early_stopping_rounds": None},
-    recipes=tuple(Recipe(data, title) for data, title in _TITLES.items()),
-    test=_TEST,
     curves=("train", "valid"),
     note=(
         f"Neither data set nor queries are named with the figure. {_TEN_LEAVES} Here nothing is stopped. "

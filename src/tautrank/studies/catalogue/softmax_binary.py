@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from tautrank.studies.catalogue.printed_tables import in_percent
+from tautrank.studies.catalogue.printed_tables import Number, in_percent
 from tautrank.studies.changes import PARTS, Change
 from tautrank.studies.claims import Better, GapGrows
 from tautrank.studies.comparison import System
-from tautrank.studies.study import OTHER_DATA, Condition, FixedParts, PaperTest, Recipe, Study
+from tautrank.studies.study import OTHER_DATA, Condition, FixedParts, PaperTest, Printed, Recipe, Study
 
 _PAPER = (
     "Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary "
@@ -14,6 +14,21 @@ _PAPER = (
 )
 _GRADED, _BINARY = "graded", "binary"
 _BOTH = ("ndcg@5", "ndcg@10")
+_PRINTED: dict[str, dict[str, dict[str, tuple[Number, Number]]]] = {
+    "web30k": {
+        _GRADED: {"listnet": ((46.72, 0.08), (48.98, 0.09)), "lambdamart": ((49.20, 0.07), (51.05, 0.02))},
+        _BINARY: {"listnet": ((75.83, 0.07), (73.89, 0.08)), "lambdamart": ((78.16, 0.08), (75.60, 0.09))},
+    },
+    "yahoo1": {
+        _GRADED: {"listnet": ((72.90, 0.05), (77.49, 0.05)), "lambdamart": ((74.16, 0.14), (78.40, 0.10))},
+        _BINARY: {"listnet": ((89.95, 0.07), (90.80, 0.05)), "lambdamart": ((90.56, 0.07), (91.21, 0.07))},
+    },
+}
+
+
+def _printed(data: str) -> tuple[Printed, ...]:
+    return tuple(p for under, rows in _PRINTED[data].items() for p in in_percent(rows, _BOTH, condition=under))
+
 
 TABLE1 = Study(
     name="binary-table1",
@@ -52,48 +67,14 @@ TABLE1 = Study(
             "web30k",
             "Web30K",
             {"num_leaves": 255, "min_child_samples": 50, "min_sum_hessian_in_leaf": 100.0},
-            printed=(
-                *in_percent(
-                    {
-                        "listnet": ((46.72, 0.08), (48.98, 0.09)),
-                        "lambdamart": ((49.20, 0.07), (51.05, 0.02)),
-                    },
-                    _BOTH,
-                    condition=_GRADED,
-                ),
-                *in_percent(
-                    {
-                        "listnet": ((75.83, 0.07), (73.89, 0.08)),
-                        "lambdamart": ((78.16, 0.08), (75.60, 0.09)),
-                    },
-                    _BOTH,
-                    condition=_BINARY,
-                ),
-            ),
+            printed=_printed("web30k"),
         ),
         Recipe(
             "yahoo1",
             "Yahoo!",
             {"num_leaves": 200, "min_child_samples": 100, "min_sum_hessian_in_leaf": 10.0},
             conditions={_BINARY: {"min_sum_hessian_in_leaf": 400.0}},
-            printed=(
-                *in_percent(
-                    {
-                        "listnet": ((72.90, 0.05), (77.49, 0.05)),
-                        "lambdamart": ((74.16, 0.14), (78.40, 0.10)),
-                    },
-                    _BOTH,
-                    condition=_GRADED,
-                ),
-                *in_percent(
-                    {
-                        "listnet": ((89.95, 0.07), (90.80, 0.05)),
-                        "lambdamart": ((90.56, 0.07), (91.21, 0.07)),
-                    },
-                    _BOTH,
-                    condition=_BINARY,
-                ),
-            ),
+            printed=_printed("yahoo1"),
         ),
     ),
     test=PaperTest("intervals", "trials", 0.05),

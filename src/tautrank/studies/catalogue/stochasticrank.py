@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from functools import partial
+from typing import Any
 
 from tautrank.engines.langevin import Langevin
-from tautrank.studies.catalogue.printed_tables import Number, in_percent
+from tautrank.studies.catalogue.printed_tables import by_data_set, in_percent
 from tautrank.studies.changes import PARTS, Change
 from tautrank.studies.claims import Better, Reaches
 from tautrank.studies.comparison import System
@@ -82,7 +84,16 @@ TABLE1 = Study(
 # CatBoost's trees of depth d have 2^d leaves; a tree of LightGBM that may not be deeper has no more.
 _PARAMETERS = {"learning_rate": 0.1, "num_leaves": 1024, "max_depth": 6, "early_stopping_rounds": 100}
 _LANGEVIN = {"langevin": Langevin(temperature=1e8, shrink_rate=1e-4)}
-_TEST = PaperTest("paired-t", "queries", 0.05, one_sided=True)
+
+_study = partial(
+    Study,
+    protocol=FixedParts(fold=1, redivide=True),
+    trials=1,
+    trees=1000,
+    configurations=500,
+    parameters=_PARAMETERS,
+    test=PaperTest("paired-t", "queries", 0.05, one_sided=True),
+)
 
 # Appendix F.
 _EVERYONE: Mapping[str, Dimension] = {
@@ -97,6 +108,15 @@ _SGLB: Mapping[str, Dimension] = {
 }
 # The paper does not say where mu comes from.
 _SHIFTED: Mapping[str, Dimension] = {**_SGLB, "loss.mu": Uniform(1e-2, 1.0, log=True)}
+_TABLE2_SEARCH = {
+    "lambdamart": _BASELINE,
+    "lambdaloss": _BASELINE,
+    "e-lambdamart": _NOISY,
+    "e-lambdaloss": _NOISY,
+    "softrank": _BASELINE,
+    "sr-soft": _SGLB,
+    "sr": _SHIFTED,
+}
 
 _OPEN = (
     "The paper's trees are CatBoost's; here LightGBM's of the same greatest depth, with LightGBM's defaults for what "
@@ -117,62 +137,43 @@ def _smoothed(metric: str, mu: float, sfa: bool, loss: str = "stochasticrank") -
 
 _DATA_SETS = {"yahoo1": "Yahoo Set 1", "yahoo2": "Yahoo Set 2", "web10k": "WEB10K", "web30k": "WEB30K"}
 
-# NDCG@5 and MRR.
-_TABLE2: dict[str, dict[str, tuple[Number, Number]]] = {
-    "yahoo1": {
-        "lambdamart": (74.53, 90.21),
-        "lambdaloss": (74.73, None),
-        "e-lambdamart": (74.57, 90.30),
-        "e-lambdaloss": (74.75, None),
-        "softrank": (71.98, 90.17),
-        "sr-soft": (74.68, 91.07),
-        "sr": (74.92, 90.97),
+_TABLE2 = {
+    "ndcg@5": {
+        "lambdamart": (74.53, 73.87, 48.22, 49.55),
+        "lambdaloss": (74.73, 73.89, 48.33, 49.45),
+        "e-lambdamart": (74.57, 73.87, 48.29, 49.49),
+        "e-lambdaloss": (74.75, 73.91, 48.47, 49.52),
+        "softrank": (71.98, 73.91, 42.82, 43.46),
+        "sr-soft": (74.68, 73.95, 48.19, 49.67),
+        "sr": (74.92, 74.15, 48.53, 49.59),
     },
-    "yahoo2": {
-        "lambdamart": (73.87, 91.48),
-        "lambdaloss": (73.89, None),
-        "e-lambdamart": (73.87, 91.48),
-        "e-lambdaloss": (73.91, None),
-        "softrank": (73.91, 92.16),
-        "sr-soft": (73.95, 93.16),
-        "sr": (74.15, 93.56),
-    },
-    "web10k": {
-        "lambdamart": (48.22, 81.85),
-        "lambdaloss": (48.33, None),
-        "e-lambdamart": (48.29, 81.72),
-        "e-lambdaloss": (48.47, None),
-        "softrank": (42.82, 81.38),
-        "sr-soft": (48.19, 83.08),
-        "sr": (48.53, 83.30),
-    },
-    "web30k": {
-        "lambdamart": (49.55, 83.79),
-        "lambdaloss": (49.45, None),
-        "e-lambdamart": (49.49, 83.79),
-        "e-lambdaloss": (49.52, None),
-        "softrank": (43.46, 82.73),
-        "sr-soft": (49.67, 85.19),
-        "sr": (49.59, 85.01),
+    "mrr": {
+        "lambdamart": (90.21, 91.48, 81.85, 83.79),
+        "e-lambdamart": (90.30, 91.48, 81.72, 83.79),
+        "softrank": (90.17, 92.16, 81.38, 82.73),
+        "sr-soft": (91.07, 93.16, 83.08, 85.19),
+        "sr": (90.97, 93.56, 83.30, 85.01),
     },
 }
 
 
-def _column(place: int, metric: str) -> tuple[Recipe, ...]:
-    """The recipes of one column of Table 2: NDCG@5 or MRR."""
-    return tuple(
-        Recipe(
-            data,
-            title,
-            printed=in_percent(
-                {system: (row[place],) for system, row in _TABLE2[data].items() if row[place]}, (metric,)
-            ),
-        )
-        for data, title in _DATA_SETS.items()
+def _table2(metric: str, claims: tuple[Better, ...] = (), **told: Any) -> Study:
+    """What Table 2 has for one metric: StochasticRank is better than every baseline, and what else is claimed."""
+    numbers = by_data_set(tuple(_DATA_SETS), {system: [(n,) for n in row] for system, row in _TABLE2[metric].items()})
+    baselines = [system for system in _TABLE2[metric] if system not in ("sr-soft", "sr")]
+    return _study(
+        metrics=(metric,),
+        claims=(*(Better(better="sr", worse=worse, metric=metric) for worse in baselines), *claims),
+        search=Search(_EVERYONE, {system: _TABLE2_SEARCH[system] for system in _TABLE2[metric]}),
+        recipes=tuple(
+            Recipe(data, title, printed=in_percent(numbers[data], (metric,))) for data, title in _DATA_SETS.items()
+        ),
+        **told,
     )
 
 
-TABLE2_NDCG = Study(
+TABLE2_NDCG = _table2(
+    "ndcg@5",
     name="stochasticrank-table2-ndcg",
     title="StochasticRank for NDCG@5 beside LambdaMART, LambdaLoss and SoftRank",
     paper=f"{_PAPER}, Table 2, NDCG@5",
@@ -186,12 +187,7 @@ TABLE2_NDCG = Study(
         System(_smoothed("ndcg@5", 0, True), "sr-soft", _LANGEVIN),
         System(_smoothed("ndcg@5", 0.1, True), "sr", _LANGEVIN),
     ),
-    metrics=("ndcg@5",),
     claims=(
-        *(
-            Better(better="sr", worse=worse, metric="ndcg@5")
-            for worse in ("lambdamart", "lambdaloss", "e-lambdamart", "e-lambdaloss", "softrank")
-        ),
         Better(
             better="sr",
             worse="sr-soft",
@@ -199,29 +195,11 @@ TABLE2_NDCG = Study(
             text="in most cases, SR-R1 outperforms SR-R1 soft (in print on WEB30K it does not)",
         ),
     ),
-    protocol=FixedParts(fold=1, redivide=True),
-    trials=1,
-    trees=1000,
-    configurations=500,
-    parameters=_PARAMETERS,
-    search=Search(
-        _EVERYONE,
-        {
-            "lambdamart": _BASELINE,
-            "lambdaloss": _BASELINE,
-            "e-lambdamart": _NOISY,
-            "e-lambdaloss": _NOISY,
-            "softrank": _BASELINE,
-            "sr-soft": _SGLB,
-            "sr": _SHIFTED,
-        },
-    ),
-    recipes=_column(0, "ndcg@5"),
-    test=_TEST,
     note=f"'sr' is the paper's SR-R1, 'sr-soft' SR-R1 with mu = 0; 'e-' stands for Gumbel noise on the scores. {_OPEN}",
 )
 
-TABLE2_MRR = Study(
+TABLE2_MRR = _table2(
+    "mrr",
     name="stochasticrank-table2-mrr",
     title="StochasticRank for MRR beside LambdaMART and SoftRank",
     paper=f"{_PAPER}, Table 2, MRR",
@@ -233,28 +211,7 @@ TABLE2_MRR = Study(
         System(_smoothed("mrr", 0, True), "sr-soft", _LANGEVIN),
         System(_smoothed("mrr", 0.1, True), "sr", _LANGEVIN),
     ),
-    metrics=("mrr",),
-    claims=tuple(
-        Better(better="sr", worse=worse, metric="mrr") for worse in ("lambdamart", "e-lambdamart", "softrank")
-    ),
-    protocol=FixedParts(fold=1, redivide=True),
     conditions=(Condition(changes=(Change("binarise", parts=PARTS),)),),
-    trials=1,
-    trees=1000,
-    configurations=500,
-    parameters=_PARAMETERS,
-    search=Search(
-        _EVERYONE,
-        {
-            "lambdamart": _BASELINE,
-            "e-lambdamart": _NOISY,
-            "softrank": _BASELINE,
-            "sr-soft": _SGLB,
-            "sr": _SHIFTED,
-        },
-    ),
-    recipes=_column(1, "mrr"),
-    test=_TEST,
     note=(
         "Labels are made binary, as in the paper. How LambdaMART was adapted to MRR is not said; here a pair weighs "
         "what swapping it changes in a sum of reciprocal ranks. SoftRank is StochasticRank without shift, acceleration "
@@ -262,9 +219,9 @@ TABLE2_MRR = Study(
     ),
 )
 
-_STEPS = ("reinforce", "ccs", "ccs+sfa", "ccs+sfa+sglb", "ccs+sfa+sglb+mu")
+_STEPS = {"reinforce": 70.74, "ccs": 71.89, "ccs+sfa": 74.55, "ccs+sfa+sglb": 74.68, "ccs+sfa+sglb+mu": 74.92}
 
-TABLE3 = Study(
+TABLE3 = _study(
     name="stochasticrank-table3",
     title="What each part of StochasticRank adds",
     paper=f"{_PAPER}, Table 3",
@@ -281,22 +238,14 @@ TABLE3 = Study(
     ),
     metrics=("ndcg@5",),
     claims=tuple(Better(better=better, worse=worse, metric="ndcg@5") for worse, better in itertools.pairwise(_STEPS)),
-    protocol=FixedParts(fold=1, redivide=True),
-    trials=1,
-    trees=1000,
-    configurations=500,
-    parameters=_PARAMETERS,
     search=Search(_EVERYONE, {"ccs+sfa+sglb": _SGLB, "ccs+sfa+sglb+mu": _SHIFTED}),
     recipes=(
         Recipe(
             "yahoo1",
             "Yahoo Set 1",
-            printed=in_percent(
-                dict(zip(_STEPS, ((70.74,), (71.89,), (74.55,), (74.68,), (74.92,)), strict=True)), ("ndcg@5",)
-            ),
+            printed=in_percent({step: (number,) for step, number in _STEPS.items()}, ("ndcg@5",)),
         ),
     ),
-    test=_TEST,
     note=f"One draw of the noise a gradient, as in the paper. {_OPEN}",
 )
 

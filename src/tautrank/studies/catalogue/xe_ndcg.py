@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
 from tautrank.simulate.clicks import CLICK_PROBABILITIES
 from tautrank.studies.catalogue.printed_tables import in_percent
 from tautrank.studies.changes import Change
@@ -24,11 +28,15 @@ _PARAMETERS = {
     "min_sum_hessian_in_leaf": 0.0,
     "early_stopping_rounds": 50,
 }
-_WEB30K = {"num_leaves": 400, "min_child_samples": 50}
-_YAHOO = {"num_leaves": 200, "min_child_samples": 100}
-_WITHOUT_NUMBERS = (Recipe("web30k", "Web30K", _WEB30K), Recipe("yahoo1", "Yahoo!", _YAHOO))
+_RECIPES = (
+    Recipe("web30k", "Web30K", {"num_leaves": 400, "min_child_samples": 50}),
+    Recipe("yahoo1", "Yahoo!", {"num_leaves": 200, "min_child_samples": 100}),
+)
 _BOTH = ("ndcg@5", "ndcg@10")
-_TEST = PaperTest("paired-t", "trials", 0.01)
+_PRINTED = {
+    "web30k": {"listnet": (47.68, 49.76), "lambdamart": (48.08, 49.94), "xendcg": (48.23, 50.27)},
+    "yahoo1": {"listnet": (71.76, 76.52), "lambdamart": (73.00, 77.49), "xendcg": (73.37, 77.84)},
+}
 
 _LIGHTGBM = (
     "LambdaMART is today's LightGBM with the paper's settings; LightGBM's truncation of pairs at rank 30 came after "
@@ -39,7 +47,9 @@ _JUDGED = (
     "independent, and by one that does not."
 )
 
-TABLE1 = Study(
+_study = partial(Study, trees=500, parameters=_PARAMETERS, recipes=_RECIPES, test=PaperTest("paired-t", "trials", 0.01))
+
+TABLE1 = _study(
     name="xe-table1",
     title="Ranking quality of ListNet, LambdaMART and XE-NDCG",
     paper=f"{_PAPER}, Table 1",
@@ -52,27 +62,7 @@ TABLE1 = Study(
         for name in _BOTH
     ),
     trials=100,
-    trees=500,
-    parameters=_PARAMETERS,
-    recipes=(
-        Recipe(
-            "web30k",
-            "Web30K",
-            _WEB30K,
-            printed=in_percent(
-                {"listnet": (47.68, 49.76), "lambdamart": (48.08, 49.94), "xendcg": (48.23, 50.27)}, _BOTH
-            ),
-        ),
-        Recipe(
-            "yahoo1",
-            "Yahoo!",
-            _YAHOO,
-            printed=in_percent(
-                {"listnet": (71.76, 76.52), "lambdamart": (73.00, 77.49), "xendcg": (73.37, 77.84)}, _BOTH
-            ),
-        ),
-    ),
-    test=_TEST,
+    recipes=tuple(replace(recipe, printed=in_percent(_PRINTED[recipe.data], _BOTH)) for recipe in _RECIPES),
     note=f"ListNet has the softmax of the labels as its target, the paper's eq. 3. {_LIGHTGBM} {_JUDGED}",
 )
 
@@ -102,7 +92,7 @@ FIGURE1 = Study(
     ),
 )
 
-FIGURE2 = Study(
+FIGURE2 = _study(
     name="xe-figure2",
     title="XE-NDCG and LambdaMART on validation queries, tree by tree",
     paper=f"{_PAPER}, Figure 2",
@@ -118,10 +108,6 @@ FIGURE2 = Study(
         ),
     ),
     trials=10,
-    trees=500,
-    parameters=_PARAMETERS,
-    recipes=_WITHOUT_NUMBERS,
-    test=_TEST,
     curves=("valid",),
     note=(
         "The figure shows one of Table 1's 100 trials and says that others look alike; here are ten. Few trees are a "
@@ -130,28 +116,34 @@ FIGURE2 = Study(
     ),
 )
 
+
+def _degrading(conditions: tuple[Condition, ...], **told: Any) -> Study:
+    """XE-NDCG and LambdaMART on training data that gets worse from condition to condition."""
+    claims = (
+        Better(better="xendcg", worse="lambdamart", metric="ndcg@5"),
+        GapGrows(
+            better="xendcg",
+            worse="lambdamart",
+            first=conditions[0].name,
+            last=conditions[-1].name,
+            metric="ndcg@5",
+        ),
+    )
+    return _study(systems=(LAMBDAMART, XENDCG), metrics=("ndcg@5",), claims=claims, conditions=conditions, **told)
+
+
 _SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
 
-FIGURE3_NEGATIVES = Study(
+FIGURE3_NEGATIVES = _degrading(
     name="xe-figure3-negatives",
     title="XE-NDCG and LambdaMART when training lists are longer by negatives",
     paper=f"{_PAPER}, Figures 3a and 3b",
     claim="LambdaMART degrades faster than XE-NDCG as more documents of other queries are added as negatives",
-    systems=(LAMBDAMART, XENDCG),
-    metrics=("ndcg@5",),
-    claims=(
-        Better(better="xendcg", worse="lambdamart", metric="ndcg@5"),
-        GapGrows(better="xendcg", worse="lambdamart", first="0%", last="100%", metric="ndcg@5"),
-    ),
     conditions=tuple(
         Condition(f"{100 * s:.0f}%", s, (Change("add-negatives", {"share": s}),) if s else ()) for s in _SHARES
     ),
     axis="documents added to each training list, as a share of its own",
     trials=100,
-    trees=500,
-    parameters=_PARAMETERS,
-    recipes=_WITHOUT_NUMBERS,
-    test=_TEST,
     note=(
         "Of the figure's axis the text names 40% and 60%; these levels are a choice. Only training lists are changed. "
         f"{_LIGHTGBM} {_JUDGED}"
@@ -160,26 +152,16 @@ FIGURE3_NEGATIVES = Study(
 
 _NOISE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
 
-FIGURE3_LABELS = Study(
+FIGURE3_LABELS = _degrading(
     name="xe-figure3-labels",
     title="XE-NDCG and LambdaMART when training labels are wrong",
     paper=f"{_PAPER}, Figures 3c and 3d",
     claim="LambdaMART degrades faster than XE-NDCG as more training labels are set to random values",
-    systems=(LAMBDAMART, XENDCG),
-    metrics=("ndcg@5",),
-    claims=(
-        Better(better="xendcg", worse="lambdamart", metric="ndcg@5"),
-        GapGrows(better="xendcg", worse="lambdamart", first="0%", last="50%", metric="ndcg@5"),
-    ),
     conditions=tuple(
         Condition(f"{100 * p:.0f}%", p, (Change("perturb-labels", {"probability": p}),) if p else ()) for p in _NOISE
     ),
     axis="share of the training labels set to random values",
     trials=100,
-    trees=500,
-    parameters=_PARAMETERS,
-    recipes=_WITHOUT_NUMBERS,
-    test=_TEST,
     note=(
         "The axis of the figure is not in the text; these levels are a choice. Only training labels are changed. "
         f"{_LIGHTGBM} {_JUDGED}"
@@ -188,19 +170,13 @@ FIGURE3_LABELS = Study(
 
 _CLICKS_ON_NOTHING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
-FIGURE4 = Study(
+FIGURE4 = _degrading(
     name="xe-figure4",
     title="XE-NDCG and LambdaMART trained on clicks",
     paper=f"{_PAPER}, Figure 4",
     claim=(
         "Trained on simulated clicks XE-NDCG ranks better than LambdaMART at every level of noise, and degrades more "
         "slowly"
-    ),
-    systems=(LAMBDAMART, XENDCG),
-    metrics=("ndcg@5",),
-    claims=(
-        Better(better="xendcg", worse="lambdamart", metric="ndcg@5"),
-        GapGrows(better="xendcg", worse="lambdamart", first="0.05", last="0.3", metric="ndcg@5"),
     ),
     conditions=tuple(
         Condition(
@@ -218,10 +194,6 @@ FIGURE4 = Study(
     ),
     axis="click probability of documents with label 0",
     trials=20,
-    trees=500,
-    parameters=_PARAMETERS,
-    recipes=_WITHOUT_NUMBERS,
-    test=_TEST,
     note=(
         "The noise rises in steps of .05; where it ends is not in the text, here at .3, the click probability of label "
         "1. Models are picked by validation clicks, and tested on the judged labels. Impressions without a click have "
