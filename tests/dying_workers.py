@@ -1,4 +1,4 @@
-"""Worker processes that end badly. This module imports nothing heavy: every process that dies has to import it."""
+"""What ends worker processes badly. This module imports nothing heavy: every process that dies has to import it."""
 
 from __future__ import annotations
 
@@ -9,30 +9,47 @@ import time
 from pathlib import Path
 
 
-def dies_of_the_second_trial(connection):
-    connection.send("ready")
-    while True:
-        key, spec, *_ = connection.recv()
-        if spec["trial"] == 1:
-            os.kill(os.getpid(), signal.SIGKILL)
-        from tautrank.studies.trial import Outcome
-
-        connection.send(Outcome(key, "done", result="{}"))
+def dies(*_):
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dies_once_of_the_second_trial_while_others_are_idle(connection):
-    connection.send("ready")
-    while True:
-        key, spec, *_ = connection.recv()
-        from tautrank.studies.trial import Outcome
-
-        mark = Path(os.environ["DIED_ONCE"])
-        if spec["trial"] == 1 and not mark.exists():
-            mark.touch()
-            time.sleep(1)  # the other process has long had nothing to do
-            os.kill(os.getpid(), signal.SIGKILL)
-        connection.send(Outcome(key, "done", result="{}"))
+def dies_of_the_second_trial(version, own, trial, ask):
+    if trial.spec["trial"] == 1:
+        dies()
+    return done()
 
 
-def is_stillborn(connection):
-    sys.exit(3)
+def dies_once_of_the_second_trial_while_others_are_idle(version, own, trial, ask):
+    mark = Path(os.environ["DIED_ONCE"])
+    if trial.spec["trial"] == 1 and not mark.exists():
+        mark.touch()
+        time.sleep(1)  # the other process has long had nothing to do
+        dies()
+    return done()
+
+
+def dies_of_the_second_tuning_trial(trial, ask, **more):
+    from tautrank.studies.tuning_trial import run_tuning_trial
+
+    def dying(told):
+        if trial.number == 1 and told[0] == 5:
+            dies()
+        return ask(told)
+
+    return run_tuning_trial(trial, dying, **more)
+
+
+def done():
+    from tautrank.studies.trial import Outcome
+
+    return Outcome("done", result="{}")
+
+
+class IsStillborn:
+    """Work that ends the process that receives it."""
+
+    def __reduce__(self):
+        return sys.exit, (3,)
+
+    def __call__(self, *_):
+        raise AssertionError

@@ -352,7 +352,7 @@ def test_ctrl_c_in_a_comparison_keeps_what_is_finished(search, tmp_path):
 def test_workers_that_are_starting_do_not_hear_ctrl_c():
     import multiprocessing
 
-    from tautrank.studies.ctrl_c import deaf_to_ctrl_c
+    from tautrank.studies.processes import deaf_to_ctrl_c
 
     context = multiprocessing.get_context("spawn")
     process = context.Process(target=signal.pthread_sigmask, args=(signal.SIG_BLOCK, set()), daemon=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
+import os
 import signal
 import subprocess
 import sys
@@ -12,13 +14,14 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import dying_workers
 import tautrank as tr
 from tautrank.data import Splits
-from tautrank.errors import OptionError
+from tautrank.errors import DataError, OptionError
 from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
 from tautrank.studies import comparison as study
-from tautrank.studies.tuning import random_configurations
+from tautrank.studies.search_space import random_configurations
 
 SMALL = {"n_estimators": 8, "num_leaves": 7, "min_child_samples": 5}
 
@@ -161,6 +164,26 @@ def test_side_by_side_gives_the_same_numbers(parts, result):
     )
     for a, b in zip(result.systems, again.systems, strict=True):
         np.testing.assert_array_equal(a.values["ndcg@5"], b.values["ndcg@5"])
+
+
+def test_a_training_whose_worker_is_killed_is_done_again_by_another(parts, result):
+    def kill_one(done, total, what):
+        if done == 1:
+            os.kill(multiprocessing.active_children()[0].pid, signal.SIGKILL)
+
+    names = [system.name for system in result.systems]
+    again = tr.compare(
+        *parts, losses=names, metrics=["ndcg@5", "arp"], repeats=3, workers=2, progress=kill_one, **SMALL
+    )
+    for a, b in zip(result.systems, again.systems, strict=True):
+        np.testing.assert_array_equal(a.values["ndcg@5"], b.values["ndcg@5"])
+
+
+def test_a_training_that_kills_every_worker_is_one_sentence(parts, monkeypatch):
+    monkeypatch.setattr(study, "_run_in_process", dying_workers.dies)
+    with pytest.raises(DataError, match=r"^mse repeat \d: its worker died 3 times \(signal SIGKILL\); perhaps there"):
+        tr.compare(*parts, losses=["mse"], metrics=["ndcg@5"], repeats=2, workers=2, **SMALL)
+    assert multiprocessing.active_children() == []
 
 
 def test_a_rerun_trains_only_what_is_missing(parts, tmp_path, monkeypatch):

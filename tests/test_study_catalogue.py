@@ -21,6 +21,7 @@ from tautrank.studies import catalogue
 from tautrank.studies.catalogue import CATALOGUE, directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.studies.changes import changed
 from tautrank.studies.claims import PLAIN, Better, GapGrows
+from tautrank.studies.configuration import with_parameters
 from tautrank.studies.data_source import KNOWN
 from tautrank.studies.measurements import Measurement, softrank_distance
 from tautrank.studies.measurements import directness as measured_directness
@@ -28,7 +29,7 @@ from tautrank.studies.plain_values import canonical, from_plain, to_plain
 from tautrank.studies.plan import make_plan
 from tautrank.studies.results import StudyResult
 from tautrank.studies.runner import run_study
-from tautrank.studies.study import OTHER_DATA, Budget, Recipe, Study, with_parameters
+from tautrank.studies.study import OTHER_DATA, Budget, Recipe, Study
 from tautrank.studies.trial import run_trial
 
 MODULES = (xe_ndcg, softmax_binary, lambdaloss, stochasticrank, directness)

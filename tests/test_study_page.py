@@ -99,7 +99,7 @@ def filled(study, values, trials=4, data=DATA, failing=()):
     for trial in store.waiting():
         place = tuple(trial.spec[name] for name in ("condition", "system", "trial"))
         if place in failing:
-            store.record(trial, Outcome(trial.key, "failed", error=f"{NASTY} went wrong", host="here"))
+            store.record(trial, Outcome("failed", error=f"{NASTY} went wrong", host="here"))
             continue
         test = {m: np.asarray(values(*place[:2], m, place[2])) for m in trial.spec["metrics"]}
         of_all = {m: None if np.isnan(v).all() else float(np.nanmean(v)) for m, v in test.items()}
@@ -107,7 +107,7 @@ def filled(study, values, trials=4, data=DATA, failing=()):
         plain = {m: [None if math.isnan(x) else x for x in v.tolist()] for m, v in test.items()}
         sizes = {"train": 60, "valid": 20, "test": len(next(iter(plain.values())))}
         result = {"test": plain, "means": means, "trees": 3, "queries": sizes}
-        store.record(trial, Outcome(trial.key, "done", json.dumps(result), seconds=0.5, host="here"))
+        store.record(trial, Outcome("done", json.dumps(result), seconds=0.5, host="here"))
     return collect(store)
 
 

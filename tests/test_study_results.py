@@ -38,7 +38,7 @@ def filled(study, values, n_trials=TRIALS, leave_out=()):
         means = {m: float(np.nanmean(v)) for m, v in test.items()}
         plain = {m: [None if math.isnan(x) else x for x in v] for m, v in test.items()}
         result = {"test": plain, "means": {"test": means}, "trees": 3, "queries": QUERIES}
-        store.record(trial, Outcome(trial.key, "done", json.dumps(result), seconds=0.5, host="here"))
+        store.record(trial, Outcome("done", json.dumps(result), seconds=0.5, host="here"))
     return collect(store)
 
 

@@ -181,9 +181,9 @@ def test_what_is_done_stays_even_if_it_is_run_again(tmp_path):
 
     with StudyStore.open_for(tmp_path / "study.db", make_plan(TINY, DATA, budget=SMALL)) as store:
         trial = store.waiting()[0]
-        assert store.record(trial, Outcome(trial.key, "failed", error="no"))
-        assert store.record(trial, Outcome(trial.key, "done", result="{}"))
-        assert not store.record(trial, Outcome(trial.key, "done", result='{"other": 1}'))
+        assert store.record(trial, Outcome("failed", error="no"))
+        assert store.record(trial, Outcome("done", result="{}"))
+        assert not store.record(trial, Outcome("done", result='{"other": 1}'))
         assert store.counts() == {"done": 1, "failed": 0, "planned": 8}
 
 

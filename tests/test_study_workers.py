@@ -16,12 +16,12 @@ import dying_workers
 import tautrank
 from study_examples import DATA, TINY, content
 from tautrank.errors import MissingDependencyError, OptionError
-from tautrank.studies import local_processes
-from tautrank.studies.local_processes import LocalProcesses
+from tautrank.studies import workers
 from tautrank.studies.plan import make_plan
 from tautrank.studies.runner import choose_workers, run_study
 from tautrank.studies.study import Budget
 from tautrank.studies.trial import DONE, FAILED, IMPOSSIBLE, attempt
+from tautrank.studies.workers import LocalProcesses
 
 BUDGET = Budget(trials=3, trees=2)
 TRAININGS = 12
@@ -63,17 +63,17 @@ def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clea
 
 
 def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monkeypatch):
-    monkeypatch.setattr(local_processes, "_work", dying_workers.dies_of_the_second_trial)
+    monkeypatch.setattr(workers, "_attempt", dying_workers.dies_of_the_second_trial)
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    good, deadly = (outcome for _, outcome in LocalProcesses(1).run(planned))
-    assert (good.key, good.status) == (planned[0].key, DONE)
-    assert (deadly.key, deadly.status) == (planned[1].key, FAILED)
+    (first, good), (second, deadly) = LocalProcesses(1).run(planned)
+    assert (first.key, good.status) == (planned[0].key, DONE)
+    assert (second.key, deadly.status) == (planned[1].key, FAILED)
     assert deadly.error == "its worker died 3 times (signal SIGKILL); perhaps there is not enough memory"
     assert multiprocessing.active_children() == []
 
 
 def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatch, tmp_path):
-    monkeypatch.setattr(local_processes, "_work", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
+    monkeypatch.setattr(workers, "_attempt", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
     monkeypatch.setenv("DIED_ONCE", str(tmp_path / "mark"))
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
     found = {trial.key: outcome.status for trial, outcome in LocalProcesses(2).run(planned)}
@@ -82,7 +82,7 @@ def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatc
 
 
 def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
-    monkeypatch.setattr(local_processes, "_work", dying_workers.is_stillborn)
+    monkeypatch.setattr(workers, "_attempt", dying_workers.IsStillborn())
     with pytest.raises(OptionError, match=r"a new process ended before it was ready \(exit code 3\)"):
         list(LocalProcesses(2).run(trials()))
 
@@ -106,13 +106,13 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
     ended = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
-    workers = [int(pid) for pid in ended.stdout.split()]
-    assert len(workers) == 2
+    pids = [int(pid) for pid in ended.stdout.split()]
+    assert len(pids) == 2
     for _ in range(200):
-        if not any(map(alive, workers)):
+        if not any(map(alive, pids)):
             break
         time.sleep(0.05)
-    assert not any(map(alive, workers))
+    assert not any(map(alive, pids))
     assert 3 <= len(content(path)) < TRAININGS
     run_study(TINY, DATA, store=path, budget=BUDGET)
     assert content(path) == content(clean)
@@ -173,11 +173,11 @@ def test_dask_is_imported_by_nothing_but_its_module():
 
 def test_a_worker_of_another_version_or_without_the_data_runs_nothing(tmp_path):
     trial = trials()[0]
-    outcome = attempt(trial.key, trial.spec, "99.0")
+    outcome = attempt(trial.spec, "99.0")
     assert outcome.status == IMPOSSIBLE
     assert outcome.error.endswith("; expected 99.0, as in the study")
     elsewhere = {**trial.spec, "data": {**trial.spec["data"], "given": [str(tmp_path / "not-here.txt")]}}
-    assert attempt(trial.key, elsewhere, tautrank.__version__).status == IMPOSSIBLE
+    assert attempt(elsewhere, tautrank.__version__).status == IMPOSSIBLE
 
 
 def test_wrong_numbers_of_workers_are_refused():

@@ -19,15 +19,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import dying_workers
 import tautrank as tr
 from tautrank.cli import main
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError
 from tautrank.report.tuning import Tuning
+from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.run_lock import RunLock
 from tautrank.studies.search import Budget, SearchInterrupted
 from tautrank.studies.search_space import Choice, Uniform
 from tautrank.studies.tuning_plan import make_tuning_plan
-from tautrank.studies.tuning_processes import TuningProcesses
 from tautrank.studies.tuning_space import (
     SPACES,
     WholeNumber,
@@ -39,7 +40,7 @@ from tautrank.studies.tuning_space import (
     spaces_of,
 )
 from tautrank.studies.tuning_store import TuningStore
-from tautrank.studies.tuning_trial import DONE, FAILED, PRUNED, Configuration, Outcome, parameters_of
+from tautrank.studies.tuning_trial import DONE, FAILED, PRUNED, Outcome
 
 SPACE = {
     "num_leaves": ("int", 2, 15, "log"),
@@ -177,7 +178,7 @@ def interrupt(monkeypatch, number: int, trees: int) -> None:
     judged = TuningStore.is_hopeless
 
     def pressed(self, trial, grown, best):
-        if trial.user_attrs["drawn"]["number"] == number and grown == trees:
+        if (trial, grown) == (number, trees):
             raise KeyboardInterrupt
         return judged(self, trial, grown, best)
 
@@ -206,7 +207,7 @@ from tautrank.studies.tuning_store import TuningStore
 judged = TuningStore.is_hopeless
 
 def killed(self, trial, grown, best):
-    if trial.user_attrs["drawn"]["number"] == 4 and grown == 7:
+    if (trial, grown) == (4, 7):
         os.kill(os.getpid(), signal.SIGKILL)
     return judged(self, trial, grown, best)
 
@@ -240,20 +241,7 @@ def test_several_processes_find_the_same_and_one_that_dies_takes_its_trial_along
     parts, tmp_path, monkeypatch
 ):
     search = {**SEARCH, "n_trials": 5, "refit": None}  # the first five are never pruned
-    started, judged = [], TuningStore.is_hopeless
-
-    def entered(self):
-        started.append(self)
-        return self
-
-    def killed(self, trial, grown, best):
-        if trial.user_attrs["drawn"]["number"] == 1 and grown == 5:
-            (process,) = [p for p in started[0]._all.values() if p.is_busy and p.trial.number == 1]
-            process.process.kill()
-        return judged(self, trial, grown, best)
-
-    monkeypatch.setattr(TuningProcesses, "__enter__", entered)
-    monkeypatch.setattr(TuningStore, "is_hopeless", killed)
+    monkeypatch.setattr("tautrank.studies.search.run_tuning_trial", dying_workers.dies_of_the_second_tuning_trial)
     two = tr.tune(*parts, storage=tmp_path / "tune.db", workers=2, **{**search, "n_jobs": 2})
     monkeypatch.undo()
     whole = tr.tune(*parts, **search)
@@ -336,12 +324,12 @@ def test_optuna_is_silent_and_left_as_it_was(parts, capfd):
 
 def synthetic(store, number: int, curve: list[float], every: int = 1) -> tuple[str, int]:
     """Run a trial that has this curve of best values, one a tree."""
-    trial, _ = store.draw(number)
+    store.draw(number)
     for trees, best in enumerate(curve, 1):
-        if trees % every == 0 and store.is_hopeless(trial, trees, best):
-            store.end(trial, Outcome(PRUNED, best, trees, trees))
+        if trees % every == 0 and store.is_hopeless(number, trees, best):
+            store.end(number, Outcome(PRUNED, best, trees, trees))
             return PRUNED, trees
-    store.end(trial, Outcome(DONE, curve[-1], len(curve), len(curve)))
+    store.end(number, Outcome(DONE, curve[-1], len(curve), len(curve)))
     return DONE, len(curve)
 
 
@@ -468,7 +456,7 @@ def test_what_is_drawn_lies_in_its_range_and_depends_on_seed_and_number_alone(on
         with TuningStore(None, plan, {}) as store:
             for other in before:
                 store.draw(other)
-            drawn.append(store.draw(number)[1].values["x"])
+            drawn.append(store.draw(number).values["x"])
     assert drawn[0] == drawn[1]
     if isinstance(one, Choice):
         assert drawn[0] in one.values

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-import multiprocessing
-import os
-import threading
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from multiprocessing.connection import Connection, wait
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,9 +24,10 @@ from tautrank.metrics.evaluation import or_none
 from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
 from tautrank.ranker import Ranker
-from tautrank.studies.ctrl_c import deaf_to_ctrl_c
+from tautrank.studies.configuration import Configuration, parameters_of
+from tautrank.studies.processes import Ask, Lost, run_jobs
+from tautrank.studies.search_space import random_configurations
 from tautrank.studies.training import train_best
-from tautrank.studies.tuning import in_words_of, random_configurations
 from tautrank.studies.unit_store import UnitStore
 
 VARY = ("splits", "seeds")
@@ -210,50 +207,22 @@ def run_comparison(
         threads = max(1, job_count(plan.n_jobs) // plan.workers)
         if progress:
             progress(len(results), len(units), "")
-        # Started afresh, not forked: a forked process inherits OpenMP threads that no longer run.
-        context = multiprocessing.get_context("spawn")
         own = sendable(plan.system(unit.system).loss for unit in waiting)
-        line, ours = context.Pipe(duplex=False)
-        with (
-            ours,
-            line,
-            ProcessPoolExecutor(plan.workers, context, _start_worker, (plan, list(splits), threads, own, line)) as pool,
-        ):
-            try:
-                with deaf_to_ctrl_c():
-                    futures = {pool.submit(_run_in_worker, unit): unit for unit in waiting}
-                for future in as_completed(futures):
-                    finish(futures[future], future.result())
-                    if progress:
-                        progress(len(results), len(units), title(futures[future]))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                ours.close()  # ends the workers: what they are at would have to be waited for
-                raise
+        work = partial(_run_in_process, plan, tuple(splits), threads, own)
+        for unit, result in run_jobs(min(plan.workers, len(waiting)), work, waiting):
+            if isinstance(result, Lost):
+                raise DataError(f"{title(unit)}: {result}")
+            finish(unit, result)
+            if progress:
+                progress(len(results), len(units), title(unit))
     if progress:
         progress(len(units), len(units), "")
     return [_collect(plan, len(splits), system, name, results) for system, name in enumerate(names)]
 
 
-_worker: tuple[Plan, list[Splits], int, tuple[OwnLoss, ...]] | None = None
-
-
-def _start_worker(plan: Plan, splits: list[Splits], threads: int, own: tuple[OwnLoss, ...], line: Connection) -> None:
-    global _worker
-    _worker = (plan, splits, threads, own)
-    threading.Thread(target=_end_with, args=(line,), daemon=True).start()
-
-
-def _end_with(line: Connection) -> None:
-    """End this process when the other end of the line is closed, by hand or because its process died."""
-    wait([line])
-    os._exit(1)
-
-
-def _run_in_worker(unit: Unit) -> dict[str, Any]:
-    assert _worker is not None
-    plan, splits, threads, own = _worker
-    # Here and not when the process starts: what is wrong with a file is said by a unit, not by a pool that breaks.
+def _run_in_process(
+    plan: Plan, splits: Sequence[Splits], threads: int, own: tuple[OwnLoss, ...], unit: Unit, _: Ask
+) -> dict[str, Any]:
     import_own(own)
     return run_unit(plan, splits[unit.split], unit, threads)
 
@@ -299,20 +268,17 @@ def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, A
     """Train one system once (or once for each configuration) and judge it on the test queries."""
     train, valid = divided(plan, splits, unit)
     system = plan.system(unit.system)
-    loss = system.loss
-    occurrence = plan.occurrence(unit.system)
-    seed = random_state_of(plan, unit)
     configurations: list[dict[str, Any]] = [{}]
     if plan.tune:
-        configurations = random_configurations(plan.tune, (plan.seed, unit.repeat, unit.split, occurrence))
-    fixed = {"random_state": seed, "n_jobs": n_jobs, "verbose": 0, **plan.parameters, **system.parameters}
-
-    def rankers() -> Iterator[tuple[dict[str, Any], Ranker]]:
-        for configuration in configurations:
-            ranker = Ranker(loss=loss, metric=plan.metrics[0], **fixed)
-            yield configuration, ranker.set_params(**in_words_of(loss, configuration))
-
-    best = train_best(rankers(), Splits(train, valid, splits.test), plan.metrics)
+        seed = (plan.seed, unit.repeat, unit.split, plan.occurrence(unit.system))
+        configurations = random_configurations(plan.tune, seed)
+    fixed = {"random_state": random_state_of(plan, unit), "n_jobs": n_jobs, "verbose": 0}
+    fixed |= {**plan.parameters, **system.parameters}
+    rankers = (
+        (values, Ranker(metric=plan.metrics[0], **parameters_of(Configuration(system.loss, values), fixed)))
+        for values in configurations
+    )
+    best = train_best(rankers, Splits(train, valid, splits.test), plan.metrics)
     return {
         "valid": or_none(best.valid),
         "configuration": best.configuration,

@@ -10,8 +10,8 @@ from typing import Any
 import tautrank
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.studies.plan import Trial, own_losses_of
-from tautrank.studies.trial import Outcome, attempt
-from tautrank.studies.workers import MOST_LOSSES, lost
+from tautrank.studies.processes import MOST_LOSSES, Lost
+from tautrank.studies.trial import FAILED, Outcome, attempt
 
 LOCAL = "local"
 
@@ -55,7 +55,7 @@ class DaskCluster:
             by_key = {f"tautrank-{trial.key}": trial for trial in trials}
             # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
             futures = [
-                client.submit(attempt, trial.key, trial.spec, tautrank.__version__, own, key=key, pure=False)
+                client.submit(attempt, trial.spec, tautrank.__version__, own, key=key, pure=False)
                 for key, trial in by_key.items()
             ]
             stack.callback(_forget, client, futures)
@@ -66,7 +66,8 @@ class DaskCluster:
                     if error is None:
                         yield trial, future.result()
                     elif isinstance(error, dask.KilledWorker):
-                        yield trial, lost(trial, MOST_LOSSES + 1, f"last {error.last_worker.address}")
+                        found = Lost(MOST_LOSSES + 1, f"last {error.last_worker.address}")
+                        yield trial, Outcome(FAILED, error=str(found))
                     elif isinstance(error, dask.CancelledError):
                         raise DataError(self._gone("it cancelled a trial"))
                     else:

@@ -12,11 +12,12 @@ from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import OwnLoss, name_of, own_losses, sendable
 from tautrank.studies.claims import PLAIN
+from tautrank.studies.configuration import with_parameters
 from tautrank.studies.data_source import NONE, DataSource, fingerprint_of, is_small, read_source, recognise
 from tautrank.studies.division import fold_of
 from tautrank.studies.measurements import Measurement
 from tautrank.studies.plain_values import digest, from_plain, to_plain
-from tautrank.studies.study import OTHER_DATA, Budget, Condition, OwnFolds, Recipe, Study, with_parameters
+from tautrank.studies.study import OTHER_DATA, Budget, Condition, OwnFolds, Recipe, Study
 
 
 @dataclass(frozen=True)

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING
 import tautrank
 from tautrank.errors import DataError
 from tautrank.losses.own_losses import own_losses
-from tautrank.studies.local_processes import LocalProcesses
 from tautrank.studies.plan import losses_of, make_plan
 from tautrank.studies.store import StudyStore
 from tautrank.studies.study import Budget, Study
 from tautrank.studies.trial import IMPOSSIBLE
-from tautrank.studies.workers import ThisProcess, Workers
+from tautrank.studies.workers import LocalProcesses, ThisProcess, Workers
 
 if TYPE_CHECKING:
     from tautrank.studies.results import StudyResult

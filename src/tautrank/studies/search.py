@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData, Splits
@@ -15,23 +15,20 @@ from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import sendable
 from tautrank.ranker import Ranker
 from tautrank.studies.comparison import fingerprint
+from tautrank.studies.configuration import parameters_of
+from tautrank.studies.processes import Lost, run_jobs
 from tautrank.studies.tuning_plan import TuningPlan, check_data
-from tautrank.studies.tuning_processes import TuningProcesses
 from tautrank.studies.tuning_store import TuningStore
 from tautrank.studies.tuning_trial import (
     DONE,
     FAILED,
     PRUNED,
     UNFINISHED,
-    Configuration,
     Outcome,
     TrialRecord,
-    parameters_of,
+    TuningTrial,
     run_tuning_trial,
 )
-
-if TYPE_CHECKING:
-    from optuna.trial import Trial
 
 Progress = Callable[[int, int, str], None]
 
@@ -189,13 +186,6 @@ def described(plan: TuningPlan, record: TrialRecord, best: TrialRecord | None) -
     return said
 
 
-@dataclass(frozen=True)
-class _Running:
-    number: int
-    configuration: Configuration
-    trial: Trial
-
-
 def _run(
     plan: TuningPlan,
     store: TuningStore,
@@ -204,37 +194,34 @@ def _run(
     budget: Budget,
     deadline: float | None,
 ) -> Iterator[TrialRecord]:
-    def drawn() -> Iterator[tuple[_Running, Mapping[str, Any]]]:
+    def drawn() -> Iterator[TuningTrial]:
         for number in waiting:
             if deadline is not None and time.monotonic() > deadline:
                 return
-            trial, configuration = store.draw(number)
+            configuration = store.draw(number)
             parameters = {**parameters_of(configuration, plan.fixed), "n_jobs": budget.threads}
-            yield _Running(number, configuration, trial), parameters
+            yield TuningTrial(number, configuration, parameters)
 
-    def is_hopeless(running: _Running, trees: int, best: float) -> bool:
-        return store.is_hopeless(running.trial, trees, best)
+    def is_hopeless(trial: TuningTrial, told: tuple[int, float]) -> bool:
+        return store.is_hopeless(trial.number, *told)
 
-    def outcomes() -> Iterator[tuple[_Running, Outcome]]:
+    def outcomes() -> Iterator[tuple[TuningTrial, Outcome | Lost]]:
         every = plan.every if plan.prune else None
+        work = partial(run_tuning_trial, metric=plan.metric, train=data[0], valid=data[1], every=every)
         if budget.workers > 1 and len(waiting) > 1:
-            n = min(budget.workers, len(waiting))
-            own = sendable(plan.losses)
-            with TuningProcesses[_Running](n, data, plan.metric, every, own) as processes:
-                yield from processes.run(drawn(), is_hopeless, deadline)
+            n, work = min(budget.workers, len(waiting)), partial(work, own=sendable(plan.losses))
+            # One that lost its process is left unfinished, to be drawn again by the next run.
+            yield from run_jobs(n, work, drawn(), answer=is_hopeless, deadline=deadline, most_losses=1)
             return
-        for running, parameters in drawn():
-            report = None if every is None else partial(is_hopeless, running)
-            yield (
-                running,
-                run_tuning_trial(
-                    parameters, plan.metric, *data, report=report, every=every or 1, deadline=deadline
-                ),
-            )  # fmt: skip
+        for trial in drawn():
+            yield trial, work(trial, partial(is_hopeless, trial), deadline=deadline)
 
-    for running, outcome in outcomes():
-        store.end(running.trial, outcome)
-        yield TrialRecord(running.number, running.configuration, outcome)
+    for trial, outcome in outcomes():
+        if isinstance(outcome, Lost):
+            died = f"its process ended with {outcome.how}; perhaps there is not enough memory"
+            outcome = Outcome(UNFINISHED, error=died)
+        store.end(trial.number, outcome)
+        yield TrialRecord(trial.number, trial.configuration, outcome)
 
 
 def _nothing_found(records: list[TrialRecord], budget: Budget, died: str) -> Exception:

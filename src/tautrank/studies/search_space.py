@@ -15,7 +15,6 @@ from zlib import crc32
 import numpy as np
 
 from tautrank.errors import OptionError
-from tautrank.studies.tuning import TREE_CHOICES
 
 
 @dataclass(frozen=True)
@@ -66,8 +65,37 @@ class Uniform:
 
 Dimension: TypeAlias = Choice | Uniform
 
-TREE_SPACE: Mapping[str, Dimension] = {name: Choice(values) for name, values in TREE_CHOICES.items()}
-"""The tree parameters that matter most, as `tautrank compare --tune` draws them."""
+# scikit-learn-style names; `in_words_of` says them as each tool does.
+TREE_SPACE: Mapping[str, Choice] = {
+    "learning_rate": Choice((0.02, 0.03, 0.05, 0.08, 0.12, 0.2)),
+    "num_leaves": Choice((4, 7, 15, 31, 63)),
+    "min_child_samples": Choice((5, 10, 20, 50, 100)),
+    "colsample_bytree": Choice((0.4, 0.6, 0.8, 1.0)),
+    "subsample": Choice((0.5, 0.7, 0.85, 1.0)),
+    "reg_lambda": Choice((0.0, 0.1, 1.0, 10.0)),
+}
+"""The tree parameters that matter most, and what they are drawn from."""
+
+
+def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Draw `n` distinct configurations of the tree parameters that matter most; the same seed draws the same.
+
+    Args:
+        n: how many.
+        seed: where the draws start.
+
+    >>> len(random_configurations(12, (0, 1)))
+    12
+    >>> random_configurations(3, (0,)) == random_configurations(3, (0,))
+    True
+    """
+    rng = np.random.default_rng(seed)
+    drawn: list[dict[str, Any]] = []
+    while len(drawn) < n:
+        configuration = {name: choice.draw(rng) for name, choice in TREE_SPACE.items()}
+        if configuration not in drawn:
+            drawn.append(configuration)
+    return drawn
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,6 @@ would give other numbers, so that old stores are not continued by accident.
 
 from __future__ import annotations
 
-import dataclasses
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -56,6 +55,7 @@ from tautrank.metrics import metric
 from tautrank.studies.changes import PARTS, Change
 from tautrank.studies.claims import PLAIN, Claim
 from tautrank.studies.comparison import System
+from tautrank.studies.configuration import with_parameters
 from tautrank.studies.measurements import MEASUREMENTS, Measurement
 from tautrank.studies.search_space import Search
 
@@ -417,23 +417,6 @@ class Study:
                     read_loss(with_parameters(system.loss, condition.loss))
                 for name in condition.metrics or self.metrics:
                     metric(name)
-
-
-def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
-    """A loss as text, with some parameters set: those it has; a tool's own objective has none.
-
-    Args:
-        loss: what `Ranker` takes.
-        parameters: of losses, by name.
-
-    >>> with_parameters("ndcg-loss2++(k=5)", {"mu": 10.0}), with_parameters("mse", {"mu": 10.0})
-    ('ndcg-loss2++(k=5,mu=10)', 'mse')
-    """
-    wanted = read_loss(loss)
-    if isinstance(wanted, NativeLoss):
-        return str(wanted)
-    known = {f.name for f in dataclasses.fields(wanted)}
-    return str(dataclasses.replace(wanted, **{name: value for name, value in parameters.items() if name in known}))
 
 
 def _by_name(kind: str, name: str, known: Mapping[str, _T]) -> _T:

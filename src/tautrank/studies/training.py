@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tautrank.data import Splits
+from tautrank.errors import TautrankError
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.ranker import Ranker
@@ -61,8 +62,8 @@ def train_best(
     assert splits.valid is not None
     judge = metrics[0].bind(splits.valid.labels, splits.valid.offsets)
     sign = 1 if metrics[0].higher_is_better else -1
-    best: tuple[dict[str, Any], Ranker, float, float, dict[str, F64]] | None = None
-    tried = []
+    best: Trained | None = None
+    tried: list[dict[str, Any]] = []
     for configuration, ranker in candidates:
         start = time.perf_counter()
         ranker.fit(splits.train, splits.valid)
@@ -77,10 +78,10 @@ def train_best(
                 "test": {name: or_none(mean_of_counted(v)) for name, v in values.items()},
             }
         )
-        if best is None or sign * valid > sign * best[2]:
-            best = (configuration, ranker, valid, seconds, values)
+        if best is None or sign * valid > sign * best.valid:
+            best = Trained(ranker, configuration, valid, seconds, values, tried)
     assert best is not None
-    return Trained(best[1], best[0], best[2], best[3], best[4], tried)
+    return best
 
 
 def mean_of_counted(values: F64) -> float:
@@ -91,3 +92,18 @@ def mean_of_counted(values: F64) -> float:
     """
     counted = values[~np.isnan(values)]
     return float(counted.mean()) if counted.size else math.nan
+
+
+def in_a_sentence(error: Exception) -> str:
+    """What is recorded of a training that raised an error.
+
+    Args:
+        error: one of this library's is a sentence already; of another, its kind and its first line.
+
+    >>> in_a_sentence(ValueError("no such thing\\nat all"))
+    'ValueError: no such thing'
+    """
+    if isinstance(error, TautrankError):
+        return str(error)
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}".rstrip(": ")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import socket
 import threading
@@ -17,21 +16,19 @@ import numpy as np
 
 import tautrank
 from tautrank.data import RankingData, Splits
-from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.ranker import Ranker
 from tautrank.studies.changes import changed
+from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.data_source import NONE, DataSource, fingerprint_of
 from tautrank.studies.division import divide, takes_all_queries, together
 from tautrank.studies.measurements import MEASUREMENTS
 from tautrank.studies.plain_values import canonical, from_plain
 from tautrank.studies.search_space import Search
-from tautrank.studies.study import with_parameters
-from tautrank.studies.training import mean_of_counted, train_best
-from tautrank.studies.tuning import in_words_of
+from tautrank.studies.training import in_a_sentence, mean_of_counted, train_best
 
 DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
 
@@ -41,7 +38,6 @@ class Outcome:
     """What came of a trial.
 
     Args:
-        key: of the trial.
         status: ``done``; ``failed`` where the trial itself raised an error; ``impossible`` where this machine cannot
             run it (no data, other data, another version), which says nothing of the trial.
         result: JSON text, where it is done.
@@ -50,7 +46,6 @@ class Outcome:
         host: where it ran.
     """
 
-    key: str
     status: str
     result: str = ""
     error: str = ""
@@ -103,11 +98,10 @@ def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def attempt(key: str, spec: Mapping[str, Any], version: str, own: Sequence[OwnLoss] = ()) -> Outcome:
+def attempt(spec: Mapping[str, Any], version: str, own: Sequence[OwnLoss] = ()) -> Outcome:
     """Run a trial and say what came of it, whatever that is; only a killed process says nothing.
 
     Args:
-        key: of the trial.
         spec: of the trial.
         version: of tautrank where the study is run; a worker of another version would mix unlike numbers.
         own: losses that are not of this library, to be imported here.
@@ -115,7 +109,7 @@ def attempt(key: str, spec: Mapping[str, Any], version: str, own: Sequence[OwnLo
     start, host = time.perf_counter(), socket.gethostname()
 
     def outcome(status: str, **content: str) -> Outcome:
-        return Outcome(key, status, seconds=time.perf_counter() - start, host=host, **content)
+        return Outcome(status, seconds=time.perf_counter() - start, host=host, **content)
 
     if version != tautrank.__version__:
         return outcome(
@@ -131,36 +125,21 @@ def attempt(key: str, spec: Mapping[str, Any], version: str, own: Sequence[OwnLo
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
             return outcome(DONE, result=canonical(run_trial(spec)))
-    except TautrankError as error:
-        return outcome(FAILED, error=str(error))
     except Exception as error:
-        first = (str(error).strip().splitlines() or [""])[0]
-        return outcome(FAILED, error=f"{type(error).__name__}: {first}".rstrip(": "))
+        return outcome(FAILED, error=in_a_sentence(error))
 
 
 def _candidates(spec: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Ranker]]:
     """A ranker for each configuration of the search; one with the parameters as they are where there is none."""
-    fixed = from_plain(spec["parameters"])
-    common = {"random_state": spec["seed"], "n_jobs": spec["n_jobs"], "verbose": 0}
-    common["eval_train"] = "train" in spec["curves"]
+    fixed = {"random_state": spec["seed"], "n_jobs": spec["n_jobs"], "verbose": 0}
+    fixed |= {"eval_train": "train" in spec["curves"], **from_plain(spec["parameters"])}
     configurations: list[dict[str, Any]] = [{}]
     if spec["configurations"]:
         search = Search(from_plain(spec["search"]))
         configurations = search.draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
     for configuration in configurations:
-        loss = with_parameters(spec["loss"], _behind("loss.", configuration))
-        given = {**common, **fixed}
-        langevin = _behind("langevin.", configuration)
-        if langevin:
-            given["langevin"] = Langevin(**{**dataclasses.asdict(given.get("langevin") or Langevin()), **langevin})
-        plain = {name: value for name, value in configuration.items() if "." not in name}
-        ranker = Ranker(loss=loss, metric=spec["metrics"][0], **given)
-        ranker.set_params(**in_words_of(loss, plain))
-        yield configuration, ranker
-
-
-def _behind(prefix: str, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    return {name[len(prefix) :]: value for name, value in configuration.items() if name.startswith(prefix)}
+        given = parameters_of(Configuration(spec["loss"], configuration), fixed)
+        yield configuration, Ranker(metric=spec["metrics"][0], **given)
 
 
 def _measured(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:

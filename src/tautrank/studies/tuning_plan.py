@@ -18,10 +18,10 @@ from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import Ranker
+from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.plain_values import canonical
 from tautrank.studies.search_space import Choice
 from tautrank.studies.tuning_space import Range, Space, range_to_plain, spaces_of
-from tautrank.studies.tuning_trial import Configuration, parameters_of
 
 SAMPLERS = ("random", "tpe")
 DEFAULT_TREES = 500

@@ -20,8 +20,7 @@ from tautrank.engines import NativeLoss, Settings, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import XENDCG, LambdaLoss, ListNet, Loss, NDCGLoss2PP, SmoothedLoss, SoftRank, StochasticRank
-from tautrank.studies.search_space import Choice, Uniform
-from tautrank.studies.tuning import TREE_CHOICES
+from tautrank.studies.search_space import TREE_SPACE, Choice, Uniform
 
 
 @dataclass(frozen=True)
@@ -364,10 +363,10 @@ def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[s
 def _tree_space(_: Loss | NativeLoss) -> Space:
     """From the least to the most of what `tautrank compare --tune` draws; counts and rates by their logarithm."""
     space: Space = {}
-    for name, values in TREE_CHOICES.items():
-        low, high = min(values), max(values)
+    for name, choice in TREE_SPACE.items():
+        low, high = min(choice.values), max(choice.values)
         if low == 0:
-            space[name] = Choice(values)
+            space[name] = choice
         elif isinstance(low, int):
             space[name] = WholeNumber(low, high, log=True)
         else:

@@ -18,16 +18,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tautrank.errors import DataError, MissingDependencyError, OptionError
+from tautrank.studies.configuration import Configuration
 from tautrank.studies.run_lock import RunLock
 from tautrank.studies.search_space import Choice
 from tautrank.studies.tuning_plan import TuningPlan
 from tautrank.studies.tuning_space import Range, WholeNumber
-from tautrank.studies.tuning_trial import DONE, FAILED, PRUNED, Configuration, Outcome, TrialRecord
+from tautrank.studies.tuning_trial import DONE, FAILED, PRUNED, Outcome, TrialRecord
 
 if TYPE_CHECKING:
     from optuna.storages import BaseStorage
     from optuna.study import Study
-    from optuna.trial import FrozenTrial, Trial
+    from optuna.trial import FrozenTrial, Trial, TrialState
 
 _NAME = "tautrank"
 _SPEC, _DRAWN, _OUTCOME = "tautrank", "drawn", "outcome"
@@ -82,6 +83,7 @@ class TuningStore:
         self._spec = dict(spec)
         self._exit = contextlib.ExitStack()
         self._study: Study
+        self._running: dict[int, Trial] = {}
 
     def __enter__(self) -> TuningStore:
         with contextlib.ExitStack() as stack:
@@ -108,14 +110,14 @@ class TuningStore:
                 records[drawn["number"]] = TrialRecord(drawn["number"], configuration, outcome)
         return [records[number] for number in sorted(records)]
 
-    def draw(self, number: int) -> tuple[Trial, Configuration]:
+    def draw(self, number: int) -> Configuration:
         """Draw the configuration of a trial: by chance, a function of seed and number alone.
 
         Args:
             number: of the trial, from 0.
         """
         self._study.sampler = _sampler(self._plan.sampler, self._plan.seed, number)
-        trial = self._study.ask()
+        trial = self._running[number] = self._study.ask()
         loss = self._plan.losses[0]
         if len(self._plan.losses) > 1:
             loss = str(trial.suggest_categorical("loss", self._plan.losses))
@@ -123,30 +125,29 @@ class TuningStore:
             name: _suggested(trial, self._plan.key(loss, name), given) for name, given in self._plan.space(loss).items()
         }
         trial.set_user_attr(_DRAWN, {"number": number, "loss": loss, "values": values})
-        return trial, Configuration(loss, values)
+        return Configuration(loss, values)
 
-    def is_hopeless(self, trial: Trial, trees: int, best: float) -> bool:
+    def is_hopeless(self, number: int, trees: int, best: float) -> bool:
         """Take note of a trial's best value after some trees; True if others were better by then.
 
         Args:
-            trial: which.
+            number: of the trial.
             trees: how many it has.
             best: its best validation value so far.
         """
+        trial = self._running[number]
         trial.report(best, trees)
         # What is nearly there may as well finish.
         return trees < self._plan.most_trees and trial.should_prune()
 
-    def end(self, trial: Trial, outcome: Outcome) -> None:
+    def end(self, number: int, outcome: Outcome) -> None:
         """Keep what came of a trial; an unfinished one counts as not begun.
 
         Args:
-            trial: which.
+            number: of the trial.
             outcome: of it.
         """
-        from optuna.trial import TrialState
-
-        state = {DONE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED}.get(outcome.state, TrialState.FAIL)
+        trial = self._running.pop(number)
         if outcome.state in (DONE, PRUNED, FAILED):
             trial.set_user_attr(_OUTCOME, dataclasses.asdict(outcome))
         if outcome.state == DONE and self._plan.prune:
@@ -155,7 +156,7 @@ class TuningStore:
             for trees in self._plan.checkpoints():
                 if trees > outcome.grown:
                     trial.report(outcome.score, trees)
-        self._study.tell(trial, outcome.score if outcome.state == DONE else None, state)
+        self._study.tell(trial, outcome.score if outcome.state == DONE else None, _state(outcome))
 
     def _open(self, stack: contextlib.ExitStack) -> Study:
         import optuna
@@ -185,14 +186,18 @@ class TuningStore:
                 self._study.tell(trial.number, state=TrialState.FAIL)
 
 
-def _outcome(trial: FrozenTrial) -> Outcome | None:
+def _state(outcome: Outcome) -> TrialState:
     from optuna.trial import TrialState
 
+    return {DONE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED}.get(outcome.state, TrialState.FAIL)
+
+
+def _outcome(trial: FrozenTrial) -> Outcome | None:
     if _DRAWN not in trial.user_attrs or _OUTCOME not in trial.user_attrs:
         return None
     outcome = Outcome(**trial.user_attrs[_OUTCOME])
-    state = {DONE: TrialState.COMPLETE, PRUNED: TrialState.PRUNED, FAILED: TrialState.FAIL}[outcome.state]
-    return outcome if trial.state == state else None  # interrupted after the one was written, before the other
+    # Interrupted after the one was written, before the other, a trial has not ended.
+    return outcome if trial.state == _state(outcome) else None
 
 
 def _suggested(trial: Trial, key: str, given: Range) -> Any:

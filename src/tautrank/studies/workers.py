@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import Protocol
 
 import tautrank
-from tautrank.studies.plan import Trial
+from tautrank.arguments import whole
+from tautrank.losses.own_losses import OwnLoss
+from tautrank.studies.plan import Trial, own_losses_of
+from tautrank.studies.processes import Ask, Lost, run_jobs
 from tautrank.studies.trial import FAILED, Outcome, attempt
-
-MOST_LOSSES = 3
-"""How often a trial may lose its worker before it counts as failed: a trial too big for its machine ends there."""
 
 
 class Workers(Protocol):
@@ -39,17 +40,32 @@ class ThisProcess:
             trials: which.
         """
         for trial in trials:
-            yield trial, attempt(trial.key, trial.spec, tautrank.__version__)
+            yield trial, attempt(trial.spec, tautrank.__version__)
 
 
-def lost(trial: Trial, times: int, how: str) -> Outcome:
-    """What is recorded of a trial whose workers died again and again.
+class LocalProcesses:
+    """Processes of this machine, a trial in each.
 
     Args:
-        trial: which.
-        times: how often.
-        how: what is known of the last death.
+        n: how many.
+
+    >>> list(LocalProcesses(2).run([]))
+    []
     """
-    return Outcome(
-        trial.key, FAILED, error=f"its worker died {times} times ({how}); perhaps there is not enough memory"
-    )
+
+    def __init__(self, n: int) -> None:
+        self.n = whole("workers", n, 1)
+
+    def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
+        """Run trials; they come back as they finish.
+
+        Args:
+            trials: which.
+        """
+        work = partial(_attempt, tautrank.__version__, own_losses_of(trials, "workers"))
+        for trial, outcome in run_jobs(min(self.n, len(trials)), work, trials):
+            yield trial, Outcome(FAILED, error=str(outcome)) if isinstance(outcome, Lost) else outcome
+
+
+def _attempt(version: str, own: tuple[OwnLoss, ...], trial: Trial, _: Ask) -> Outcome:
+    return attempt(trial.spec, version, own)

@@ -1,0 +1,96 @@
+"""A configuration that is tried, and what `Ranker` takes to train it: each tool has words of its own."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from tautrank.engines import NativeLoss, read_loss
+from tautrank.engines.langevin import Langevin
+
+# Under either name of it: who sets how often rows are sampled knows what for.
+_SAMPLING_RATE = {"subsample_freq", "bagging_freq"}
+
+
+@dataclass(frozen=True)
+class Configuration:
+    """What is tried.
+
+    Args:
+        loss: what `Ranker` takes, without the parameters that are searched.
+        values: by name: of a parameter of `Ranker` or of its engine, ``loss.NAME``, or ``langevin.NAME``.
+    """
+
+    loss: str
+    values: dict[str, Any] = field(default_factory=dict)
+
+
+def parameters_of(configuration: Configuration, fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """What `Ranker` takes to train a configuration, in the words of the tool that trains its loss.
+
+    Args:
+        configuration: what is tried.
+        fixed: parameters that are the same whatever is tried.
+
+    >>> tried = Configuration("lambdarank", {"loss.k": 5, "learning_rate": 0.2, "langevin.temperature": 1e9})
+    >>> parameters_of(tried, {"num_leaves": 7})
+    {'loss': 'lambdarank(k=5)', 'num_leaves': 7, 'learning_rate': 0.2, 'langevin': Langevin(temperature=1e+09, ...)}
+    """
+    parts: dict[str, dict[str, Any]] = defaultdict(dict)
+    for name, value in configuration.values.items():
+        part, _, rest = name.rpartition(".")
+        parts[part][rest] = value
+    loss = with_parameters(configuration.loss, parts["loss"])
+    given = {"loss": loss, **fixed, **in_words_of(loss, parts[""], fixed)}
+    if parts["langevin"]:
+        given["langevin"] = dataclasses.replace(fixed.get("langevin") or Langevin(), **parts["langevin"])
+    return given
+
+
+def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
+    """A loss as text, with some parameters set: those it has; a tool's own objective has none.
+
+    Args:
+        loss: what `Ranker` takes.
+        parameters: of losses, by name.
+
+    >>> with_parameters("ndcg-loss2++(k=5)", {"mu": 10.0}), with_parameters("mse", {"mu": 10.0})
+    ('ndcg-loss2++(k=5,mu=10)', 'mse')
+    """
+    wanted = read_loss(loss)
+    if isinstance(wanted, NativeLoss):
+        return str(wanted)
+    known = {f.name for f in dataclasses.fields(wanted)}
+    return str(dataclasses.replace(wanted, **{name: value for name, value in parameters.items() if name in known}))
+
+
+def in_words_of(loss: str, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+    """Say parameters in the words of the tool that trains a loss.
+
+    What a tool does not have is left out: XGBoost has no minimum of documents a leaf, nor has CatBoost for its default
+    trees.
+
+    Args:
+        loss: what `Ranker` takes.
+        parameters: by the names that scikit-learn and LightGBM have for them.
+        fixed: the names of what is given besides.
+
+    >>> in_words_of("catboost:YetiRank", {"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
+    {'learning_rate': 0.1, 'rsm': 0.5}
+    """
+    tool = loss.partition(":")[0] if ":" in loss.partition("(")[0] else "lightgbm"
+    said = dict(parameters)
+    if tool == "lightgbm":
+        if "subsample" in said and not _SAMPLING_RATE & {*said, *fixed}:
+            said["subsample_freq"] = 1  # LightGBM samples rows only when it is told how often
+        return said
+    said.pop("min_child_samples", None)
+    if tool == "catboost":
+        renamed = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
+        said = {renamed.get(name, name): value for name, value in said.items()}
+        if "subsample" in said:
+            said["bootstrap_type"] = "Bernoulli"  # the others do not take a share of rows
+    return said
