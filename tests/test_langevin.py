@@ -23,7 +23,7 @@ from tautrank.cli import main
 from tautrank.engines import Settings, Task
 from tautrank.engines.boosting import Gradients
 from tautrank.engines.langevin import GradientNoise, Shrinking, Shrunk, shrink, unshrink
-from tautrank.engines.lightgbm_text import leaf_numbers, with_leaf_numbers
+from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker import Ranker
 from tautrank.studies.comparison import System

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tautrank.engines.base import Callback, Engine, FittedModel, NativeLoss, Record, Settings, Step, Task
-from tautrank.engines.peers import PEERS, native_loss
+from tautrank.engines.base import Callback, Engine, FittedModel, Record, Settings, Step, Task
+from tautrank.engines.peers import OBJECTIVES, PEERS, NativeLoss, native_loss
 from tautrank.errors import unknown
 from tautrank.losses import REGISTRY, Loss, loss
 
@@ -66,18 +66,7 @@ def engine_for(name: str, wanted: Loss | NativeLoss) -> Engine:
     """
     if name not in ENGINES:
         raise unknown("engine", str(name), ENGINES)
-    tool = wanted.tool if isinstance(wanted, NativeLoss) else name
-    if tool == "xgboost":
-        from tautrank.engines.xgboost_peer import XGBoostPeer
-
-        return XGBoostPeer()
-    if tool == "catboost":
-        from tautrank.engines.catboost_peer import CatBoostPeer
-
-        return CatBoostPeer()
-    from tautrank.engines.lightgbm import LightGBMEngine
-
-    return LightGBMEngine()
+    return _engine(wanted.tool if isinstance(wanted, NativeLoss) else name)
 
 
 def model_format(tool: str) -> type[FittedModel]:
@@ -89,16 +78,20 @@ def model_format(tool: str) -> type[FittedModel]:
     >>> model_format("lightgbm").member
     'model.txt'
     """
+    return _engine(tool).model
+
+
+def _engine(tool: str) -> Engine:
     if tool == "lightgbm":
-        from tautrank.engines.lightgbm import LightGBMModel
+        from tautrank.engines.lightgbm import LightGBMEngine
 
-        return LightGBMModel
+        return LightGBMEngine()
     if tool == "xgboost":
-        from tautrank.engines.xgboost_peer import XGBoostModel
+        from tautrank.engines.xgboost_peer import XGBoostPeer
 
-        return XGBoostModel
+        return XGBoostPeer()
     if tool == "catboost":
-        from tautrank.engines.catboost_peer import CatBoostModel
+        from tautrank.engines.catboost_peer import CatBoostPeer
 
-        return CatBoostModel
-    raise unknown("engine", tool, ("lightgbm", "xgboost", "catboost"))
+        return CatBoostPeer()
+    raise unknown("engine", tool, OBJECTIVES)

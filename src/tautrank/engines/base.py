@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData
-from tautrank.engines.forking import usable_threads
-from tautrank.engines.langevin import Langevin, Shrunk, checked
+from tautrank.engines.forking import make_safe, usable_threads
+from tautrank.engines.langevin import Langevin, Shrunk, check_langevin
+from tautrank.engines.peers import NativeLoss, imported
 from tautrank.errors import OptionError
 from tautrank.losses.base import Loss
 from tautrank.metrics.base import Metric
@@ -21,25 +22,6 @@ from tautrank.metrics.base import Metric
 F64: TypeAlias = NDArray[np.float64]
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value a tree."""
-
-
-@dataclass(frozen=True)
-class NativeLoss:
-    """A tool's own objective, trained as the tool itself trains it; prints as ``tool:objective``.
-
-    Args:
-        tool: ``lightgbm``, ``xgboost`` or ``catboost``.
-        objective: what the tool calls it.
-
-    >>> print(NativeLoss("xgboost", "rank:ndcg"))
-    xgboost:rank:ndcg
-    """
-
-    tool: str
-    objective: str
-
-    def __str__(self) -> str:
-        return f"{self.tool}:{self.objective}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,7 +126,7 @@ class Settings:
         for callback in self.callbacks:
             if not callable(callback):
                 raise OptionError(f"callbacks: found {callback!r}; expected functions of one argument, a Step")
-        checked(self.langevin, self.learning_rate)
+        check_langevin(self.langevin, self.learning_rate)
 
     @property
     def threads(self) -> int:
@@ -183,7 +165,6 @@ class FittedModel(abc.ABC):
     n_features: int
     n_trees: int
 
-    @abc.abstractmethod
     def predict(self, X: Any, n_jobs: int | None = None) -> F64:
         """Raw scores, one a row.
 
@@ -191,6 +172,14 @@ class FittedModel(abc.ABC):
             X: checked features, float32 (dense or CSR), `n_features` columns.
             n_jobs: threads; the result does not depend on it.
         """
+        if X.shape[0] == 0:  # LightGBM refuses an empty matrix
+            return np.zeros(0)
+        make_safe(self.tool)
+        return np.asarray(self._scores(X, usable_threads(n_jobs)), dtype=np.float64)
+
+    @abc.abstractmethod
+    def _scores(self, X: Any, threads: int) -> Any:
+        """Raw scores of at least one row, as the tool gives them."""
 
     @abc.abstractmethod
     def importances(self) -> F64:
@@ -205,10 +194,10 @@ class FittedModel(abc.ABC):
     def from_bytes(cls, content: bytes, n_features: int) -> FittedModel:
         """Read what `to_bytes` wrote."""
 
-    @staticmethod
-    @abc.abstractmethod
-    def version() -> str:
+    @classmethod
+    def version(cls) -> str:
         """The version of the tool that is installed."""
+        return str(imported(cls.tool).__version__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Trees live in the tool's own memory; worker processes receive them in the tool's own format.
@@ -219,6 +208,8 @@ class Engine(abc.ABC):
     """Fits trees to the gradients of any loss, or to a tool's own objective."""
 
     name: ClassVar[str]
+    model: ClassVar[type[FittedModel]]
+    """What it fits."""
 
     @abc.abstractmethod
     def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from tautrank.data import RankingData
 from tautrank.engines.base import F64, FittedModel, History, Record, Settings, Step, Task
 from tautrank.engines.exact_sums import round_to_grid
-from tautrank.engines.langevin import GradientNoise, Shrinking, Shrunk
+from tautrank.engines.langevin import GradientNoise, Shrunk
+from tautrank.engines.peers import NativeLoss
 from tautrank.engines.progress import Progress
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss, place
-from tautrank.metrics.base import BoundMetric
 
 F32 = NDArray[np.float32]
 
@@ -42,22 +42,26 @@ class Grower(Protocol):
         """The first ``n_trees`` trees, as the model was after ``steps`` steps, and what it remembers if it shrank."""
 
 
-def boost(grower: Grower, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+def boost(begin: Callable[[Task, Settings], Grower], task: Task, settings: Settings) -> tuple[FittedModel, Record]:
     """Grow trees until there are enough, or the validation metric has stopped improving, or a callback says so.
 
     Args:
-        grower: the engine's side.
+        begin: makes the engine's side.
         task: what to learn.
         settings: how.
     """
+    if settings.langevin is not None and isinstance(task.loss, NativeLoss):
+        raise OptionError(
+            f"langevin: the gradients of {task.loss} are out of reach; expected a loss of this library, or one of "
+            "CatBoost's, which has Langevin boosting of its own"
+        )
+    grower = begin(task, settings)
     with Watch(task, settings) as watch:
         for step in range(task.start_step, task.start_step + settings.n_estimators):
             grower.grow(step)
             if watch.judge(grower.n_trees(), grower.train_scores, grower.valid_scores):
                 break
     model, shrunk = grower.finish(watch.trees_to_keep, watch.steps_to_keep)
-    shrinking = Shrinking.of(settings.langevin, settings.learning_rate, task.start_step, task.start_shrunk)
-    assert (shrunk is None) == (shrinking is None), "an engine must shrink its model where Langevin boosting does"
     warn_if_constant(model, task)
     return model, watch.record(shrunk)
 
@@ -166,14 +170,12 @@ class Watch:
         self._settings = settings
         self._name = str(task.metric)
         self._sign = 1.0 if task.metric.higher_is_better else -1.0
-        self._train = self._bound(task.train) if settings.eval_train else None
-        self._valid = self._bound(task.valid) if task.valid is not None else None
+        parts = {"train": task.train if settings.eval_train else None, "valid": task.valid}
+        self._judges = {
+            name: task.metric.bind(part.labels, part.offsets) for name, part in parts.items() if part is not None
+        }
         self._check_early_stopping()
-        self.history: History = {}
-        if self._train is not None:
-            self.history["train"] = {self._name: []}
-        if self._valid is not None:
-            self.history["valid"] = {self._name: []}
+        self.history: History = {part: {self._name: []} for part in self._judges}
         self._trees: list[int] = []
         self._best = 0
         self._best_value = -math.inf
@@ -184,13 +186,8 @@ class Watch:
         self._progress.__enter__()
         return self
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         self._progress.__exit__(*error)
-
-    @property
-    def wants_train(self) -> bool:
-        """Whether the scores of the training data will be asked for."""
-        return self._train is not None
 
     def judge(
         self, n_trees: int, train_scores: Callable[[], NDArray[Any]], valid_scores: Callable[[], NDArray[Any]]
@@ -202,8 +199,8 @@ class Watch:
             train_scores: called if the training data is judged.
             valid_scores: called if there is validation data.
         """
-        train = self._value("train", self._train, train_scores)
-        valid = self._value("valid", self._valid, valid_scores)
+        train = self._value("train", train_scores)
+        valid = self._value("valid", valid_scores)
         index = len(self._trees)
         self._trees.append(n_trees)
         if valid is None:
@@ -237,34 +234,31 @@ class Watch:
         Args:
             shrunk: what the model remembers, if it shrank.
         """
-        best = None if self._valid is None else self.history["valid"][self._name][self._best]
+        best = self.history["valid"][self._name][self._best] if "valid" in self.history else None
         return Record(self.history, self._trees[self._best], best, self.steps_to_keep, shrunk)
 
     @property
     def _last(self) -> int:
         return self._best if self._settings.early_stopping_rounds is not None else len(self._trees) - 1
 
-    def _value(self, part: str, judge: BoundMetric | None, scores: Callable[[], NDArray[Any]]) -> float | None:
-        if judge is None:
+    def _value(self, part: str, scores: Callable[[], NDArray[Any]]) -> float | None:
+        if part not in self._judges:
             return None
         found = scores()
         _check_bounded(found, self._task.loss)
-        value = judge.mean(found)
+        value = self._judges[part].mean(found)
         self.history[part][self._name].append(value)
         return value
-
-    def _bound(self, data: RankingData) -> BoundMetric:
-        return self._task.metric.bind(data.labels, data.offsets)
 
     def _check_early_stopping(self) -> None:
         if self._settings.early_stopping_rounds is None:
             return
-        if self._valid is None or self._task.valid is None:
+        if self._task.valid is None:
             raise OptionError(
                 f"early_stopping_rounds: found {self._settings.early_stopping_rounds} without validation data; "
                 "expected eval_set=(X, y, qid) in fit, or None"
             )
-        if math.isnan(self._valid.mean(np.zeros(self._task.valid.n_documents))):
+        if math.isnan(self._judges["valid"].mean(np.zeros(self._task.valid.n_documents))):
             raise DataError(
                 f"eval_set: {self._name} skips every one of its {self._task.valid.n_queries} queries, so training "
                 "cannot stop by it; expected a query with a relevant document"

@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 import tempfile
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.data import RankingData
-from tautrank.engines.base import F64, Engine, FittedModel, NativeLoss, Record, Settings, Task, shares
+from tautrank.engines.base import F64, Engine, FittedModel, Record, Settings, Task, shares
 from tautrank.engines.boosting import Watch, document_weights, warn_if_constant
-from tautrank.engines.forking import usable_threads
-from tautrank.engines.peers import missing, refuse_names
+from tautrank.engines.peers import NativeLoss, imported, in_one_sentence, refuse_name
 from tautrank.errors import DataError, OptionError
 
 if TYPE_CHECKING:
@@ -45,12 +42,56 @@ _SMALLEST_SCALE = 2.0**-512
 _DEEPEST = 16
 
 
-def _catboost() -> Any:
-    try:
-        import catboost
-    except ImportError:
-        raise missing("catboost") from None
-    return catboost
+class CatBoostModel(FittedModel):
+    """Trees in CatBoost's memory; kept in a file in CatBoost's own binary format.
+
+    Args:
+        model: a CatBoost model that holds the trees to use, and no more.
+        n_features: columns of the data it was trained on.
+    """
+
+    tool: ClassVar[str] = "catboost"
+    member: ClassVar[str] = "model.cbm"
+
+    def __init__(self, model: CatBoost, n_features: int) -> None:
+        self.model = model
+        self.n_features = n_features
+        self.n_trees = int(model.tree_count_)
+
+    def _scores(self, X: Any, threads: int) -> Any:
+        return self.model.predict(X, prediction_type="RawFormulaVal", thread_count=threads)
+
+    def importances(self) -> F64:
+        """How much the prediction changes with each feature (PredictionValuesChange), as shares that sum to 1."""
+        if self.n_trees == 0:
+            return np.zeros(self.n_features)
+        values = shares(self.model.get_feature_importance(type="PredictionValuesChange"))
+        return np.pad(values, (0, self.n_features - values.size))
+
+    def to_bytes(self) -> bytes:
+        """The model in CatBoost's binary format."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, self.member)
+            self.model.save_model(str(path), format="cbm")
+            return path.read_bytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, n_features: int) -> CatBoostModel:
+        """Read CatBoost's binary format.
+
+        Args:
+            content: what `to_bytes` gave.
+            n_features: how many features the model was trained on.
+        """
+        catboost = imported(cls.tool)
+        try:
+            model = catboost.CatBoost().load_model(blob=content)
+        except catboost.CatBoostError:
+            raise DataError("CatBoost cannot read the model") from None
+        names = model.feature_names_ or []
+        if len(names) > n_features:
+            raise DataError(f"found a CatBoost model of {len(names)} features; expected {n_features}")
+        return cls(model, n_features)
 
 
 class CatBoostPeer(Engine):
@@ -63,6 +104,7 @@ class CatBoostPeer(Engine):
     """
 
     name: ClassVar[str] = "catboost"
+    model: ClassVar[type[FittedModel]] = CatBoostModel
 
     def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
         """Train.
@@ -71,19 +113,21 @@ class CatBoostPeer(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of CatBoost.
         """
-        catboost = _catboost()
-        refuse_names(dict(settings.extra), _OURS, "CatBoost")
+        catboost = imported(self.name)
+        for name in settings.extra:
+            refuse_name(self.name, name, _OURS.get(name))
         if task.categorical:
             raise OptionError(
                 "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
             )
         _check_langevin(task, settings)
         first = task.start.n_trees if task.start is not None else 0
-        with _sentences(task), Watch(task, settings) as watch:
+        own_errors = (catboost.CatBoostError, TypeError)
+        with in_one_sentence(task.loss, self.name, *own_errors), Watch(task, settings) as watch:
             judge = _Judge(watch, first)
             params = _parameters(task, settings)
-            # CatBoost shows its scores to a metric of ours, and that is where a tree is judged.
-            if task.valid is not None or watch.wants_train:
+            # CatBoost shows its scores to a metric of ours; there, what is judged is taken.
+            if watch.history:
                 params["eval_metric"] = judge
             model = catboost.CatBoost(params)
             with warnings.catch_warnings():
@@ -144,74 +188,8 @@ class _Judge:
             return False
 
 
-class CatBoostModel(FittedModel):
-    """Trees in CatBoost's memory; kept in a file in CatBoost's own binary format.
-
-    Args:
-        model: a CatBoost model that holds the trees to use, and no more.
-        n_features: columns of the data it was trained on.
-    """
-
-    tool: ClassVar[str] = "catboost"
-    member: ClassVar[str] = "model.cbm"
-
-    def __init__(self, model: CatBoost, n_features: int) -> None:
-        self.model = model
-        self.n_features = n_features
-        self.n_trees = int(model.tree_count_)
-
-    def predict(self, X: Any, n_jobs: int | None = None) -> F64:
-        """Raw scores, one a row.
-
-        Args:
-            X: checked features.
-            n_jobs: threads.
-        """
-        if X.shape[0] == 0:
-            return np.zeros(0)
-        scores = self.model.predict(X, prediction_type="RawFormulaVal", thread_count=usable_threads(n_jobs))
-        return np.asarray(scores, dtype=np.float64)
-
-    def importances(self) -> F64:
-        """How much the prediction changes with each feature (PredictionValuesChange), as shares that sum to 1."""
-        if self.n_trees == 0:
-            return np.zeros(self.n_features)
-        values = shares(self.model.get_feature_importance(type="PredictionValuesChange"))
-        return np.pad(values, (0, self.n_features - values.size))
-
-    def to_bytes(self) -> bytes:
-        """The model in CatBoost's binary format."""
-        with tempfile.TemporaryDirectory() as folder:
-            path = Path(folder, self.member)
-            self.model.save_model(str(path), format="cbm")
-            return path.read_bytes()
-
-    @classmethod
-    def from_bytes(cls, content: bytes, n_features: int) -> CatBoostModel:
-        """Read CatBoost's binary format.
-
-        Args:
-            content: what `to_bytes` gave.
-            n_features: how many features the model was trained on.
-        """
-        catboost = _catboost()
-        try:
-            model = catboost.CatBoost().load_model(blob=content)
-        except catboost.CatBoostError:
-            raise DataError("CatBoost cannot read the model") from None
-        names = model.feature_names_ or []
-        if len(names) > n_features:
-            raise DataError(f"found a CatBoost model of {len(names)} features; expected {n_features}")
-        return cls(model, n_features)
-
-    @staticmethod
-    def version() -> str:
-        """The version of CatBoost."""
-        return str(_catboost().__version__)
-
-
 def _pool(data: RankingData, weights: F64 | None) -> Any:
-    return _catboost().Pool(
+    return imported("catboost").Pool(
         data.X,
         label=data.labels,
         group_id=np.repeat(np.arange(data.n_queries), data.sizes),
@@ -270,13 +248,3 @@ def _factor(settings: Settings) -> float:
     if settings.langevin is None:
         return 1.0
     return 1.0 - float(_F32(settings.learning_rate)) * float(_F32(settings.langevin.shrink_rate))
-
-
-@contextmanager
-def _sentences(task: Task) -> Iterator[None]:
-    catboost = _catboost()
-    try:
-        yield
-    except (catboost.CatBoostError, TypeError) as error:
-        reason = str(error).strip().splitlines()[0]
-        raise DataError(f"loss {task.loss}: CatBoost cannot train on this ({reason})") from None

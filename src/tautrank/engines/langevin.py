@@ -94,19 +94,19 @@ class Langevin:
         return 1.0 - learning_rate * self.shrink_rate
 
 
-def checked(langevin: Any, learning_rate: float) -> Langevin | None:
-    """``langevin`` if it can be trained with, or a sentence that says why not.
+def check_langevin(langevin: Any, learning_rate: float) -> None:
+    """Say why ``langevin`` cannot be trained with, if so.
 
     Args:
         langevin: what the user gave; None is off.
         learning_rate: of the training, above 0.
 
-    >>> checked(Langevin(shrink_rate=10.0), learning_rate=0.1)
+    >>> check_langevin(Langevin(shrink_rate=10.0), learning_rate=0.1)
     Traceback (most recent call last):
     tautrank.errors.OptionError: langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less than 1
     """
     if langevin is None:
-        return None
+        return
     if not isinstance(langevin, Langevin):
         raise OptionError(
             f"langevin: found {langevin!r}; expected None or tautrank.Langevin(temperature=..., shrink_rate=...)"
@@ -123,7 +123,6 @@ def checked(langevin: Any, learning_rate: float) -> Langevin | None:
             f"langevin: temperature={_written(langevin.temperature)} with learning_rate={_written(learning_rate)} is "
             f"noise of the deviation {deviation:.1g}; expected at most {_LARGEST_DEVIATION:g}"
         )
-    return langevin
 
 
 class GradientNoise:

@@ -3,21 +3,19 @@
 from __future__ import annotations
 
 import functools
-import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.data import RankingData
-from tautrank.engines.base import F64, Engine, FittedModel, NativeLoss, Record, Settings, Task, shares
+from tautrank.engines.base import F64, Engine, FittedModel, Record, Settings, Task, shares
 from tautrank.engines.boosting import Gradients, boost, document_weights
-from tautrank.engines.forking import make_safe, usable_threads
+from tautrank.engines.forking import make_safe
 from tautrank.engines.langevin import Shrinking, Shrunk, shrink, unshrink
-from tautrank.engines.lightgbm_text import leaf_numbers, with_leaf_numbers
-from tautrank.engines.peers import refuse_langevin
+from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
+from tautrank.engines.peers import NativeLoss, imported, in_one_sentence, refuse_name
 from tautrank.errors import DataError, OptionError, unknown
 
 if TYPE_CHECKING:
@@ -56,30 +54,6 @@ _FEW_THREADS = 16
 _FEW_DOCUMENTS = 10_000
 
 
-class LightGBMEngine(Engine):
-    """Gradient boosted trees by LightGBM.
-
-    Ke et al., *LightGBM: A Highly Efficient Gradient Boosting Decision Tree*, NIPS 2017.
-
-    Trees of this library's losses are the same bits for any number of threads and any layout of the histograms, since
-    the gradients have exact sums (see `exact_sums`).
-    """
-
-    name: ClassVar[str] = "lightgbm"
-
-    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-        """Train.
-
-        Args:
-            task: what to learn from what.
-            settings: how; `extra` holds any parameter of LightGBM.
-        """
-        make_safe("lightgbm")
-        refuse_langevin(task, settings)
-        with _sentences(task):
-            return boost(_Grower(task, settings), task, settings)
-
-
 class LightGBMModel(FittedModel):
     """Trees in LightGBM's memory; kept in a file as LightGBM's own text.
 
@@ -95,22 +69,12 @@ class LightGBMModel(FittedModel):
         self.n_features = int(booster.num_feature())
         self.n_trees = int(booster.num_trees())
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> F64:
-        """Raw scores, one a row.
-
-        Args:
-            X: checked features.
-            n_jobs: threads.
-        """
-        if X.shape[0] == 0:  # LightGBM refuses an empty matrix
-            return np.zeros(0)
-        make_safe("lightgbm")
-        scores = self.booster.predict(X, raw_score=True, num_threads=usable_threads(n_jobs))
-        return np.asarray(scores, dtype=np.float64)
+    def _scores(self, X: Any, threads: int) -> Any:
+        return self.booster.predict(X, raw_score=True, num_threads=threads)
 
     def importances(self) -> F64:
         """Gain of each feature over all splits, as shares that sum to 1."""
-        make_safe("lightgbm")
+        make_safe(self.tool)
         return shares(self.booster.feature_importance("gain"))
 
     def to_text(self) -> str:
@@ -129,28 +93,40 @@ class LightGBMModel(FittedModel):
             content: UTF-8.
             n_features: how many features the model must have.
         """
-        import lightgbm
-
-        make_safe("lightgbm")
         text = content.decode()
         # LightGBM reads what it can of a damaged text, and may then score with half a model.
         if not text.startswith("tree\n") or "\nend of trees\n" not in text:
             raise DataError("found something else than a LightGBM model text")
         try:
-            booster = lightgbm.Booster(model_str=text)
-        except lightgbm.basic.LightGBMError as error:
+            model = cls(_booster(text))
+        except imported(cls.tool).basic.LightGBMError as error:
             raise DataError(f"LightGBM cannot read the model text ({error})") from None
-        model = cls(booster)
         if model.n_features != n_features:
             raise DataError(f"found a LightGBM model of {model.n_features} features; expected {n_features}")
         return model
 
-    @staticmethod
-    def version() -> str:
-        """The version of LightGBM."""
-        import lightgbm
 
-        return str(lightgbm.__version__)
+class LightGBMEngine(Engine):
+    """Gradient boosted trees by LightGBM.
+
+    Ke et al., *LightGBM: A Highly Efficient Gradient Boosting Decision Tree*, NIPS 2017.
+
+    Trees of this library's losses are the same bits for any number of threads and any layout of the histograms, since
+    the gradients have exact sums (see `exact_sums`).
+    """
+
+    name: ClassVar[str] = "lightgbm"
+    model: ClassVar[type[FittedModel]] = LightGBMModel
+
+    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+        """Train.
+
+        Args:
+            task: what to learn from what.
+            settings: how; `extra` holds any parameter of LightGBM.
+        """
+        with in_one_sentence(task.loss, self.name, imported(self.name).basic.LightGBMError):
+            return boost(_Grower, task, settings)
 
 
 class _Grower:
@@ -203,20 +179,17 @@ class _Grower:
         return self._scores(self._grown.eval_valid)
 
     def finish(self, n_trees: int, steps: int) -> tuple[FittedModel, Shrunk | None]:
-        import lightgbm
-
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
         if self._shrinking is None:
-            text = self._grown.model_to_string(num_iteration=n_trees)
-            return LightGBMModel(lightgbm.Booster(model_str=text)), None
+            return LightGBMModel(_booster(self._grown.model_to_string(num_iteration=n_trees))), None
         stretch = self._shrinking.stretch(steps - 1)
         ended = self._ended.get(stretch)
-        booster, lost = self._shrunk(self._text(n_trees) if ended is None else _first(n_trees, ended), steps - 1)
+        text = self._text(n_trees) if ended is None else _booster(ended).model_to_string(num_iteration=n_trees)
+        booster, lost = self._shrunk(text, steps - 1)
         return LightGBMModel(booster), Shrunk(self._shrinking.factor, stretch, lost)
 
     def _begin(self, start: Booster | None) -> None:
-        import lightgbm
-
+        lightgbm = imported("lightgbm")
         # Bins must be the same when training continues, samples of documents and features must not.
         params = {**self._params, "seed": (self._settings.seed + self._step) % 2**31}
         if self._shrinking is not None:
@@ -249,8 +222,6 @@ class _Grower:
 
     def _start(self) -> Booster | None:
         """The trees to start from; unshrunk where they were in the midst of a stretch."""
-        import lightgbm
-
         model, shrunk, step = self._task.start, self._task.start_shrunk, self._task.start_step
         if not isinstance(model, LightGBMModel):
             return None
@@ -258,7 +229,7 @@ class _Grower:
             return model.booster
         text, scale = model.to_text(), self._shrinking.before(step)
         numbers = unshrink(leaf_numbers(text), scale, shrunk.lost)
-        return lightgbm.Booster(model_str=with_leaf_numbers(text, numbers, 1 / scale))
+        return _booster(with_leaf_numbers(text, numbers, 1 / scale))
 
     def _end_stretch(self) -> Booster:
         """The shrunk model, to start anew from."""
@@ -270,12 +241,10 @@ class _Grower:
 
     def _shrunk(self, text: str, step: int) -> tuple[Booster, str]:
         """The model after a step from the text of its trees unshrunk, and what rounding lost."""
-        import lightgbm
-
         assert self._shrinking is not None
         scale = self._shrinking.after(step)
         numbers, lost = shrink(leaf_numbers(text), scale)
-        return lightgbm.Booster(model_str=with_leaf_numbers(text, numbers, scale)), lost
+        return _booster(with_leaf_numbers(text, numbers, scale)), lost
 
     def _text(self, n_trees: int) -> str:
         # The text ends with the parameters of the training, which the rate of its last tree is not.
@@ -299,10 +268,9 @@ class _Grower:
         return seen[0] if self._shrinking is None else seen[0] * self._shrinking.after(self._step)
 
 
-def _first(n_trees: int, text: str) -> str:
-    import lightgbm
-
-    return str(lightgbm.Booster(model_str=text).model_to_string(num_iteration=n_trees))
+def _booster(text: str) -> Booster:
+    booster: Booster = imported("lightgbm").Booster(model_str=text)
+    return booster
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -353,8 +321,7 @@ def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
         main = main_names.get(name) if main_names else name
         if main is None:
             raise unknown("parameter of lightgbm", name, set(main_names) | set(_OURS.values()))
-        if main in _OURS:
-            raise OptionError(f"{name}: is LightGBM's name for what is called {_OURS[main]} here; expected that name")
+        refuse_name("lightgbm", name, _OURS.get(main))
         if own and main in _OF_OBJECTIVES:
             raise OptionError(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
         if main in _FOR_FILES:
@@ -375,17 +342,3 @@ def _main_names() -> dict[str, str]:
     except (ImportError, AttributeError):
         return {}
     return {alias: main for main, aliases in known.items() for alias in aliases}
-
-
-@contextmanager
-def _sentences(task: Task) -> Iterator[None]:
-    from lightgbm.basic import LightGBMError
-
-    try:
-        yield
-    except LightGBMError as error:
-        # "Check failed: what is wrong at /path/file.hpp, line 12 ."
-        reason = re.sub(r" at \S+, line \d+ *\.?$", "", str(error).strip())
-        if "num_features()) > (0)" in reason:
-            reason = "no feature varies enough to be split"
-        raise DataError(f"loss {task.loss}: LightGBM cannot train on this ({reason})") from None

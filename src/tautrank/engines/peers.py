@@ -6,10 +6,15 @@ the tool itself would, and judges every iteration with the metric of this librar
 
 from __future__ import annotations
 
+import importlib
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
 
-from tautrank.engines.base import NativeLoss, Settings, Task
-from tautrank.errors import MissingDependencyError, OptionError, unknown
+from tautrank.engines.forking import make_safe
+from tautrank.errors import DataError, MissingDependencyError, OptionError, unknown
 
 OBJECTIVES: dict[str, tuple[str, ...]] = {
     "lightgbm": ("lambdarank", "rank_xendcg", "regression"),
@@ -29,6 +34,28 @@ OBJECTIVES: dict[str, tuple[str, ...]] = {
 
 PEERS: tuple[str, ...] = tuple(f"{tool}:{objective}" for tool, known in OBJECTIVES.items() for objective in known)
 """Every ``tool:objective`` there is."""
+
+# As their authors write them.
+_WRITTEN = {"lightgbm": "LightGBM", "xgboost": "XGBoost", "catboost": "CatBoost"}
+
+
+@dataclass(frozen=True)
+class NativeLoss:
+    """A tool's own objective, trained as the tool itself trains it; prints as ``tool:objective``.
+
+    Args:
+        tool: ``lightgbm``, ``xgboost`` or ``catboost``.
+        objective: what the tool calls it.
+
+    >>> print(NativeLoss("xgboost", "rank:ndcg"))
+    xgboost:rank:ndcg
+    """
+
+    tool: str
+    objective: str
+
+    def __str__(self) -> str:
+        return f"{self.tool}:{self.objective}"
 
 
 def native_loss(text: str) -> NativeLoss | None:
@@ -69,41 +96,57 @@ def native_loss(text: str) -> NativeLoss | None:
     raise OptionError(shown)
 
 
-def missing(tool: str) -> MissingDependencyError:
-    """The error for a tool that is not installed.
+def imported(tool: str) -> Any:
+    """The package of a tool, safe to use in this process (see `forking`).
 
     Args:
-        tool: ``xgboost`` or ``catboost``.
+        tool: ``lightgbm``, ``xgboost`` or ``catboost``.
 
-    >>> print(missing("xgboost"))
-    loss 'xgboost:...' needs XGBoost; install it with: pip install 'tautrank[xgboost]'
+    >>> imported("lightgbm").Booster.__name__
+    'Booster'
     """
-    written = {"xgboost": "XGBoost", "catboost": "CatBoost"}[tool]
-    return MissingDependencyError(f"loss '{tool}:...' needs {written}; install it with: pip install 'tautrank[{tool}]'")
+    try:
+        package = importlib.import_module(tool)
+    except ImportError:
+        raise MissingDependencyError(
+            f"loss '{tool}:...' needs {_WRITTEN[tool]}; install it with: pip install 'tautrank[{tool}]'"
+        ) from None
+    make_safe(tool)
+    return package
 
 
-def refuse_langevin(task: Task, settings: Settings) -> None:
-    """Say that a tool's own objective cannot be trained with noise on its gradients.
-
-    Args:
-        task: its loss is a tool's own.
-        settings: Langevin boosting or not.
-    """
-    if settings.langevin is not None and isinstance(task.loss, NativeLoss):
-        raise OptionError(
-            f"langevin: the gradients of {task.loss} are out of reach; expected a loss of this library, or one of "
-            "CatBoost's, which has Langevin boosting of its own"
-        )
-
-
-def refuse_names(extra: object, ours: dict[str, str], tool: str) -> None:
+def refuse_name(tool: str, name: str, ours: str | None) -> None:
     """Say which name of this library stands for a parameter that a tool calls otherwise.
 
     Args:
-        extra: the tool's parameters by name.
-        ours: the tool's name of each parameter that has its own name here.
-        tool: for the sentence.
+        tool: ``lightgbm``, ``xgboost`` or ``catboost``.
+        name: the tool's name for it, as the user gave it.
+        ours: what it is called here; None where the tool's name is the only one.
+
+    >>> refuse_name("xgboost", "eta", "learning_rate")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: eta: is XGBoost's name for what is called learning_rate here; expected that name
     """
-    for name in extra if isinstance(extra, dict) else ():
-        if name in ours:
-            raise OptionError(f"{name}: is {tool}'s name for what is called {ours[name]} here; expected that name")
+    if ours is not None:
+        raise OptionError(f"{name}: is {_WRITTEN[tool]}'s name for what is called {ours} here; expected that name")
+
+
+@contextmanager
+def in_one_sentence(loss: object, tool: str, *errors: type[Exception]) -> Iterator[None]:
+    """Word what a tool says of a training that it cannot do.
+
+    Args:
+        loss: that is trained.
+        tool: ``lightgbm``, ``xgboost`` or ``catboost``.
+        errors: its own.
+    """
+    try:
+        yield
+    except errors as error:
+        # LightGBM: "Check failed: what is wrong at /path/file.hpp, line 12 ."; XGBoost: "[12:34:56] /path/file.cc:78:
+        # Check failed: condition: what is wrong" and a stack trace in C++.
+        first = str(error).strip().partition("\n")[0]
+        reason = re.sub(r"^\[[\d:]+\] \S+:\d+: | at \S+, line \d+ *\.?$", "", first).strip()
+        if "num_features()) > (0)" in reason:
+            reason = "no feature varies enough to be split"
+        raise DataError(f"loss {loss}: {_WRITTEN[tool]} cannot train on this ({reason})") from None

@@ -5,7 +5,6 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from types import TracebackType
 from typing import Any
 
 
@@ -55,9 +54,7 @@ class Progress:
             self._row = bar.add_task(self._label, total=self._total, value="")
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         if self._bar is not None:
             self._bar.stop()
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.data import RankingData
-from tautrank.engines.base import F64, Engine, FittedModel, NativeLoss, Record, Settings, Task, shares
+from tautrank.engines.base import F64, Engine, FittedModel, Record, Settings, Task, shares
 from tautrank.engines.boosting import boost, document_weights
-from tautrank.engines.forking import make_safe, usable_threads
 from tautrank.engines.langevin import Shrunk
-from tautrank.engines.peers import missing, refuse_langevin, refuse_names
+from tautrank.engines.peers import NativeLoss, imported, in_one_sentence, refuse_name
 from tautrank.errors import DataError
 
 if TYPE_CHECKING:
@@ -30,39 +26,6 @@ _OURS = {
     "eval_metric": "metric",
     "max_leaves": "num_leaves",
 }
-
-
-def _xgboost() -> Any:
-    try:
-        import xgboost
-    except ImportError:
-        raise missing("xgboost") from None
-    make_safe("xgboost")
-    return xgboost
-
-
-class XGBoostPeer(Engine):
-    """Gradient boosted trees by XGBoost, on XGBoost's own objectives.
-
-    Chen and Guestrin, *XGBoost: A Scalable Tree Boosting System*, KDD 2016.
-
-    ``num_leaves`` is XGBoost's ``max_leaves``, grown best first as LightGBM does; a ``max_depth`` given among the
-    engine's parameters is used instead of it. Sparse features are made dense: XGBoost would take what is not stored
-    for missing, where every other engine takes it for 0.
-    """
-
-    name: ClassVar[str] = "xgboost"
-
-    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-        """Train.
-
-        Args:
-            task: what to learn from what.
-            settings: how; `extra` holds any parameter of XGBoost.
-        """
-        refuse_langevin(task, settings)
-        with _sentences(task):
-            return boost(_Grower(task, settings), task, settings)
 
 
 class XGBoostModel(FittedModel):
@@ -80,20 +43,9 @@ class XGBoostModel(FittedModel):
         self.n_features = int(booster.num_features())
         self.n_trees = int(booster.num_boosted_rounds())
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> F64:
-        """Raw scores, one a row.
-
-        Args:
-            X: checked features.
-            n_jobs: threads.
-        """
-        if X.shape[0] == 0:
-            return np.zeros(0)
-        xgboost = _xgboost()
-        threads = usable_threads(n_jobs)
+    def _scores(self, X: Any, threads: int) -> Any:
         self.booster.set_param({"nthread": threads})
-        matrix = xgboost.DMatrix(_dense(X), nthread=threads)
-        return np.asarray(self.booster.predict(matrix, output_margin=True), dtype=np.float64)
+        return self.booster.predict(imported("xgboost").DMatrix(_dense(X), nthread=threads), output_margin=True)
 
     def importances(self) -> F64:
         """Gain of each feature over all splits, as shares that sum to 1."""
@@ -114,7 +66,7 @@ class XGBoostModel(FittedModel):
             content: what `to_bytes` gave.
             n_features: how many features the model must have.
         """
-        xgboost = _xgboost()
+        xgboost = imported(cls.tool)
         try:
             model = cls(xgboost.Booster(model_file=bytearray(content)))
         except xgboost.core.XGBoostError:
@@ -123,16 +75,36 @@ class XGBoostModel(FittedModel):
             raise DataError(f"found an XGBoost model of {model.n_features} features; expected {n_features}")
         return model
 
-    @staticmethod
-    def version() -> str:
-        """The version of XGBoost."""
-        return str(_xgboost().__version__)
+
+class XGBoostPeer(Engine):
+    """Gradient boosted trees by XGBoost, on XGBoost's own objectives.
+
+    Chen and Guestrin, *XGBoost: A Scalable Tree Boosting System*, KDD 2016.
+
+    ``num_leaves`` is XGBoost's ``max_leaves``, grown best first as LightGBM does; a ``max_depth`` given among the
+    engine's parameters is used instead of it. Sparse features are made dense: XGBoost would take what is not stored
+    for missing, where every other engine takes it for 0.
+    """
+
+    name: ClassVar[str] = "xgboost"
+    model: ClassVar[type[FittedModel]] = XGBoostModel
+
+    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+        """Train.
+
+        Args:
+            task: what to learn from what.
+            settings: how; `extra` holds any parameter of XGBoost.
+        """
+        with in_one_sentence(task.loss, self.name, imported(self.name).core.XGBoostError):
+            return boost(_Grower, task, settings)
 
 
 class _Grower:
     def __init__(self, task: Task, settings: Settings) -> None:
-        xgboost = _xgboost()
-        refuse_names(dict(settings.extra), _OURS, "XGBoost")
+        xgboost = imported("xgboost")
+        for name in settings.extra:
+            refuse_name("xgboost", name, _OURS.get(name))
         threads = settings.threads
         assert isinstance(task.loss, NativeLoss)
         ranks = task.loss.objective.startswith("rank:")
@@ -199,15 +171,3 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
 def _dense(X: Any) -> NDArray[np.float32]:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-
-
-@contextmanager
-def _sentences(task: Task) -> Iterator[None]:
-    xgboost = _xgboost()
-    try:
-        yield
-    except xgboost.core.XGBoostError as error:
-        # "[12:34:56] /path/file.cc:78: Check failed: condition: what is wrong" and a stack trace in C++.
-        first = str(error).strip().splitlines()[0]
-        reason = re.sub(r"^\[[\d:]+\] \S+:\d+: ", "", first)
-        raise DataError(f"loss {task.loss}: XGBoost cannot train on this ({reason.strip()})") from None
