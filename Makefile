@@ -39,8 +39,9 @@ $(VENV)/docs.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 demo: $(VENV)/core.stamp
 	@$(BIN)/tautrank demo
 
+# worksteal: a file's tests stay together, with what they share, until a worker has nothing left.
 test: lint types
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 --dist worksteal
 
 # -W: a broken link, a page outside the navigation or a docstring that cannot be read is an error.
 docs: $(VENV)/docs.stamp

@@ -10,6 +10,10 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+# Tests run side by side, each with as many OpenMP threads as there are cores: a thread that waits by spinning takes the
+# time of another test's, and a training that takes a second alone takes a minute. Read when the first library loads.
+os.environ.setdefault("OMP_WAIT_POLICY", "passive")
+
 # The same examples in every run: what passes here passes there. `--hypothesis-profile default` looks for new ones.
 settings.register_profile("repeatable", derandomize=True, deadline=None)
 settings.load_profile("repeatable")

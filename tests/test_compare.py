@@ -224,12 +224,12 @@ def test_a_killed_comparison_leaves_readable_results_and_goes_on(tmp_path):
         "-l",
         "mse,listnet,xendcg",
     ]
-    command += ["-m", "ndcg@5", "--repeats", "4", "--trees", "200", "--workers", "1", "--results", "out", "--json"]
+    command += ["-m", "ndcg@5", "--repeats", "4", "--trees", "100", "--workers", "1", "--results", "out", "--json"]
     command += ["--early-stopping", "0"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out = tmp_path / "out"
     while process.poll() is None and not (out.is_dir() and len(list(out.glob("*.json"))) >= 3):
-        time.sleep(0.1)
+        time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
     finished = {file: file.stat().st_mtime_ns for file in out.glob("*.json")}
