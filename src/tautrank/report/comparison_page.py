@@ -2,31 +2,20 @@
 
 from __future__ import annotations
 
-import platform
-from typing import TYPE_CHECKING, Any
+import itertools
+from collections.abc import Iterator
 
 import numpy as np
 
-import tautrank
 from tautrank.metrics import Metric
-from tautrank.report.figures import (
-    MOST_BARS,
-    curve_figure,
-    difficulty_figure,
-    difficulty_groups,
-    query_gain_figure,
-    require_plotly,
-    validation_curves,
-)
+from tautrank.report.comparison import Comparison, win_tie_loss
+from tautrank.report.figures import curve_figure, difficulty_groups, require_plotly, validation_curves
 from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Section, TableSection, Text
 from tautrank.report.palette import SystemStyle, system_styles
+from tautrank.report.reproduction import call_text, parameters_text, written_with
+from tautrank.report.system_figures import FEWEST_QUERIES, difficulty_section, over_trainings, query_gain_section
 from tautrank.report_table import ReportTable, Value
 from tautrank.studies.comparison import System, Unit, random_state_of
-
-if TYPE_CHECKING:
-    from tautrank.report.comparison import Comparison
-
-_FEWEST_QUERIES = 10  # for groups by difficulty: fewer say nothing
 
 
 def comparison_page(result: Comparison, *, figures: bool = True, command: str | None = None) -> Page:
@@ -58,7 +47,9 @@ def comparison_page(result: Comparison, *, figures: bool = True, command: str | 
         ]
         settings.append(TableSection("Data", ReportTable.of(titles, rows)))
     sections.append(Group("Settings", settings))
-    sections.append(_reproduction(result, command))
+    how = "call on the same data" if command is None else "command on the same files"
+    again = python_call(result) if command is None else command
+    sections.append(Code("Run it again", again, [f"The same {how} gives the same numbers."]))
     return Page("Comparison of losses", sections, lead=_question(result), interactive=figures)
 
 
@@ -69,86 +60,55 @@ def _question(result: Comparison) -> str:
     return f"Which of {len(result.systems)} losses wins on {queries:,} test queries, and is the win real?"
 
 
-def _figures(result: Comparison) -> list[Section]:
+def _figures(result: Comparison) -> Iterator[FigureSection]:
     require_plotly()
     styles = system_styles([system.name for system in result.systems])
     first = result.plan.metrics[0]
-    made = [_validation(result, first, styles)]
-    known = ~np.isnan(result.systems[0].values[str(first)]).any(axis=0)
-    if len(result.systems) > 1 and known.any():
-        made.append(_query_gains(result, first, styles))
-        if known.sum() >= _FEWEST_QUERIES:
-            made.append(_difficulty(result, first, styles))
-    return [figure for figure in made if figure is not None]
+    yield from _validation(result, first, styles)
+    if len(result.systems) > 1:
+        yield from _gains(result, first, styles)
 
 
-def _validation(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> FigureSection | None:
+def _validation(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
     histories = {system.name: system.histories for system in result.systems if system.histories is not None}
     curves = validation_curves(histories)
     if not curves:
-        return None
+        return
     ends = {curve.name: float(curve.mean[-1]) for curve in curves}
-    trainings = max(len(history) for history in histories.values())
-    caption = f"{first} on the validation queries after each tree."
-    if trainings > 1:
-        caption += (
-            f" Lines are means and bands standard deviations over {trainings} trainings; a line ends where the first "
-            "of its trainings stopped."
-        )
+    caption = f"{first} on the validation queries after each tree." + over_trainings(max(map(len, histories.values())))
     without = [system.name for system in result.systems if system.name not in ends]
     if without:
         caption += f" Trainings of {', '.join(without)} were stored without their course."
     told = "; ".join(f"{name} ends at {value:.4f}" for name, value in ends.items())
     figure = curve_figure(curves, x_title="trees", y_title=f"validation {first}", styles=styles, points=False)
-    return FigureSection("Validation by number of trees", figure, caption, f"Lines: {told}.")
+    yield FigureSection("Validation by number of trees", figure, caption, f"Lines: {told}.")
 
 
-def _query_gains(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> FigureSection:
-    baseline = result.systems[0].name
-    gains = {system.name: result.query_gains(first, i) for i, system in enumerate(result.systems) if i}
-    figure = query_gain_figure(gains, unit=str(first), styles=styles)
-    counted = max(int((~np.isnan(values)).sum()) for values in gains.values())
-    caption = (
-        f"What each test query gains or loses against {baseline} in {first}, mean over repeats, sorted in each panel."
-    )
-    if counted > MOST_BARS:
-        caption += f" A bar is the mean of about {counted / MOST_BARS:.0f} neighbours in that order."
-    told = []
-    for i, system in enumerate(result.systems):
-        if i:
-            won, tied, lost = result.win_tie_loss(first, i)
-            told.append(f"{system.name} wins {won}, ties {tied} and loses {lost} queries")
-    return FigureSection(f"Gain of each query over {baseline}", figure, caption, f"Sorted bars: {'; '.join(told)}.")
-
-
-def _difficulty(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> FigureSection:
-    baseline = result.systems[0].name
-    gains = {system.name: result.query_gains(first, i) for i, system in enumerate(result.systems) if i}
-    values = result.systems[0].values[str(first)].mean(axis=0)
-    groups = difficulty_groups(values, higher_is_better=first.higher_is_better)
-    figure = difficulty_figure(gains, groups, unit=str(first), baseline=baseline, styles=styles)
-    caption = (
-        f"Mean gain over {baseline} in {first} by how hard a query is for {baseline}, with 95% bootstrap intervals "
-        f"over queries. The groups are made of {baseline}'s own values, so part of a gain on the hardest and of a loss "
-        "on the easiest queries is its own chance evening out."
-    )
+def _gains(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
+    reference, *others = result.systems
+    baseline, unit = reference.name, str(first)
+    values = reference.values[unit].mean(axis=0)
+    known = np.count_nonzero(~np.isnan(values))
+    if not known:
+        return
+    gains = {system.name: result.query_gains(first, i) for i, system in enumerate(others, 1)}
+    counts = {name: win_tie_loss(gained) for name, gained in gains.items()}
     told = "; ".join(
-        f"{name} gains {values[groups[0].queries].mean():+.4f} on the hardest and "
-        f"{values[groups[-1].queries].mean():+.4f} on the easiest"
-        for name, values in gains.items()
+        f"{name} wins {won}, ties {tied} and loses {lost} queries" for name, (won, tied, lost) in counts.items()
     )
-    return FigureSection("Gain by difficulty of the query", figure, caption, f"Points with intervals: {told}.")
+    caption = (
+        f"What each test query gains or loses against {baseline} in {unit}, mean over repeats, sorted in each panel."
+    )
+    yield query_gain_section(gains, caption, f"Sorted bars: {told}.", unit=unit, baseline=baseline, styles=styles)
+    if known >= FEWEST_QUERIES:
+        groups = difficulty_groups(values, higher_is_better=first.higher_is_better)
+        yield difficulty_section(gains, groups, unit=unit, baseline=baseline, styles=styles)
 
 
 def _settings(result: Comparison) -> dict[str, str]:
     plan = result.plan
-    states = sorted(
-        {
-            random_state_of(plan, Unit(0, repeat, system))
-            for repeat in range(plan.repeats)
-            for system in range(len(plan.losses))
-        }
-    )
+    units = itertools.product([0], range(plan.repeats), range(len(plan.losses)))
+    states = sorted({random_state_of(plan, Unit(*unit)) for unit in units})
     facts = {
         "metrics": ", ".join(map(str, plan.metrics)),
         "repeats": f"{plan.repeats}, other {plan.vary} in each" if plan.repeats > 1 else "1",
@@ -157,27 +117,15 @@ def _settings(result: Comparison) -> dict[str, str]:
         "level of significance": f"{result.alpha:g}",
         "overlap of repeats": f"{result.overlap:.4g}",
         "configurations tried": str(plan.tune) if plan.tune else "none: parameters as given",
-        "parameters of all": _parameters(plan.parameters) or "the defaults",
+        "parameters of all": parameters_text(plan.parameters) or "the defaults",
     }
     for i, name in enumerate(plan.names()):
         own = plan.system(i).parameters
         if own:
-            facts[f"parameters of {name}"] = _parameters(own)
+            facts[f"parameters of {name}"] = parameters_text(own)
     versions = sorted({version for system in result.systems for version in system.versions})
     facts["trained with"] = ", ".join(versions) or "versions that the stored trainings do not say"
-    here = f"tautrank {tautrank.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
-    facts["page written with"] = here
-    return facts
-
-
-def _parameters(parameters: dict[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
-
-
-def _reproduction(result: Comparison, command: str | None) -> Code:
-    if command is not None:
-        return Code("Run it again", command, ["The same command on the same files gives the same numbers."])
-    return Code("Run it again", python_call(result), ["The same call on the same data gives the same numbers."])
+    return {**facts, "page written with": written_with()}
 
 
 def python_call(result: Comparison) -> str:
@@ -198,5 +146,4 @@ def python_call(result: Comparison) -> str:
         "alpha": repr(result.alpha),
         **{name: repr(value) for name, value in plan.parameters.items()},
     }
-    lines = "".join(f"    {name}={value},\n" for name, value in given.items())
-    return f"tr.compare(\n    train, valid, test,\n{lines})"
+    return call_text("tr.compare", "train, valid, test", given)

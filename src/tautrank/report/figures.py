@@ -164,14 +164,7 @@ def curve_figure(
             hovertemplate="%{y:.4f} at %{x}",
             **_named(curve.name),
         )
-    figure.update_layout(
-        height=_HEIGHT,
-        margin={"l": 10, "r": 20, "t": 30, "b": 10},
-        xaxis={"title": {"text": _text(x_title)}, "type": "log" if log_x else "linear"},
-        yaxis={"title": {"text": _text(y_title)}},
-        hovermode="closest",
-    )
-    return figure
+    return _with_axes(figure, x_title, y_title, {"type": "log" if log_x else "linear"})
 
 
 def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curve]:
@@ -375,23 +368,17 @@ def difficulty_figure(
             **_named(name),
         )
     labels = [f"{_range(group)}<br>n = {group.queries.size:,}" for group in groups]
-    figure.update_layout(
-        height=_HEIGHT,
-        margin={"l": 10, "r": 20, "t": 30, "b": 10},
-        xaxis={
-            "title": {"text": _text(f"{unit} of {_shortened(baseline)}, hardest queries first")},
-            "tickvals": list(range(len(groups))),
-            "ticktext": labels,
-            "tickangle": 0,
-            "tickfont": {"size": 12},
-            "range": [-0.5, len(groups) - 0.5],
-            "showgrid": False,
-            "zeroline": False,
-        },
-        yaxis={"title": {"text": _text(f"mean gain in {unit}")}, "zeroline": True},
-        hovermode="closest",
-    )
-    return figure
+    x_axis = {
+        "tickvals": list(range(len(groups))),
+        "ticktext": labels,
+        "tickangle": 0,
+        "tickfont": {"size": 12},
+        "range": [-0.5, len(groups) - 0.5],
+        "showgrid": False,
+        "zeroline": False,
+    }
+    x_title = f"{unit} of {_shortened(baseline)}, hardest queries first"
+    return _with_axes(figure, x_title, f"mean gain in {unit}", x_axis, zeroline=True)
 
 
 def cloud_figure(
@@ -436,11 +423,15 @@ def cloud_figure(
             hovertemplate="(%{x:.4g}, %{y:.4g})",
             **_named(cloud.name),
         )
+    return _with_axes(figure, x_title, y_title)
+
+
+def _with_axes(figure: Any, x_title: str, y_title: str, x_axis: Mapping[str, Any] | None = None, **y_axis: Any) -> Any:
     figure.update_layout(
         height=_HEIGHT,
         margin={"l": 10, "r": 20, "t": 30, "b": 10},
-        xaxis={"title": {"text": _text(x_title)}},
-        yaxis={"title": {"text": _text(y_title)}},
+        xaxis={"title": {"text": _text(x_title)}, **(x_axis or {})},
+        yaxis={"title": {"text": _text(y_title)}, **y_axis},
         hovermode="closest",
     )
     return figure

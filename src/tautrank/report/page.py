@@ -224,48 +224,40 @@ class Page:
     interactive: bool = True
 
     def to_html(self) -> str:
-        """The page as the text of one file; see `render`."""
-        return render(self)
+        """The page as the text of one file: all it needs is inside, and it forbids the browser to fetch anything.
 
+        Only the scripts put there by this method run: the page names their hashes in its content security policy, so
+        that a script that came in with somebody's data would not.
 
-def render(page: Page) -> str:
-    """Write a page: everything it needs is inside, and its own rules forbid the browser to fetch anything.
-
-    Only the scripts put there by this function run: the page names their hashes in its content security policy, so that
-    a script that came in with somebody's data would not.
-
-    Args:
-        page: what to write.
-
-    >>> render(Page("a <b>", interactive=False)).count("a &lt;b&gt;")
-    2
-    """
-    sections = _sections(page.sections, "section", 2)
-    with_figures = _has_figure(page.sections)
-    if with_figures and not page.interactive:
-        raise OptionError("interactive: found False for a page with figures; expected True")
-    scripts = _scripts(with_figures) if page.interactive else []
-    allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
-    policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed}"
-    settings = {"themes": {"light": LIGHT_THEME, "dark": DARK_THEME}, "darkColours": dark_counterparts()}
-    data = f'<script type="application/json" id="page-settings">{_json(settings)}</script>\n' if scripts else ""
-    lead = f'<p class="lead">{html.escape(page.lead)}</p>\n' if page.lead else ""
-    links = "".join(
-        f'<li><a href="#section-{i}">{html.escape(section.title)}</a></li>'
-        for i, section in enumerate(page.sections, 1)
-    )
-    contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(page.sections) > 2 else ""
-    return (
-        '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-        f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-        '<meta name="color-scheme" content="light dark">\n'
-        f"<title>{html.escape(page.title)}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
-        f"<header>\n<h1>{html.escape(page.title)}</h1>\n{lead}{contents}</header>\n<main>\n{sections}\n</main>\n"
-        + data
-        + "".join(f"<script>{script}</script>\n" for script in scripts)
-        + "</body>\n</html>\n"
-    )
+        >>> Page("a <b>", interactive=False).to_html().count("a &lt;b&gt;")
+        2
+        """
+        with_figures = _has_figure(self.sections)
+        if with_figures and not self.interactive:
+            raise OptionError("interactive: found False for a page with figures; expected True")
+        scripts = _scripts(with_figures) if self.interactive else []
+        allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
+        policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed}"
+        settings = {"themes": {"light": LIGHT_THEME, "dark": DARK_THEME}, "darkColours": dark_counterparts()}
+        data = f'<script type="application/json" id="page-settings">{_json(settings)}</script>\n' if scripts else ""
+        title = html.escape(self.title)
+        lead = f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else ""
+        links = "".join(
+            f'<li><a href="#section-{i}">{html.escape(section.title)}</a></li>'
+            for i, section in enumerate(self.sections, 1)
+        )
+        contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(self.sections) > 2 else ""
+        return (
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
+            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+            '<meta name="color-scheme" content="light dark">\n'
+            f"<title>{title}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
+            f"<header>\n<h1>{title}</h1>\n{lead}{contents}</header>\n"
+            f"<main>\n{_sections(self.sections, 'section', 2)}\n</main>\n{data}"
+            + "".join(f"<script>{script}</script>\n" for script in scripts)
+            + "</body>\n</html>\n"
+        )
 
 
 def _sections(sections: Sequence[Section], name: str, level: int) -> str:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import html
+import itertools
 import math
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tautrank.report.figures import (
-    MOST_BARS,
     MOST_POINTS,
     Cloud,
     Curve,
     cloud_figure,
     curve_figure,
-    difficulty_figure,
     difficulty_groups,
-    query_gain_figure,
     validation_curves,
 )
 from tautrank.report.page import FigureSection
@@ -31,11 +29,14 @@ from tautrank.report.study_gains import (
     same_queries,
 )
 from tautrank.report.study_tables import own_metrics
+from tautrank.report.system_figures import FEWEST_QUERIES, difficulty_section, over_trainings, query_gain_section
 from tautrank.studies.claims import PLAIN
 from tautrank.studies.measurements import Measurement
 from tautrank.studies.results import CellResult, StudyResult
 
-_FEWEST_QUERIES = 10  # for gains by query: fewer say nothing
+Sections: TypeAlias = Iterator[FigureSection]
+_Point: TypeAlias = tuple[str, float, float, float]  # condition, mean, and the ends of its interval
+
 _LOG_FROM = 10.0  # how far values of a condition are apart where the axis grows by factors
 _AXIS_PIXELS, _LETTER_PIXELS = 225, 6.5  # of an axis on a phone, and of a letter below it
 
@@ -66,149 +67,151 @@ def study_figures(result: StudyResult) -> list[FigureSection]:
     Args:
         result: of a study.
     """
-    styles = system_styles(result.plan.study.system_names)
-    made = [
-        *_clouds(result),
-        *_bounds(result),
-        *_guarantees(result),
-        *_courses(result, styles),
-        *_over_conditions(result, styles),
-        *_single_conditions(result, styles),
-    ]
-    return [section for section in made if section is not None]
+    kinds = (_clouds, _bounds, _guarantees, _courses, _over_conditions, _single_conditions)
+    return [section for kind in kinds for section in kind(result)]
+
+
+def _styles(result: StudyResult) -> dict[str, SystemStyle]:
+    return system_styles(result.plan.study.system_names)
+
+
+def _under(condition: str) -> str:
+    return "" if condition == PLAIN else f" ({condition})"
 
 
 # ---- Curves by trees
 
 
-def _courses(result: StudyResult, styles: dict[str, SystemStyle]) -> list[FigureSection | None]:
+def _courses(result: StudyResult) -> Sections:
     study = result.plan.study
     parts = dict.fromkeys(part for _, _, part in result.curves)
-    return [_course(result, condition, part, styles) for condition in study.condition_names for part in parts]
-
-
-def _course(result: StudyResult, condition: str, part: str, styles: dict[str, SystemStyle]) -> FigureSection | None:
-    study = result.plan.study
-    histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
-    curves = validation_curves(histories)
-    if not curves:
-        return None
-    first = study.metrics_under(condition)[0]
-    title, queries = _COURSES.get(part, (f"{part} by iteration", ""))
-    measured = f"{queries} {first}" if queries else part
-    trials = max(len(history) for history in histories.values())
-    caption = f"{first} on the {queries} queries after each tree." if queries else f"{part} after each iteration."
-    if trials > 1:
-        caption += (
-            f" Lines are means and bands standard deviations over {trials} trials; a line ends where the first of its "
-            "trainings stopped."
+    for condition, part in itertools.product(study.condition_names, parts):
+        histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
+        curves = validation_curves(histories)
+        if not curves:
+            continue
+        first = study.metrics_under(condition)[0]
+        title, queries = _COURSES.get(part, (f"{part} by iteration", ""))
+        caption = f"{first} on the {queries} queries after each tree." if queries else f"{part} after each iteration."
+        caption += over_trainings(max(map(len, histories.values())), "trials")
+        if any(claim.of_curves for claim in study.claims):
+            caption += " The claims look at the best value so far, as early stopping keeps it."
+        told = "; ".join(
+            f"{c.name} has {c.mean[max(math.ceil(c.mean.size / 10), 1) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at "
+            f"the end of {c.mean.size} trees"
+            for c in curves
         )
-    if any(claim.of_curves for claim in study.claims):
-        caption += " The claims look at the best value so far, as early stopping keeps it."
-    told = "; ".join(
-        f"{c.name} has {c.mean[max(math.ceil(c.mean.size / 10), 1) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at the "
-        f"end of {c.mean.size} trees"
-        for c in curves
-    )
-    figure = curve_figure(
-        curves, x_title="trees" if queries else "iterations", y_title=measured, styles=styles, points=False
-    )
-    return FigureSection(title + _under(condition), figure, caption, f"Lines: {told}.")
+        figure = curve_figure(
+            curves,
+            x_title="trees" if queries else "iterations",
+            y_title=f"{queries} {first}" if queries else part,
+            styles=_styles(result),
+            points=False,
+        )
+        yield FigureSection(title + _under(condition), figure, caption, f"Lines: {told}.")
 
 
 # ---- Curves over conditions
 
 
-def _numeric(result: StudyResult) -> bool:
+def _along(result: StudyResult) -> dict[str, float]:
+    """The conditions' places on an axis, from the smallest; none where they are not all numbers."""
     conditions = result.plan.study.conditions
-    return len(conditions) > 1 and all(condition.value is not None for condition in conditions)
+    values = {condition.name: condition.value for condition in conditions if condition.value is not None}
+    if len(values) < max(len(conditions), 2):
+        return {}
+    return dict(sorted(values.items(), key=lambda item: item[1]))
 
 
-def _over_conditions(result: StudyResult, styles: dict[str, SystemStyle]) -> list[FigureSection | None]:
+def _over_conditions(result: StudyResult) -> Sections:
     study = result.plan.study
-    if not _numeric(result):
-        return []
+    if not _along(result):
+        return
     if len(study.systems) == 1 and len(study.metrics) > 1 and not own_metrics(result):
-        return [_metric_curves(result)]
-    groups = [study.metrics] if own_metrics(result) else [(name,) for name in study.metrics]
-    made: list[FigureSection | None] = []
-    for metrics in groups:
-        made += [_mean_curves(result, metrics, part, styles) for part in study.judged]
-        made.append(_lead_curves(result, metrics, styles))
-    return made
+        yield from _metric_curves(result)
+        return
+    for metrics in [study.metrics] if own_metrics(result) else [(name,) for name in study.metrics]:
+        for part in study.judged:
+            yield from _mean_curves(result, metrics, part)
+        yield from _lead_curves(result, metrics)
 
 
-def _mean_curves(
-    result: StudyResult, metrics: Sequence[str], part: str, styles: dict[str, SystemStyle]
-) -> FigureSection | None:
-    study = result.plan.study
-    cells = {system: _cells(result, system, metrics, part) for system in study.system_names}
-    drawn = (_interval_curve(result, system, found) for system, found in cells.items())
-    curves = [curve for curve in drawn if curve is not None]
-    if not curves:
-        return None
+def _mean_curves(result: StudyResult, metrics: Sequence[str], part: str) -> Sections:
+    cells = {system: _cells(result, system, metrics, part) for system in result.plan.study.system_names}
     named = ", ".join(metrics)
     measured = named if part == "test" else f"{named} of the {part} queries"
-    figure = _with_conditions(
-        result, curve_figure(curves, x_title=_axis(result), y_title=measured, styles=styles, log_x=_by_factors(result))
+    yield from _condition_section(
+        result,
+        f"{measured} by condition",
+        {system: _mean_points(found) for system, found in cells.items()},
+        y_title=measured,
+        caption=f"{measured} by {_axis(result)}: means over trials.{_bands(result)}",
+        told=lambda c: (
+            f"{c.name} goes from {c.mean[0]:.4f} at {cells[c.name][0].condition} to {c.mean[-1]:.4f} at "
+            f"{cells[c.name][-1].condition}"
+        ),
+        styles=_styles(result),
     )
-    caption = f"{measured} by {_axis(result)}: means over trials.{_bands(result)}"
-    ends = [(system, found[0], found[-1]) for system, found in cells.items() if found]
-    told = "; ".join(
-        f"{s} goes from {a.mean:.4f} at {a.condition} to {b.mean:.4f} at {b.condition}" for s, a, b in ends
-    )
-    return FigureSection(f"{measured} by condition", figure, caption, f"Lines: {told}.")
 
 
-def _metric_curves(result: StudyResult) -> FigureSection | None:
+def _metric_curves(result: StudyResult) -> Sections:
     """One system, measured in several ways that share an axis."""
     study = result.plan.study
     system = study.system_names[0]
-    found = {name: _cells(result, system, [name], "test") for name in study.metrics}
-    drawn = (_interval_curve(result, name, cells) for name, cells in found.items())
-    curves = [curve for curve in drawn if curve is not None]
-    if not curves:
-        return None
-    figure = _with_conditions(
-        result, curve_figure(curves, x_title=_axis(result), y_title="mean", log_x=_by_factors(result))
+    yield from _condition_section(
+        result,
+        f"What {system} gives by condition",
+        {name: _mean_points(_cells(result, system, [name], "test")) for name in study.metrics},
+        y_title="mean",
+        caption=f"What is measured by {_axis(result)}: means over trials.{_bands(result)}",
+        told=lambda c: f"{c.name} from {c.mean[0]:.4f} to {c.mean[-1]:.4f}",
     )
-    told = "; ".join(f"{c.name} from {c.mean[0]:.4f} to {c.mean[-1]:.4f}" for c in curves)
-    caption = f"What is measured by {_axis(result)}: means over trials.{_bands(result)}"
-    return FigureSection(f"What {system} gives by condition", figure, caption, f"Lines: {told}.")
 
 
-def _lead_curves(result: StudyResult, metrics: Sequence[str], styles: dict[str, SystemStyle]) -> FigureSection | None:
+def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
     """How far each system is ahead of the baseline: the third line of XE-NDCG's Figures 3 and 4."""
     study = result.plan.study
-    curves = []
+    points: dict[str, list[_Point]] = {}
     for system in (s for s in study.system_names if s != study.baseline):
-        points = []
-        for cell in _cells(result, system, metrics, "test"):
-            gains = _trial_gains(result, cell)
-            if gains.size:
-                low, high = interval_over_trials(gains, result.overlap)
-                points.append((_value(result, cell.condition), float(gains.mean()), low, high))
-        if points:
-            curves.append(_curve(system, points))
-    if not curves:
-        return None
+        gained = [(cell, _trial_gains(result, cell)) for cell in _cells(result, system, metrics, "test")]
+        points[system] = [
+            (cell.condition, float(gains.mean()), *interval_over_trials(gains, result.overlap))
+            for cell, gains in gained
+            if gains.size
+        ]
     named = ", ".join(metrics)
-    figure = curve_figure(
-        curves,
-        x_title=_axis(result),
-        y_title=f"gain over {study.baseline} in {named}",
-        styles=styles,
-        log_x=_by_factors(result),
-    )
-    figure.update_yaxes(zeroline=True)
     caption = f"How far each system is ahead of {study.baseline} in {named}, in the trials both have done."
     if result.plan.budget.trials != 1:
         caption += " Bands are 95% confidence intervals over trials"
         caption += ", widened for the training queries that trials share (Nadeau and Bengio)" if result.overlap else ""
         caption += "; they say nothing of other test queries." if same_queries(study.protocol) else "."
-    told = "; ".join(f"{c.name} from {c.mean[0]:+.4f} to {c.mean[-1]:+.4f}" for c in curves)
-    title = f"Lead over {study.baseline} in {named}"
-    return FigureSection(title, _with_conditions(result, figure), caption, f"Lines: {told}.")
+    yield from _condition_section(
+        result,
+        f"Lead over {study.baseline} in {named}",
+        points,
+        y_title=f"gain over {study.baseline} in {named}",
+        caption=caption,
+        told=lambda c: f"{c.name} from {c.mean[0]:+.4f} to {c.mean[-1]:+.4f}",
+        styles=_styles(result),
+        zeroline=True,
+    )
+
+
+def _condition_section(
+    result: StudyResult,
+    title: str,
+    points: Mapping[str, Sequence[_Point]],
+    *,
+    y_title: str,
+    caption: str,
+    told: Callable[[Curve], str],
+    styles: dict[str, SystemStyle] | None = None,
+    **y_axis: Any,
+) -> Sections:
+    curves = [_curve(result, name, found) for name, found in points.items() if found]
+    if curves:
+        figure = _condition_figure(result, curves, y_title, styles, **y_axis)
+        yield FigureSection(title, figure, caption, f"Lines: {'; '.join(map(told, curves))}.")
 
 
 def _trial_gains(result: StudyResult, cell: CellResult) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -220,28 +223,20 @@ def _trial_gains(result: StudyResult, cell: CellResult) -> np.ndarray[Any, np.dt
 
 def _cells(result: StudyResult, system: str, metrics: Sequence[str], part: str) -> list[CellResult]:
     """The cells of a curve that hold something, by increasing value of their condition."""
-    study = result.plan.study
-    ordered = sorted(study.conditions, key=lambda condition: condition.value or 0.0)
-    places = [(c.name, system, name, part) for c in ordered for name in metrics if name in study.metrics_under(c.name)]
-    return [result.by_place[place] for place in places if result.by_place[place].means.size]
+    places = itertools.product(_along(result), [system], metrics, [part])
+    found = (result.by_place.get(place) for place in places)
+    return [cell for cell in found if cell is not None and cell.means.size]
 
 
-def _interval_curve(result: StudyResult, name: str, cells: Sequence[CellResult]) -> Curve | None:
-    points = [(_value(result, cell.condition), cell.mean, *cell.interval) for cell in cells]
-    return _curve(name, points) if points else None
+def _mean_points(cells: Sequence[CellResult]) -> list[_Point]:
+    return [(cell.condition, cell.mean, *cell.interval) for cell in cells]
 
 
-def _curve(name: str, points: Sequence[tuple[float, float, float, float]]) -> Curve:
-    x, mean, low, high = (list(column) for column in zip(*points, strict=True))
-    if np.isnan(low).all():
-        return Curve(name, x, mean)
-    return Curve(name, x, mean, low, high)
-
-
-def _value(result: StudyResult, condition: str) -> float:
-    value = result.plan.study.condition(condition).value
-    assert value is not None
-    return value
+def _curve(result: StudyResult, name: str, points: Sequence[_Point]) -> Curve:
+    conditions, mean, low, high = zip(*points, strict=True)
+    along = _along(result)
+    band = () if np.isnan(low).all() else (low, high)
+    return Curve(name, [along[condition] for condition in conditions], mean, *band)
 
 
 def _axis(result: StudyResult) -> str:
@@ -254,89 +249,85 @@ def _bands(result: StudyResult) -> str:
     return " Bands are 95% confidence intervals as papers give them: as if trials were independent."
 
 
-def _by_factors(result: StudyResult) -> bool:
-    values = [_value(result, condition) for condition in result.plan.study.condition_names]
-    return min(values) > 0 and max(values) >= _LOG_FROM * min(values)
-
-
-def _with_conditions(result: StudyResult, figure: Any) -> Any:
-    """Name the conditions below the axis; those too near the last one for a phone keep their line, but no name."""
-    ordered = sorted(result.plan.study.conditions, key=lambda condition: condition.value or 0.0)
-    values = [_value(result, condition.name) for condition in ordered]
+def _condition_figure(
+    result: StudyResult,
+    curves: Sequence[Curve],
+    y_title: str,
+    styles: dict[str, SystemStyle] | None = None,
+    **y_axis: Any,
+) -> Any:
+    """Curves over the conditions, named below the axis; names too near the last one for a phone are left out."""
+    names, values = list(_along(result)), list(_along(result).values())
+    by_factors = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
+    figure = curve_figure(curves, x_title=_axis(result), y_title=y_title, styles=styles, log_x=by_factors)
+    figure.update_yaxes(**y_axis)
     if values[0] == values[-1]:
         return figure
-    along = np.log(values) if _by_factors(result) else np.array(values)
+    along = np.log(values) if by_factors else np.array(values)
     along = (along - along[0]) / (along[-1] - along[0]) * _AXIS_PIXELS
-    names: list[str] = []
+    shown: list[str] = []
     end = -math.inf
-    for place, condition in zip(along, ordered, strict=True):
-        half = _LETTER_PIXELS * (len(condition.name) + 1) / 2
+    for place, name in zip(along, names, strict=True):
+        half = _LETTER_PIXELS * (len(name) + 1) / 2
         fits = place - half >= end
         # Plotly reads a kind of HTML.
-        names.append(html.escape(condition.name, quote=False) if fits else "")
+        shown.append(html.escape(name, quote=False) if fits else "")
         end = place + half if fits else end
-    figure.update_xaxes(tickvals=values, ticktext=names, tickangle=0)
+    figure.update_xaxes(tickvals=values, ticktext=shown, tickangle=0)
     return figure
 
 
 # ---- Tables: every trial, every query
 
 
-def _single_conditions(result: StudyResult, styles: dict[str, SystemStyle]) -> list[FigureSection | None]:
+def _single_conditions(result: StudyResult) -> Sections:
     study = result.plan.study
-    if _numeric(result) or study.measures_only:
-        return []
-    made = []
+    if _along(result) or study.measures_only:
+        return
     for condition in study.condition_names:
         first = study.metrics_under(condition)[0]
-        made.append(_trials(result, condition, first, styles))
+        yield from _trials(result, condition, first)
         found = query_gains(result, condition, first)
-        if found is not None and np.count_nonzero(~np.isnan(found.baseline)) >= _FEWEST_QUERIES:
-            made += [
-                _query_gains(result, found, condition, first, styles),
-                _difficulty(result, found, condition, first, styles),
-            ]
-    return made
+        if found is not None and np.count_nonzero(~np.isnan(found.baseline)) >= FEWEST_QUERIES:
+            yield _query_gains(result, found, condition, first)
+            yield _difficulty(result, found, condition, first)
 
 
-def _trials(result: StudyResult, condition: str, first: str, styles: dict[str, SystemStyle]) -> FigureSection | None:
-    study = result.plan.study
-    cells = [result.cell(condition, system, first) for system in study.system_names]
+def _trials(result: StudyResult, condition: str, first: str) -> Sections:
+    cells = [result.cell(condition, system, first) for system in result.plan.study.system_names]
     curves = [Curve(c.system, [number + 1 for number in c.numbers], c.means) for c in cells if c.means.size]
     if max((curve.x.size for curve in curves), default=0) < 2:
-        return None
-    figure = curve_figure(curves, x_title="trial", y_title=first, styles=styles)
+        return
+    figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result))
     if result.plan.budget.trials is not None and result.plan.budget.trials <= 12:
         figure.update_xaxes(dtick=1)
     caption = f"{first} of the test queries in every trial. All systems of a trial see the same queries."
     told = "; ".join(f"{c.name} from {c.mean.min():.4f} to {c.mean.max():.4f}" for c in curves)
-    return FigureSection(f"Every trial{_under(condition)}", figure, caption, f"Lines: {told}.")
+    yield FigureSection(f"Every trial{_under(condition)}", figure, caption, f"Lines: {told}.")
 
 
-def _query_gains(
-    result: StudyResult, found: QueryGains, condition: str, first: str, styles: dict[str, SystemStyle]
-) -> FigureSection:
+def _query_gains(result: StudyResult, found: QueryGains, condition: str, first: str) -> FigureSection:
     baseline = result.plan.study.baseline
-    figure = query_gain_figure(found.gains, unit=first, styles=styles)
     whose = "each test query, mean over trials," if found.trial_of is None else "each test query of each trial"
-    caption = f"What {whose} gains or loses against {baseline} in {first}, sorted in each panel."
-    counted = int(np.count_nonzero(~np.isnan(found.baseline)))
-    if counted > MOST_BARS:
-        caption += f" A bar is the mean of about {counted / MOST_BARS:.0f} neighbours in that order."
     shares = {name: gains[~np.isnan(gains)] for name, gains in found.gains.items()}
     told = "; ".join(
         f"{name} gains on {np.mean(gains > 0):.0%} and loses on {np.mean(gains < 0):.0%} of the queries"
         for name, gains in shares.items()
     )
-    return FigureSection(f"Gain of each query over {baseline}{_under(condition)}", figure, caption, f"Bars: {told}.")
+    return query_gain_section(
+        found.gains,
+        f"What {whose} gains or loses against {baseline} in {first}, sorted in each panel.",
+        f"Bars: {told}.",
+        unit=first,
+        baseline=baseline,
+        styles=_styles(result),
+        under=_under(condition),
+    )
 
 
-def _difficulty(
-    result: StudyResult, found: QueryGains, condition: str, first: str, styles: dict[str, SystemStyle]
-) -> FigureSection:
-    baseline = result.plan.study.baseline
+def _difficulty(result: StudyResult, found: QueryGains, condition: str, first: str) -> FigureSection:
     groups = difficulty_groups(found.baseline, higher_is_better=found.higher_is_better)
-    how, intervals = "bootstrap intervals over queries", None
+    over_trials: dict[str, Any] = {}
     if found.trial_of is not None:
         # A query may come up in several trials: drawing from all of them again would make too much of it.
         how = "confidence intervals over trials"
@@ -344,25 +335,16 @@ def _difficulty(
         intervals = {
             name: group_intervals(gains, groups, found.trial_of, result.overlap) for name, gains in found.gains.items()
         }
-    figure = difficulty_figure(found.gains, groups, unit=first, baseline=baseline, styles=styles, intervals=intervals)
-    with_intervals = intervals is None or not np.isnan(list(intervals.values())).all()
-    caption = (
-        f"Mean gain over {baseline} in {first} by how hard a query is for {baseline}"
-        + (f", with 95% {how}" if with_intervals else "")
-        + f". The groups are made of {baseline}'s own values, so part of a gain on the hardest and of a loss on the "
-        "easiest queries is its own chance evening out."
+        over_trials = {"how": how, "intervals": intervals}
+    return difficulty_section(
+        found.gains,
+        groups,
+        unit=first,
+        baseline=result.plan.study.baseline,
+        styles=_styles(result),
+        under=_under(condition),
+        **over_trials,
     )
-    told = "; ".join(
-        f"{name} gains {np.nanmean(gains[groups[0].queries]):+.4f} on the hardest and "
-        f"{np.nanmean(gains[groups[-1].queries]):+.4f} on the easiest"
-        for name, gains in found.gains.items()
-    )
-    title = f"Gain by difficulty of the query{_under(condition)}"
-    return FigureSection(title, figure, caption, f"Points with intervals: {told}.")
-
-
-def _under(condition: str) -> str:
-    return "" if condition == PLAIN else f" ({condition})"
 
 
 # ---- Measurements
@@ -373,40 +355,34 @@ def _of_kind(result: StudyResult, kind: str) -> list[str]:
     return [str(system) for system in systems if isinstance(system, Measurement) and system.kind == kind]
 
 
-def _clouds(result: StudyResult) -> list[FigureSection | None]:
+def _clouds(result: StudyResult) -> Sections:
     """Figure 1 of the XE-NDCG paper."""
-    made: list[FigureSection | None] = []
-    for system in _of_kind(result, "jensen-clouds"):
-        for condition in result.plan.study.condition_names:
-            points = result.points.get((condition, system))
-            if points is None:
-                continue
-            # Of many gammas, as many of each list as can be drawn.
-            most = max(MOST_POINTS // max(len(points["gaps"]), 1), 1)
-            clouds = [
-                Cloud(f"list {i}", losses[:most], gaps[:most])
-                for i, (losses, gaps) in enumerate(zip(points["losses"], points["gaps"], strict=True), 1)
-            ]
-            figure = cloud_figure(clouds, x_title="XE-NDCG", y_title="Jensen gap")
-            caption = (
-                "The Jensen gap against the loss, of the first trial: a cloud a list, a point a gamma drawn at random. "
-                "The taller a cloud, the more gamma decides how tight the bound is."
-            )
-            spread = [max(cloud.y) - min(cloud.y) for cloud in clouds]
-            told = f"{len(clouds)} clouds, from {min(spread):.3g} to {max(spread):.3g} tall."
-            made.append(FigureSection(f"The gap of many gammas{_under(condition)}", figure, caption, told))
-    return made
+    systems = _of_kind(result, "jensen-clouds")
+    for system, condition in itertools.product(systems, result.plan.study.condition_names):
+        points = result.points.get((condition, system))
+        if points is None:
+            continue
+        # Of many gammas, as many of each list as can be drawn.
+        most = max(MOST_POINTS // max(len(points["gaps"]), 1), 1)
+        clouds = [
+            Cloud(f"list {i}", losses[:most], gaps[:most])
+            for i, (losses, gaps) in enumerate(zip(points["losses"], points["gaps"], strict=True), 1)
+        ]
+        figure = cloud_figure(clouds, x_title="XE-NDCG", y_title="Jensen gap")
+        caption = (
+            "The Jensen gap against the loss, of the first trial: a cloud a list, a point a gamma drawn at random. "
+            "The taller a cloud, the more gamma decides how tight the bound is."
+        )
+        spread = [max(cloud.y) - min(cloud.y) for cloud in clouds]
+        told = f"{len(clouds)} clouds, from {min(spread):.3g} to {max(spread):.3g} tall."
+        yield FigureSection(f"The gap of many gammas{_under(condition)}", figure, caption, told)
 
 
-def _bounds(result: StudyResult) -> list[FigureSection | None]:
+def _bounds(result: StudyResult) -> Sections:
     """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and the bounds on it."""
-    if not _numeric(result):
-        return []
-    study = result.plan.study
-    ordered = sorted(study.conditions, key=lambda condition: condition.value or 0.0)
-    made: list[FigureSection | None] = []
+    along = _along(result)
     for system in _of_kind(result, "softrank-distance"):
-        known = [(c.value, result.points[c.name, system]) for c in ordered if (c.name, system) in result.points]
+        known = [(along[c], result.points[c, system]) for c in along if (c, system) in result.points]
         if not known:
             continue
         curves = []
@@ -414,11 +390,7 @@ def _bounds(result: StudyResult) -> list[FigureSection | None]:
             values = [math.nan if points.get(field) is None else points[field] for _, points in known]
             if not np.isnan(values).all():
                 curves.append(Curve(name, [value for value, _ in known], values))
-        figure = _with_conditions(
-            result,
-            curve_figure(curves, x_title=_axis(result), y_title="distance from NDCG", log_x=_by_factors(result)),
-        )
-        figure.update_yaxes(type="log", exponentformat="power", dtick=2)
+        figure = _condition_figure(result, curves, "distance from NDCG", type="log", exponentformat="power", dtick=2)
         figure.update_traces(hovertemplate="%{y:.3g} at %{x}")
         caption = (
             "How far SoftNDCG is from NDCG, mean over the lists of the first trial, and the bounds on it. A bound "
@@ -426,14 +398,12 @@ def _bounds(result: StudyResult) -> list[FigureSection | None]:
         )
         told = "; ".join(f"{c.name} from {c.mean[-1]:.3g} to {c.mean[0]:.3g}" for c in curves)
         told = f"Lines, from the largest to the smallest {_axis(result)}: {told}."
-        made.append(FigureSection("Distance from NDCG and its bounds", figure, caption, told))
-    return made
+        yield FigureSection("Distance from NDCG and its bounds", figure, caption, told)
 
 
-def _guarantees(result: StudyResult) -> list[FigureSection | None]:
+def _guarantees(result: StudyResult) -> Sections:
     """He and Liu's Theorem 1: the most that choosing by a loss can cost, and what it does cost, loss by loss."""
     names = _of_kind(result, "directness")
-    made: list[FigureSection | None] = []
     study = result.plan.study
     for condition in study.condition_names if names else ():
         if "directness" not in study.metrics_under(condition):
@@ -465,5 +435,4 @@ def _guarantees(result: StudyResult) -> list[FigureSection | None]:
         guaranteed = {name: -result.cell(condition, name, "directness").mean for name in names}
         told = "; ".join(f"{name} is guaranteed {most:.3g}" for name, most in guaranteed.items())
         title = f"How direct each loss is{_under(condition)}"
-        made.append(FigureSection(title, figure, caption, f"Points: {told}."))
-    return made
+        yield FigureSection(title, figure, caption, f"Points: {told}.")

@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 import shlex
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import numpy as np
-
-import tautrank
 from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
+from tautrank.report.reproduction import call_text, written_with
 from tautrank.report.study_figures import study_figures
 from tautrank.report.study_tables import failure_table, printed_table, reading, result_tables, run_table
 from tautrank.studies.catalogue import CATALOGUE
@@ -156,9 +153,7 @@ def settings_of(result: StudyResult) -> dict[str, str]:
         "store made": result.meta.get("created", ""),
         "as it was typed": result.meta.get("command", ""),
         "run with": ", ".join((f"tautrank {result.meta.get('tautrank', '')}", *result.trained_with)),
-        "page written with": (
-            f"tautrank {tautrank.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
-        ),
+        "page written with": written_with(),
         "what the paper leaves open": study.note,
     }
     return {name: text for name, text in told.items() if text}
@@ -213,5 +208,4 @@ def python_call(result: StudyResult) -> str:
         "seed": repr(plan.seed),
         "n_jobs": repr(plan.n_jobs),
     }
-    lines = "".join(f"    {name}={value},\n" for name, value in given.items() if value)
-    return f"run_study(\n    study, {data},\n{lines})"
+    return call_text("run_study", f"study, {data}", {name: value for name, value in given.items() if value})

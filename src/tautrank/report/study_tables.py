@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Sequence
 
 import numpy as np
 
 from tautrank.report.comparison import win_tie_loss
+from tautrank.report.reproduction import parameters_text
 from tautrank.report.study_gains import pair_gains, same_queries
 from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.changes import Change
@@ -268,15 +268,6 @@ def failure_table(result: StudyResult) -> ReportTable:
         result: of a study.
     """
     return ReportTable.of(["trial", "error"], [[failure.title, failure.error] for failure in result.failures])
-
-
-def parameters_text(parameters: Mapping[str, Any]) -> str:
-    """Parameters in a line.
-
-    >>> parameters_text({"learning_rate": 0.1, "engine": "lightgbm"})
-    "learning_rate=0.1, engine='lightgbm'"
-    """
-    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
 
 
 def _change_text(change: Change) -> str:

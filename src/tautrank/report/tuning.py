@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 import os
 import shlex
@@ -11,14 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rich import box
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
 
 from tautrank.engines.langevin import Langevin
 from tautrank.metrics import Metric
 from tautrank.ranker import Ranker
+from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.search import SearchInterrupted, best_of, best_parameters
 from tautrank.studies.tuning_plan import TuningPlan
 from tautrank.studies.tuning_trial import DONE, PRUNED, TrialRecord
@@ -115,19 +112,14 @@ class Tuning:
 
     def to_csv(self) -> str:
         """A line a trial: number, state, score, trees, seconds, and every value that was searched."""
-        names = configuration_names(self.trials)
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(["trial", "state", str(self.metric), "trees", "grown", "seconds", *names, "error"])
+        names = _searched_names(self.trials)
+        titles = ["trial", "state", str(self.metric), "trees", "grown", "seconds", *names, "error"]
+        rows = []
         for record in self.trials:
             o, values = record.outcome, _configuration(record)
-            score = "" if o.score is None else o.score
-            writer.writerow(
-                [record.number, o.state, score, o.trees, o.grown, o.seconds]
-                + [_written(values[name]) if name in values else "" for name in names]
-                + [o.error]
-            )
-        return out.getvalue()
+            searched = [_written(values[name]) if name in values else "" for name in names]
+            rows.append([record.number, o.state, o.score, o.trees, o.grown, o.seconds, *searched, o.error])
+        return ReportTable.of(titles, rows).to_csv()
 
     def table(self, n: int = _SHOWN, width: int | None = None) -> Table:
         """The best trials as a Rich table.
@@ -136,11 +128,23 @@ class Tuning:
             n: how many.
             width: of the terminal; where a column a parameter does not fit, one column has them all.
         """
-        return trial_table(self.ranked()[:n], self.metric, width)
+        trials = self.ranked()[:n]
+        names = _searched_names(trials)
+        titles = ["trial", str(self.metric), "trees"]
+        rows = [[str(t.number), _scored(t), str(t.outcome.trees)] for t in trials]
+        values = [
+            [_short(_configuration(t)[name]) if name in _configuration(t) else "" for name in names] for t in trials
+        ]
+        full = [titles + names, *(a + b for a, b in zip(rows, values, strict=True))]
+        if width is not None and sum(2 + max(map(len, column)) for column in zip(*full, strict=True)) > width:
+            names, values = ["configuration"], [[_in_a_line(t, names)] for t in trials]
+        columns = [Column(title, words=title in ("loss", "configuration")) for title in titles + names]
+        cells = (tuple(map(Cell, a + b)) for a, b in zip(rows, values, strict=True))
+        return ReportTable(tuple(columns), tuple(cells)).to_rich()
 
     def best_in_words(self) -> str:
         """The best configuration in a line."""
-        return _in_a_line(self.best, ["loss", *configuration_names([self.best])])
+        return _in_a_line(self.best, ["loss", *_searched_names([self.best])])
 
     def summary(self) -> str:
         """How many trials there were, and what became of them, in a sentence."""
@@ -176,38 +180,8 @@ class Tuning:
     __repr__ = __str__
 
 
-def trial_table(trials: Sequence[TrialRecord], metric: Metric, width: int | None = None) -> Table:
-    """Trials as a Rich table, in the order given.
-
-    Args:
-        trials: which.
-        metric: what was optimised.
-        width: of the terminal; None is as wide as needed.
-    """
-    names = configuration_names(trials)
-    titles = ["trial", str(metric), "trees"]
-    cells = [[str(t.number), _scored(t), str(t.outcome.trees)] for t in trials]
-    values = [[_short(_configuration(t)[name]) if name in _configuration(t) else "" for name in names] for t in trials]
-    rows = [titles + names, *(a + b for a, b in zip(cells, values, strict=True))]
-    is_wide = width is not None and sum(2 + max(map(len, column)) for column in zip(*rows, strict=True)) > width
-    if is_wide:
-        names, values = ["configuration"], [[_in_a_line(t, names)] for t in trials]
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, padding=(0, 1))
-    for title in titles:
-        table.add_column(title, justify="right", no_wrap=True)
-    for name in names:
-        table.add_column(escape(name), justify="left" if name in ("loss", "configuration") else "right")
-    for own, more in zip(cells, values, strict=True):
-        table.add_row(*map(escape, own + more))
-    return table
-
-
-def configuration_names(trials: Sequence[TrialRecord]) -> list[str]:
-    """The names of what was searched; the loss among them if there was a choice of it.
-
-    Args:
-        trials: of one search.
-    """
+def _searched_names(trials: Sequence[TrialRecord]) -> list[str]:
+    """The names of what was searched; the loss among them if there was a choice of it."""
     names = list(dict.fromkeys(name for record in trials for name in record.configuration.values))
     several = len({record.configuration.loss for record in trials}) > 1
     return [*(["loss"] if several else []), *sorted(names, key=lambda name: ("." in name, name))]

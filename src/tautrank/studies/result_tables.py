@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
 from typing import TYPE_CHECKING, Any
 
-from tautrank.report_table import Cell, Column, ReportTable
+from tautrank.report_table import Cell, Column, ReportTable, Value
 from tautrank.studies.claims import PLAIN
 from tautrank.studies.judging import Judgement
 from tautrank.studies.results import CellResult, StudyResult, plain
@@ -188,19 +186,12 @@ def as_csv(result: StudyResult) -> str:
     Args:
         result: of a study.
     """
-    study = result.plan.study
-    values = {condition.name: condition.value for condition in study.conditions}
-    out = io.StringIO()
-    writer = csv.writer(out, lineterminator="\n")
-    writer.writerow(_CSV_FIELDS)
+    rows: list[list[Value]] = []
     for c in result.cells:
-        low, high = c.interval
-        numbers = [c.mean, c.deviation, low, high, c.printed.value if c.printed else math.nan, c.difference]
-        numbers += [j.p_value if j else math.nan for j in (c.own, c.corrected)]
-        value = values[c.condition]
-        row = [c.condition, "" if value is None else value, c.system, c.metric, c.part, c.means.size]
-        writer.writerow([*row, *("" if math.isnan(x) else repr(x) for x in numbers)])
-    return out.getvalue()
+        row: list[Value] = [c.condition, result.plan.study.condition(c.condition).value, c.system, c.metric, c.part]
+        row += [c.means.size, c.mean, c.deviation, *c.interval, c.printed.value if c.printed else None, c.difference]
+        rows.append([*row, *(j.p_value if j else None for j in (c.own, c.corrected))])
+    return ReportTable.of(_CSV_FIELDS, rows).to_csv()
 
 
 def as_dict(result: StudyResult) -> dict[str, Any]:
