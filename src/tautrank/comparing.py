@@ -9,7 +9,8 @@ from typing import Any
 from tautrank.data import RankingData, Splits
 from tautrank.metrics import Metric
 from tautrank.report.comparison import Comparison
-from tautrank.studies.comparison import DEFAULT_REPEATS, Progress, make_plan, overlap_of, part_sizes, run_comparison
+from tautrank.studies.comparison import DEFAULT_REPEATS, make_plan, overlap_of, part_sizes, run_comparison
+from tautrank.studies.training import Progress
 from tautrank.studies.unit_store import UnitStore
 
 DEFAULT_LOSSES = (

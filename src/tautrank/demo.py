@@ -13,7 +13,7 @@ from tautrank.data import RankingData
 from tautrank.metrics import metric
 from tautrank.report.terminal import summary_table
 from tautrank.simulate import simulate_web_search
-from tautrank.studies.comparison import Progress
+from tautrank.studies.training import Progress
 
 _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
 

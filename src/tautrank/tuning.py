@@ -11,7 +11,8 @@ from tautrank.errors import unknown
 from tautrank.losses import Loss
 from tautrank.metrics import Metric
 from tautrank.report.tuning import Tuning
-from tautrank.studies.search import REFITS, Budget, Progress, best_of, refitted, run_search
+from tautrank.studies.search import REFITS, Budget, best_of, refitted, run_search
+from tautrank.studies.training import Progress
 from tautrank.studies.tuning_plan import TuningPlan, make_tuning_plan
 from tautrank.studies.tuning_store import checked_path, require_optuna
 

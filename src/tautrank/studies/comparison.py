@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
@@ -25,17 +24,15 @@ from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
 from tautrank.ranker import Ranker
 from tautrank.studies.configuration import Configuration, parameters_of
+from tautrank.studies.data_source import fingerprint
 from tautrank.studies.processes import Ask, Lost, run_jobs
 from tautrank.studies.search_space import random_configurations
-from tautrank.studies.training import train_best
+from tautrank.studies.training import HELD_OUT, Progress, hold_out, train_best
 from tautrank.studies.unit_store import UnitStore
 
 VARY = ("splits", "seeds")
 DEFAULT_REPEATS = 5
-_HELD_OUT = 0.2  # of the training queries, where there is no validation data
 _UNIT_VERSION = 1
-
-Progress = Callable[[int, int, str], None]
 
 
 @dataclass(frozen=True)
@@ -227,22 +224,6 @@ def _run_in_process(
     return run_unit(plan, splits[unit.split], unit, threads)
 
 
-def fingerprint(splits: Splits) -> str:
-    """A hash of everything in a split: a changed file must not meet old results."""
-    digest = hashlib.sha256()
-    for part in splits:
-        if part is None:
-            digest.update(b"none")
-            continue
-        X = part.X if isinstance(part.X, np.ndarray) else part.X.tocsr()
-        arrays: list[npt.NDArray[Any]] = [part.labels, part.offsets]
-        arrays += [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
-        for array in arrays:
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
-
-
 def _unit_key(plan: Plan, unit: Unit, data: str) -> dict[str, Any]:
     system = plan.system(unit.system)
     parameters = {**plan.parameters, **system.parameters}
@@ -302,11 +283,8 @@ def divided(plan: Plan, splits: Splits, unit: Unit) -> tuple[RankingData, Rankin
     as_given = unit.repeat == 0 or plan.vary == "seeds"
     if valid is not None and as_given:
         return train, valid
-    pool = train if valid is None else RankingData.concat([train, valid], repeated="separate")
-    held_out = _HELD_OUT if valid is None else valid.n_queries / pool.n_queries
     repeat = 0 if as_given else unit.repeat
-    parts = pool.split([1 - held_out, held_out], seed=plan.seed + 7919 * repeat + 104729 * unit.split)
-    return parts[0], parts[1]
+    return hold_out(train, valid, plan.seed + 7919 * repeat + 104729 * unit.split)
 
 
 @dataclass(frozen=True)
@@ -334,41 +312,37 @@ def overlap_of(plan: Plan, splits: Sequence[Splits]) -> float:
     """Nadeau and Bengio's n_held_out / n_train for repeated splits; 0 for seeds."""
     if plan.vary == "seeds" or plan.repeats == 1:
         return 0.0
-    ratios = [_HELD_OUT / (1 - _HELD_OUT) if s.valid is None else s.valid.n_queries / s.train.n_queries for s in splits]
+    ratios = [HELD_OUT / (1 - HELD_OUT) if s.valid is None else s.valid.n_queries / s.train.n_queries for s in splits]
     return float(np.mean(ratios))
 
 
 def _collect(plan: Plan, n_splits: int, system: int, name: str, results: dict[Unit, dict[str, Any]]) -> SystemResult:
     grid = [[results[Unit(split, repeat, system)] for split in range(n_splits)] for repeat in range(plan.repeats)]
-    values = {}
-    for m in plan.metrics:
-        rows = [[x for unit in row for x in unit["values"][str(m)]] for row in grid]
-        values[str(m)] = np.array([[math.nan if x is None else x for x in row] for row in rows], np.float64)
+    names = [str(m) for m in plan.metrics]
+    # NumPy takes None for NaN.
+    values = {m: np.array([[x for unit in row for x in unit["values"][m]] for row in grid], np.float64) for m in names}
     flat = [unit for row in grid for unit in row]
-    untuned = None
-    if plan.tune:
-        # A query counts once, so a split's mean counts by its queries.
-        untuned = {str(m): [_mean_over_tried(row, str(m)) for row in grid] for m in plan.metrics}
+    untuned = {m: [_mean_over_tried(row, m) for row in grid] for m in names} if plan.tune else None
+    # A mean needs all of them, and what was stored in earlier times has none.
+    histories = all("history" in unit for unit in flat) and [_numbers(unit["history"]) for unit in flat]
     return SystemResult(
         name,
         values,
         [unit["trees"] for unit in flat],
         [unit["seconds"] for unit in flat],
-        [math.nan if unit["valid"] is None else unit["valid"] for unit in flat],
+        _numbers(unit["valid"] for unit in flat),
         untuned,
-        _histories(flat),
+        histories or None,
         tuple(sorted({f"{tool} {v}" for unit in flat for tool, v in unit.get("versions", {}).items()})),
     )
 
 
-def _histories(units: Sequence[dict[str, Any]]) -> list[list[float]] | None:
-    """None if one of the units was stored before histories were kept: a mean needs all of them."""
-    if not all("history" in unit for unit in units):
-        return None
-    return [[math.nan if x is None else x for x in unit["history"]] for unit in units]
+def _numbers(values: Iterable[float | None]) -> list[float]:
+    return [math.nan if value is None else value for value in values]
 
 
 def _mean_over_tried(row: list[dict[str, Any]], name: str) -> float:
+    """A query counts once, so a split's mean counts by its queries."""
     total, weight = 0.0, 0
     for unit in row:
         counted = sum(x is not None for x in unit["values"][name])

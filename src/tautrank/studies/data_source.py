@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
+
 from tautrank.data import RankingData, Splits, list_folds, read_csv, read_folder, read_letor, read_parquet
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.simulate import five_documents, simulate_web_search
-from tautrank.studies.comparison import fingerprint
 
 NONE = "none"
 FIVE_DOCUMENTS = "five-documents"
@@ -168,6 +171,26 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
             raise DataError(f"--data: found the folder {path} among several names; expected files, or one folder alone")
         paths.append(str(path.resolve()))
     return DataSource(tuple(paths), fold)
+
+
+def fingerprint(splits: Splits) -> str:
+    """A hash of everything in a split: a changed file must not meet old results.
+
+    Args:
+        splits: the three parts.
+    """
+    digest = hashlib.sha256()
+    for part in splits:
+        if part is None:
+            digest.update(b"none")
+            continue
+        X = part.X if isinstance(part.X, np.ndarray) else part.X.tocsr()
+        arrays: list[npt.NDArray[Any]] = [part.labels, part.offsets]
+        arrays += [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+        for array in arrays:
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()
 
 
 def fingerprint_of(data: RankingData | Splits | None) -> str:

@@ -7,8 +7,8 @@ import numpy as np
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError
 from tautrank.studies.study import FixedParts, OnItself, OwnFolds, Protocol, Resampling
+from tautrank.studies.training import hold_out
 
-_HELD_OUT = 0.2  # of the training queries, where the data brings no validation part
 _PARTS = 5
 
 
@@ -54,12 +54,10 @@ def divide(data: RankingData | Splits, protocol: Protocol, trial: int, seed: int
     splits = data if isinstance(data, Splits) else Splits(*data.split([0.6, 0.2, 0.2], seed=seed))
     train, valid = splits.train, splits.valid
     if valid is None:
-        train, valid = train.split([1 - _HELD_OUT, _HELD_OUT], seed=seed)
+        train, valid = hold_out(train, valid, seed)
     # The first trial keeps the parts as they were published.
     if isinstance(protocol, FixedParts) and protocol.redivide and trial:
-        held_out = valid.n_queries / (train.n_queries + valid.n_queries)
-        pool = RankingData.concat([train, valid], repeated="separate")
-        train, valid = pool.split([1 - held_out, held_out], seed=trial_seed)
+        train, valid = hold_out(train, valid, trial_seed)
     return Splits(train, valid, splits.test)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.metrics.repeated import repeated_runs_test
-from tautrank.metrics.significance import corrected_resampled_t_test, paired_t_test, t_tail
+from tautrank.metrics.significance import corrected_resampled_t_test, holm, paired_t_test, t_tail
 from tautrank.studies.study import FixedParts, OwnFolds, PaperTest, Protocol, Resampling
 
 F64 = NDArray[np.float64]
@@ -105,36 +105,41 @@ def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overl
     >>> corrected_test(advantage, Resampling(), 0.05, 1 / 3)
     Judgement(test='corrected resampled t-test', p_value=0.1339..., verdict='not decidable')
     """
-    d = advantage.trials
+    d, p = advantage.trials, math.nan
     if isinstance(protocol, FixedParts) and advantage.queries is not None:
-        name = "repeated-runs test"
-        both = np.array(advantage.queries)
-        if not d.size or np.count_nonzero(~np.isnan(both).any(axis=0)) < 2:
-            return Judgement(name, math.nan, UNDECIDED)
-        p = repeated_runs_test(both, np.where(np.isnan(both), np.nan, 0.0), overlap=overlap).p_value
+        name, both = "repeated-runs test", np.array(advantage.queries)
+        if d.size and np.count_nonzero(~np.isnan(both).any(axis=0)) > 1:
+            p = repeated_runs_test(both, np.where(np.isnan(both), np.nan, 0.0), overlap=overlap).p_value
     elif overlap:
         name = "corrected resampled t-test"
-        if d.size < 2:
-            return Judgement(name, math.nan, UNDECIDED)
-        p = corrected_resampled_t_test(d, n_train=1.0, n_test=overlap).p_value
+        if d.size > 1:
+            p = corrected_resampled_t_test(d, n_train=1.0, n_test=overlap).p_value
     else:
         name = "t-test over trials"
-        if d.size < 2:
-            return Judgement(name, math.nan, UNDECIDED)
-        p = paired_t_test(d, np.zeros_like(d)).p_value
+        if d.size > 1:
+            p = paired_t_test(d, np.zeros_like(d)).p_value
     return Judgement(name, p, _verdict(p, advantage.mean, level))
 
 
-def decided_by(judgement: Judgement, p_value: float, mean: float, level: float) -> Judgement:
-    """The same judgement by an adjusted p-value.
+def judge(
+    advantages: Sequence[Advantage], test: PaperTest, protocol: Protocol, overlap: float
+) -> list[tuple[Judgement, Judgement]]:
+    """Judge each by both tests; the corrected one counts all of the comparisons, by Holm's method.
 
     Args:
-        judgement: what the test said.
-        p_value: adjusted for many comparisons.
-        mean: of the advantage.
-        level: of significance.
+        advantages: one a comparison.
+        test: the paper's.
+        protocol: of the study.
+        overlap: held out over trained on, where training data is drawn anew.
     """
-    return Judgement(judgement.test, p_value, _verdict(p_value, mean, level))
+    if not advantages:
+        return []
+    corrected = [corrected_test(advantage, protocol, test.level, overlap) for advantage in advantages]
+    adjusted = holm([judgement.p_value for judgement in corrected]).tolist()
+    return [
+        (own_test(advantage, test), Judgement(judgement.test, p, _verdict(p, advantage.mean, test.level)))
+        for advantage, judgement, p in zip(advantages, corrected, adjusted, strict=True)
+    ]
 
 
 def overlap_of(protocol: Protocol, queries: dict[str, int]) -> float:

@@ -17,7 +17,7 @@ from tautrank.studies.data_source import NONE, DataSource, fingerprint_of, is_sm
 from tautrank.studies.division import fold_of
 from tautrank.studies.measurements import Measurement
 from tautrank.studies.plain_values import digest, from_plain, to_plain
-from tautrank.studies.study import OTHER_DATA, Budget, Condition, OwnFolds, Recipe, Study
+from tautrank.studies.study import OTHER_DATA, Budget, Condition, Recipe, Study
 
 
 @dataclass(frozen=True)
@@ -293,15 +293,10 @@ def _marks(study: Study, source: DataSource, budget: Budget) -> tuple[tuple[tupl
         return ((1, fingerprint_of(None)),), 0, 0
     assert budget.trials is not None
     folds = source.folds()
-    own = isinstance(study.protocol, OwnFolds)
-    used = sorted({fold_of(study.protocol, trial, folds) for trial in range(budget.trials)}) if own else []
-    if not own:
-        used = [fold_of(study.protocol, 0, folds)]
-    marks, size = [], (0, 0)
-    for fold in used:
+    marks, sizes = [], []
+    for fold in sorted({fold_of(study.protocol, trial, folds) for trial in range(budget.trials)}):
         data = source.read(fold)
         marks.append((fold, fingerprint_of(data)))
         parts = data if isinstance(data, tuple) else (data,)
-        if size == (0, 0):
-            size = (sum(part.n_queries for part in parts if part is not None), parts[0].n_features)
-    return tuple(marks), *size
+        sizes.append((sum(part.n_queries for part in parts if part is not None), parts[0].n_features))
+    return tuple(marks), *sizes[0]

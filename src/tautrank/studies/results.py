@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import math
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,24 +17,12 @@ from numpy.typing import NDArray
 
 from tautrank.metrics import metric
 from tautrank.metrics.evaluation import or_none
-from tautrank.metrics.significance import holm
 from tautrank.studies.claims import Better, Cell, Claim
-from tautrank.studies.judging import (
-    AGREES,
-    DOES_NOT,
-    UNDECIDED,
-    Advantage,
-    Judgement,
-    corrected_test,
-    decided_by,
-    overlap_of,
-    own_test,
-)
-from tautrank.studies.measurements import Measurement
-from tautrank.studies.plan import StudyPlan, title_of
-from tautrank.studies.store import Finished, StudyStore
+from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge, overlap_of
+from tautrank.studies.plan import StudyPlan, Trial
+from tautrank.studies.store import StudyStore
 from tautrank.studies.study import Printed
-from tautrank.studies.trial import DONE
+from tautrank.studies.trial import DONE, Outcome
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -235,8 +226,8 @@ def collect(store: StudyStore) -> StudyResult:
         store: whose.
     """
     gathered = _Gathered(store.plan)
-    for finished in store.finished():
-        gathered.add(finished)
+    for trial, outcome in store.finished():
+        gathered.add(trial, outcome)
     cells = _with_tests(gathered, _cells(gathered))
     return StudyResult(
         plan=store.plan,
@@ -249,9 +240,9 @@ def collect(store: StudyStore) -> StudyResult:
         curves={place: list(by_trial.values()) for place, by_trial in gathered.curves.items()},
         points=gathered.points,
         values={cell: list(by_trial.values()) for cell, by_trial in gathered.queries.items()},
-        trees=gathered.trees,
-        seconds=gathered.seconds,
-        chosen=gathered.chosen,
+        trees=dict(gathered.trees),
+        seconds=dict(gathered.seconds),
+        chosen=dict(gathered.chosen),
         trained_with=tuple(sorted(gathered.trained_with)),
         overlap=gathered.overlap,
     )
@@ -262,44 +253,43 @@ class _Gathered:
 
     def __init__(self, plan: StudyPlan) -> None:
         self.plan = plan
-        self.means: dict[tuple[str, str, str, str], dict[int, float]] = {}
-        self.queries: dict[Cell, dict[int, F64]] = {}
-        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = {}
+        self.means: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
+        self.queries: dict[Cell, dict[int, F64]] = defaultdict(dict)
+        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
         self.points: dict[tuple[str, str], dict[str, Any]] = {}
-        self.trees: dict[tuple[str, str], list[int]] = {}
-        self.seconds: dict[tuple[str, str], list[float]] = {}
-        self.chosen: dict[tuple[str, str], list[dict[str, Any]]] = {}
+        self.trees: dict[tuple[str, str], list[int]] = defaultdict(list)
+        self.seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
+        self.chosen: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
         self.trained_with: set[str] = set()
         self.failures: list[Failure] = []
         self.n_done = 0
         self.n_constant = 0
         self.sizes: dict[str, int] = {}
 
-    def add(self, finished: Finished) -> None:
-        condition, system, trial = (finished.spec[name] for name in ("condition", "system", "trial"))
-        if finished.status != DONE or finished.result is None:
-            self.failures.append(Failure(title_of(finished.spec), finished.error or ""))
+    def add(self, trial: Trial, outcome: Outcome) -> None:
+        if outcome.status != DONE or not outcome.result:
+            self.failures.append(Failure(trial.title, outcome.error))
             return
+        place, number = (trial.spec["condition"], trial.spec["system"]), trial.spec["trial"]
+        result = json.loads(outcome.result)
         self.n_done += 1
-        self.n_constant += bool(finished.result.get("constant"))
-        result = finished.result
+        self.n_constant += bool(result.get("constant"))
         for part, by_metric in result["means"].items():
             for name, value in by_metric.items():
-                self.means.setdefault((condition, system, name, part), {})[trial] = _number(value)
+                self.means[(*place, name, part)][number] = _number(value)
         for name, values in result["test"].items():
-            array = np.array([_number(x) for x in values], np.float64)
-            self.queries.setdefault((condition, system, name), {})[trial] = array
+            self.queries[(*place, name)][number] = np.array(values, np.float64)
         for part, curve in result.get("curves", {}).items():
-            self.curves.setdefault((condition, system, part), {})[trial] = [_number(x) for x in curve]
+            self.curves[(*place, part)][number] = [_number(x) for x in curve]
         if "points" in result:
-            self.points.setdefault((condition, system), result["points"])
+            self.points.setdefault(place, result["points"])
         if "trees" in result:
-            self.trees.setdefault((condition, system), []).append(result["trees"])
+            self.trees[place].append(result["trees"])
         if "configuration" in result:
-            self.chosen.setdefault((condition, system), []).append(result["configuration"])
+            self.chosen[place].append(result["configuration"])
         if "trained_with" in result:
             self.trained_with.add(result["trained_with"])
-        self.seconds.setdefault((condition, system), []).append(finished.seconds)
+        self.seconds[place].append(outcome.seconds)
         self.sizes = self.sizes or result.get("queries", {})
 
     @property
@@ -308,11 +298,7 @@ class _Gathered:
 
     def sign(self, name: str) -> int:
         """1 where more is better, -1 for a cost; what a measurement gives is taken as it is."""
-        return 1 if self.higher_is_better(name) else -1
-
-    def higher_is_better(self, name: str) -> bool:
-        trained = any(not isinstance(system, Measurement) for system in self.plan.study.systems)
-        return metric(name).higher_is_better if trained else True
+        return 1 if self.plan.study.measures_only or metric(name).higher_is_better else -1
 
     def advantage(self, claim: Claim, cells: tuple[Cell, ...]) -> Advantage:
         """What a claim says should be positive, in the trials that all of its cells have done."""
@@ -354,79 +340,41 @@ class _Gathered:
         return rows
 
 
-def _cells(gathered: _Gathered) -> list[CellResult]:
-    study = gathered.plan.study
-    recipe = gathered.plan.used_recipe
+def _cells(gathered: _Gathered) -> Iterator[CellResult]:
+    study, recipe = gathered.plan.study, gathered.plan.used_recipe
     printed = {(p.condition, p.system, p.metric, p.part): p for p in (recipe.printed if recipe else ())}
-    cells = []
     for condition in study.condition_names:
-        for system in study.system_names:
-            for name in study.metrics_under(condition):
-                for part in study.judged:
-                    place = (condition, system, name, part)
-                    by_trial = gathered.means.get(place, {})
-                    counted = {trial: value for trial, value in sorted(by_trial.items()) if not math.isnan(value)}
-                    cells.append(
-                        CellResult(
-                            condition,
-                            system,
-                            name,
-                            part,
-                            gathered.higher_is_better(name),
-                            tuple(counted),
-                            np.array(list(counted.values()), np.float64),
-                            printed.get(place),
-                        )
-                    )
-    return cells
+        for place in product([condition], study.system_names, study.metrics_under(condition), study.judged):
+            by_trial = gathered.means.get(place, {})
+            counted = {trial: value for trial, value in sorted(by_trial.items()) if not math.isnan(value)}
+            means = np.array(list(counted.values()), np.float64)
+            yield CellResult(*place, gathered.sign(place[2]) > 0, tuple(counted), means, printed.get(place))
 
 
-def _with_tests(gathered: _Gathered, cells: Sequence[CellResult]) -> tuple[CellResult, ...]:
+def _with_tests(gathered: _Gathered, cells: Iterable[CellResult]) -> tuple[CellResult, ...]:
     """Compare every system with the baseline under the same condition; Holm counts a metric's comparisons."""
-    study = gathered.plan.study
-    level = study.test.level
-    result = list(cells)
-    families: dict[str, list[int]] = {}
+    study, result = gathered.plan.study, list(cells)
+    compared: dict[str, dict[int, Advantage]] = defaultdict(dict)
     for i, cell in enumerate(result):
-        if cell.system == study.baseline or cell.part != "test":
-            continue
-        claim = Better(better=cell.system, worse=study.baseline, metric=cell.metric, condition=cell.condition)
-        advantage = gathered.advantage(claim, claim.cells(())[0])
-        result[i] = replace(
-            cell,
-            difference=advantage.mean * gathered.sign(cell.metric),
-            own=own_test(advantage, study.test),
-            corrected=corrected_test(advantage, study.protocol, level, gathered.overlap),
-        )
-        families.setdefault(cell.metric, []).append(i)
-    for members in families.values():
-        judged = [result[i].corrected for i in members]
-        adjusted = holm([judgement.p_value for judgement in judged if judgement])
-        for i, judgement, p in zip(members, judged, adjusted, strict=True):
-            if judgement:
-                mean = result[i].difference * gathered.sign(result[i].metric)
-                result[i] = replace(result[i], corrected=decided_by(judgement, float(p), mean, level))
+        if cell.system != study.baseline and cell.part == "test":
+            claim = Better(better=cell.system, worse=study.baseline, metric=cell.metric, condition=cell.condition)
+            compared[cell.metric][i] = gathered.advantage(claim, claim.cells(())[0])
+    for name, advantages in compared.items():
+        judged = judge(list(advantages.values()), study.test, study.protocol, gathered.overlap)
+        for (i, advantage), (own, corrected) in zip(advantages.items(), judged, strict=True):
+            difference = advantage.mean * gathered.sign(name)
+            result[i] = replace(result[i], difference=difference, own=own, corrected=corrected)
     return tuple(result)
 
 
 def _verdicts(gathered: _Gathered) -> tuple[Verdict, ...]:
     study = gathered.plan.study
-    level = study.test.level
-    found = []
-    for claim in study.claims:
-        for cells in claim.cells(study.condition_names):
-            advantage = gathered.advantage(claim, cells)
-            corrected = corrected_test(advantage, study.protocol, level, gathered.overlap)
-            own = own_test(advantage, study.test)
-            found.append(
-                Verdict(claim.sentence(cells), advantage.trials.size, advantage.mean, own, corrected, claim.text)
-            )
-    if not found:
-        return ()
-    adjusted = holm([verdict.corrected.p_value for verdict in found])
+    compared = [(claim, cells) for claim in study.claims for cells in claim.cells(study.condition_names)]
+    advantages = [gathered.advantage(claim, cells) for claim, cells in compared]
+    judged = judge(advantages, study.test, study.protocol, gathered.overlap)
     return tuple(
-        replace(verdict, corrected=decided_by(verdict.corrected, float(p), verdict.advantage, level))
-        for verdict, p in zip(found, adjusted, strict=True)
+        Verdict(claim.sentence(cells), advantage.trials.size, advantage.mean, own, corrected, claim.text)
+        for (claim, cells), advantage, (own, corrected) in zip(compared, advantages, judged, strict=True)
     )
 
 

@@ -43,9 +43,10 @@ class RunLock:
             except OSError as error:
                 raise DataError(f"{self._path}: cannot be made ({error.strerror})") from None
             if not _locked(descriptor):
-                owner = _owner(descriptor)
                 os.close(descriptor)
-                raise DataError(f"{self._store}: found another run of it{owner}; expected one at a time")
+                owner = owner_of(self._store)
+                who = f" ({owner})" if owner else ""
+                raise DataError(f"{self._store}: found another run of it{who}; expected one at a time")
             # The last owner may have removed the file between our opening and locking it: then it locks nothing.
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.fstat(descriptor), os.stat(self._path)):
@@ -101,11 +102,3 @@ def _locked(descriptor: int) -> bool:
     except OSError:
         return False
     return True
-
-
-def _owner(descriptor: int) -> str:
-    try:
-        content = json.loads(os.read(descriptor, 4096))
-        return f" (process {content['pid']} on {content['host']}, since {content['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,14 +13,12 @@ from tautrank.losses.own_losses import own_losses
 from tautrank.studies.plan import losses_of, make_plan
 from tautrank.studies.store import StudyStore
 from tautrank.studies.study import Budget, Study
+from tautrank.studies.training import Progress
 from tautrank.studies.trial import IMPOSSIBLE
 from tautrank.studies.workers import LocalProcesses, ThisProcess, Workers
 
 if TYPE_CHECKING:
     from tautrank.studies.results import StudyResult
-
-Progress = Callable[[int, int, str], None]
-"""Called with (finished, planned, what was finished last)."""
 
 
 def run_study(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -14,9 +14,10 @@ from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import sendable
 from tautrank.ranker import Ranker
-from tautrank.studies.comparison import fingerprint
 from tautrank.studies.configuration import parameters_of
+from tautrank.studies.data_source import fingerprint_of
 from tautrank.studies.processes import Lost, run_jobs
+from tautrank.studies.training import Progress
 from tautrank.studies.tuning_plan import TuningPlan, check_data
 from tautrank.studies.tuning_store import TuningStore
 from tautrank.studies.tuning_trial import (
@@ -29,8 +30,6 @@ from tautrank.studies.tuning_trial import (
     TuningTrial,
     run_tuning_trial,
 )
-
-Progress = Callable[[int, int, str], None]
 
 REFITS = ("train", "train+valid")
 
@@ -97,7 +96,7 @@ def run_search(
     """
     check_data(plan, train, valid)
     deadline = None if budget.timeout is None else time.monotonic() + budget.timeout
-    data = "" if storage is None else fingerprint(Splits(train, valid, train.subset([])))[:32]
+    data = "" if storage is None else fingerprint_of(Splits(train, valid, train.subset([])))
     died = ""
     with TuningStore(storage, plan, plan.spec(data)) as store:
         ended = {record.number: record for record in store.finished() if record.number < budget.n_trials}

@@ -11,7 +11,7 @@ import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -33,31 +33,6 @@ _SCHEMA = (
         seconds REAL NOT NULL, host TEXT NOT NULL, finished TEXT NOT NULL
     ) WITHOUT ROWID""",
 )
-
-
-@dataclass(frozen=True)
-class Finished:
-    """A trial as the store holds it.
-
-    Args:
-        number: its place in the plan.
-        key: of the trial.
-        spec: what was run.
-        status: ``done`` or ``failed``.
-        result: what it gave, where it is done.
-        error: the sentence, where it failed.
-        seconds: what it took.
-        host: where it ran.
-    """
-
-    number: int
-    key: str
-    spec: dict[str, Any]
-    status: str
-    result: dict[str, Any] | None
-    error: str | None
-    seconds: float
-    host: str
 
 
 class StudyStore:
@@ -160,8 +135,7 @@ class StudyStore:
     @property
     def meta(self) -> dict[str, str]:
         """What the store says of itself."""
-        with _saying(self.path):
-            return dict(self._connection.execute("SELECT name, value FROM meta ORDER BY name"))
+        return dict(self._rows("SELECT name, value FROM meta ORDER BY name"))
 
     @contextmanager
     def running(self) -> Iterator[None]:
@@ -191,22 +165,18 @@ class StudyStore:
             retry_failed: count failed ones as not finished.
         """
         kept = (DONE,) if retry_failed else (DONE, FAILED)
-        with _saying(self.path):
-            rows = self._connection.execute("SELECT key, status FROM trials").fetchall()
-        finished = {key for key, status in rows if status in kept}
+        finished = {key for key, status in self._rows("SELECT key, status FROM trials") if status in kept}
         return [trial for trial in self.plan.trials() if trial.key not in finished]
 
     def counts(self) -> dict[str, int]:
         """How many trials are done, failed, and planned in all."""
-        with _saying(self.path):
-            found = dict(self._connection.execute("SELECT status, COUNT(*) FROM trials GROUP BY status"))
+        found = dict(self._rows("SELECT status, COUNT(*) FROM trials GROUP BY status"))
         return {DONE: found.get(DONE, 0), FAILED: found.get(FAILED, 0), "planned": self.plan.size}
 
     def failures(self) -> list[str]:
         """A line for each failed trial: which, and its sentence."""
-        with _saying(self.path):
-            rows = self._connection.execute("SELECT spec, error FROM trials WHERE status = 'failed' ORDER BY number")
-            return [f"{title_of(json.loads(spec))}: {error}" for spec, error in rows]
+        rows = self._rows("SELECT spec, error FROM trials WHERE status = 'failed' ORDER BY number")
+        return [f"{title_of(json.loads(spec))}: {error}" for spec, error in rows]
 
     def record(self, trial: Trial, outcome: Outcome) -> bool:
         """Keep a finished trial; whole or not at all, and once: what is done stays as it is.
@@ -227,15 +197,17 @@ class StudyStore:
             self._connection.execute("INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
         return True
 
-    def finished(self) -> Iterator[Finished]:
+    def finished(self) -> Iterator[tuple[Trial, Outcome]]:
         """Every finished trial, in the order of the plan."""
+        columns = "number, key, spec, status, result, error, seconds, host"
+        for number, key, spec, status, result, error, *rest in self._rows(
+            f"SELECT {columns} FROM trials ORDER BY number"
+        ):
+            yield Trial(number, key, json.loads(spec)), Outcome(status, result or "", error or "", *rest)
+
+    def _rows(self, query: str) -> Iterator[Any]:
         with _saying(self.path):
-            rows = self._connection.execute(
-                "SELECT number, key, spec, status, result, error, seconds, host FROM trials ORDER BY number"
-            )
-            for number, key, spec, status, result, error, seconds, host in rows:
-                content = None if result is None else json.loads(result)
-                yield Finished(number, key, json.loads(spec), status, content, error, seconds, host)
+            yield from self._connection.execute(query)
 
     def close(self) -> None:
         """Let go of the file."""

@@ -1,23 +1,46 @@
-"""Training a system once for each configuration, and keeping the one that validates best."""
+"""What comparisons and studies have in common when they train: what validates, and which configuration is best."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.data import Splits
+from tautrank.data import RankingData, Splits
 from tautrank.errors import TautrankError
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.ranker import Ranker
 
 F64 = npt.NDArray[np.float64]
+
+HELD_OUT = 0.2
+"""The share of the training queries that validates, where the data brings no validation part."""
+
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with (finished, all, which one)."""
+
+
+def hold_out(train: RankingData, valid: RankingData | None, seed: int) -> tuple[RankingData, RankingData]:
+    """Divide the queries of training and validation anew: as many validate as before, or a fifth.
+
+    Args:
+        train, valid: as they came.
+        seed: of the division.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
+    >>> [part.n_queries for part in hold_out(data, None, 0)]
+    [8, 2]
+    """
+    pool = train if valid is None else RankingData.concat([train, valid], repeated="separate")
+    share = HELD_OUT if valid is None else valid.n_queries / pool.n_queries
+    train, valid = pool.split([1 - share, share], seed=seed)
+    return train, valid
 
 
 @dataclass(frozen=True, eq=False)
