@@ -15,10 +15,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, whole
 from tautrank.errors import OptionError, unknown
-from tautrank.metrics.ordering import F64, I64, check_ties
+from tautrank.metrics.ordering import F64, I64, TIES
 from tautrank.metrics.validation import check_lists, check_scores, check_weights
 
-EMPTY = ("skip", "zero", "one")
+EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
+"""What a query without a relevant document is worth."""
 
 METRICS: dict[str, type[Metric]] = {}
 """Every metric by the name it is typed as."""
@@ -56,8 +57,8 @@ class Metric(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", check_k(self.k))
-        check_ties(self.ties)
-        choice("empty", self.empty, EMPTY)
+        choice("ties", self.ties, TIES)
+        choice("empty", self.empty, tuple(EMPTY))
 
     def bind(self, labels: ArrayLike, offsets: ArrayLike) -> BoundMetric:
         """Fix the labels, so that many scorings of the same documents are judged cheaply.
@@ -156,7 +157,7 @@ class BoundMetric:
             scores: one number a document; ``-inf`` marks a document that was not retrieved.
         """
         values = self._scorer(check_scores(scores, self.offsets))
-        values[self._empty] = {"skip": np.nan, "zero": 0.0, "one": 1.0}[self.metric.empty]
+        values[self._empty] = EMPTY[self.metric.empty]
         return values
 
     def mean(self, scores: ArrayLike, weights: ArrayLike | None = None) -> float:
@@ -234,9 +235,9 @@ def metric(name: str | Metric, **options: Any) -> Metric:
     if word not in METRICS:
         raise unknown("metric", word, METRICS)
     cls = METRICS[word]
-    _check_options(cls, dict(typed))
-    _check_options(cls, options)
-    return cls(**_merge([*typed, *options.items()], cls))
+    given = [*typed, *options.items()]
+    _check_options(cls, dict(given))
+    return cls(**_merge(given, cls))
 
 
 def check_k(k: object) -> int | None:
@@ -279,8 +280,7 @@ def _read(text: str) -> object:
     if text == "none":
         return None
     if "/" in text:
-        parts = [_read(part) for part in text.removesuffix("/").split("/")]
-        return tuple(parts)
+        return tuple(_read(part) for part in text.removesuffix("/").split("/"))
     if _INTEGER.fullmatch(text):
         return int(text)
     try:

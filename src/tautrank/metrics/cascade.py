@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,7 +12,7 @@ from tautrank.arguments import real
 from tautrank.errors import DataError
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import gain_values
-from tautrank.metrics.ordering import BLOCK_DOCUMENTS, F64, I64, TieGroups, row_widths
+from tautrank.metrics.ordering import F64, I64, TieGroups, of_similar_width
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 
 # What is left of a list that a reader reaches with a smaller chance than this is below a float64's last
@@ -65,7 +64,7 @@ class MRR(BinaryMetric):
         # The first relevant document is among the first t - r + 1 of the tie.
         terms = np.minimum(t - r.astype(np.int64) + 1, self._depth(width) - a)
         worth = np.zeros(rows)
-        for chunk, n in _chunks(terms):
+        for chunk, n in of_similar_width(terms):
             x = np.arange(1.0, n + 1)
             size, good = t[chunk, None].astype(np.float64), r[chunk, None]
             left = size - x + 1
@@ -170,7 +169,7 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
     terms = np.minimum(np.minimum(size, depth - above), np.ceil(np.minimum(seen, size)).astype(np.int64) + 1)
 
     worth = np.zeros(which.size)
-    for chunk, n in _chunks(terms):
+    for chunk, n in of_similar_width(terms):
         # Most steps first: the ties that are still growing are always the first rows.
         chunk = chunk[np.argsort(-steps[chunk], kind="stable")]
         todo = steps[chunk]
@@ -210,20 +209,3 @@ def _ramp(sizes: I64) -> I64:
     """0, 1, ... size-1 for each size, one after the other."""
     ends = np.cumsum(sizes)
     return np.arange(int(ends[-1])) - np.repeat(ends - sizes, sizes)
-
-
-def _chunks(terms: I64) -> Iterator[tuple[I64, int]]:
-    """Cut items that need ``terms`` columns each into matrices of similar width: (items, width).
-
-    An item's width depends on itself alone, so that its sum has the same bits whatever its neighbours are.
-    """
-    widths = row_widths(terms)
-    by_width = np.argsort(widths, kind="stable")
-    sorted_widths = widths[by_width]
-    at = 0
-    while at < by_width.size:
-        width = int(sorted_widths[at])
-        last = int(np.searchsorted(sorted_widths, width, side="right"))
-        last = min(last, at + max(1, BLOCK_DOCUMENTS // width))
-        yield by_width[at:last], width
-        at = last

@@ -6,6 +6,9 @@ Both are named by a word or given as a table, so that an option prints, parses b
 from __future__ import annotations
 
 import math
+import operator
+from collections.abc import Callable
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice
 from tautrank.errors import DataError, OptionError
+from tautrank.metrics.validation import check_labels
 
 Gain: TypeAlias = str | tuple[float, ...]
 """``"exp2"``, ``"linear"``, or a table whose entry ``y`` is the gain of the integer label ``y``."""
@@ -43,13 +47,8 @@ def check_gain(gain: Gain) -> Gain:
     """
     if isinstance(gain, str):
         return choice("gain", gain, GAINS)
-    table = _table("gain", gain)
-    for label in range(1, len(table)):
-        if table[label] < table[label - 1]:
-            raise OptionError(
-                f"gain: entry {label} of the table is {table[label]:g}, below entry {label - 1} "
-                f"({table[label - 1]:g}); expected gains that never fall as the label rises"
-            )
+    table = _table("gain", gain, GAINS)
+    _check_steps("gain", table, operator.lt, "below", "gains that never fall as the label rises")
     return table
 
 
@@ -66,15 +65,10 @@ def check_discount(discount: Discount) -> Discount:
     """
     if isinstance(discount, str):
         return choice("discount", discount, DISCOUNTS)
-    table = _table("discount", discount)
+    table = _table("discount", discount, DISCOUNTS)
     if table[0] == 0:
         raise OptionError("discount: entry 0 of the table is 0; expected the first rank to be worth something")
-    for rank in range(1, len(table)):
-        if table[rank] > table[rank - 1]:
-            raise OptionError(
-                f"discount: entry {rank} of the table is {table[rank]:g}, above entry {rank - 1} "
-                f"({table[rank - 1]:g}); expected discounts that never rise with the rank"
-            )
+    _check_steps("discount", table, operator.gt, "above", "discounts that never rise with the rank")
     return table
 
 
@@ -161,40 +155,11 @@ def discount_values(n: int, discount: Discount = "log2") -> NDArray[np.float64]:
     return values
 
 
-def check_labels(labels: ArrayLike) -> NDArray[np.number]:
-    """Return ``labels`` as a flat numeric array, or name the first one that is not a label.
-
-    Args:
-        labels: one non-negative finite number a document.
-
-    >>> check_labels([0, 2, -1])
-    Traceback (most recent call last):
-    tautrank.errors.DataError: labels[2]: found -1; expected a finite number, 0 or above
-    """
-    try:
-        y = np.asarray(labels)
-    except ValueError:
-        raise DataError("labels: found lists of different lengths; expected one label a document (1-D)") from None
-    if y.ndim != 1:
-        raise DataError(f"labels: found an array of shape {y.shape}; expected one label a document (1-D)")
-    if y.dtype == np.bool_:
-        y = y.astype(np.int64)
-    if y.size == 0:
-        return np.zeros(0)
-    if y.dtype.kind not in "iuf":
-        raise DataError(f"labels: found values of type {y.dtype}; expected numbers")
-    # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is caught.
-    if not (y.min() >= 0 and y.max() < np.inf):
-        at = int(np.argmax(~((y >= 0) & (y < np.inf))))
-        raise DataError(f"labels[{at}]: found {float(y[at]):g}; expected a finite number, 0 or above")
-    return y
-
-
-def _table(name: str, values: tuple[float, ...]) -> tuple[float, ...]:
+def _table(name: str, values: tuple[float, ...], words: tuple[str, ...]) -> tuple[float, ...]:
     try:
         table = tuple(float(value) for value in values)
     except (TypeError, ValueError):
-        known = "'exp2', 'linear'" if name == "gain" else "'log2', 'reciprocal'"
+        known = ", ".join(map(repr, words))
         raise OptionError(f"{name}: found {values!r}; expected {known} or a table of numbers") from None
     if not table:
         raise OptionError(f"{name}: found an empty table; expected at least one number")
@@ -202,3 +167,13 @@ def _table(name: str, values: tuple[float, ...]) -> tuple[float, ...]:
         if not (math.isfinite(value) and value >= 0):
             raise OptionError(f"{name}: entry {at} of the table is {value:g}; expected a finite number, 0 or above")
     return table
+
+
+def _check_steps(
+    name: str, table: tuple[float, ...], wrong: Callable[[float, float], bool], side: str, expected: str
+) -> None:
+    for at, (before, value) in enumerate(pairwise(table), 1):
+        if wrong(value, before):
+            raise OptionError(
+                f"{name}: entry {at} of the table is {value:g}, {side} entry {at - 1} ({before:g}); expected {expected}"
+            )

@@ -21,9 +21,10 @@ from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
 from tautrank.metrics.base import metric as read_metric
 from tautrank.metrics.cascade import ERR, MRR
-from tautrank.metrics.gains import check_labels, discount_values
+from tautrank.metrics.gains import discount_values
 from tautrank.metrics.ordering import F64, I64, query_sums
 from tautrank.metrics.positional import DCG, NDCG
+from tautrank.metrics.validation import check_labels
 
 READER_METRICS: tuple[str, ...] = (DCG.name, NDCG.name, ERR.name, MRR.name)
 """The metrics that `ReaderModel` knows."""
@@ -113,17 +114,13 @@ class Moves:
     def __init__(self, metric: str | Metric, labels: ArrayLike) -> None:
         y = check_labels(labels)
         model = ReaderModel.of(read_metric(metric), y, np.array([0, y.size]))
-        n = y.size
-        self._n = n
-        self._gains = model.gains / model.norms[0]
+        n = self._n = y.size
         # Entry r of each array belongs to rank r; ranks 0 and n + 1 are there so that no sum has a special case.
         self._w = np.concatenate(([0.0], model.weights, [0.0]))
-        g = np.concatenate(([0.0], self._gains))
-        d = np.concatenate(([1.0], 1.0 - model.gains if model.stops else np.ones(n)))
-        self._d = d
-        products = np.ones(n + 2)
-        np.cumprod(d, out=products[1:])
-        self._p = products
+        g = self._g = np.concatenate(([0.0], model.gains / model.norms[0]))
+        d = self._d = np.concatenate(([1.0], 1.0 - model.gains if model.stops else np.ones(n)))
+        self._p = np.ones(n + 2)
+        np.cumprod(d, out=self._p[1:])
         # Only the first certain stop has anything behind it to reveal when it moves away.
         blocked = np.flatnonzero(d == 0)
         self._first_block = int(blocked[0]) if blocked.size else 0
@@ -131,8 +128,7 @@ class Moves:
         opened[self._first_block] = 1.0
         self._p_opened = np.ones(n + 2)
         np.cumprod(opened, out=self._p_opened[1:])
-        self._g = g
-        earned = g * products[:-1]
+        earned = g * self._p[:-1]
         self._in_place = np.cumsum(earned * self._w[:-1])
         self._pushed_down = np.cumsum(earned * self._w[1:])
         self._from = np.zeros(n + 2)

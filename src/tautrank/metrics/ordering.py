@@ -10,6 +10,7 @@ was not retrieved (score ``-inf``): both earn nothing, so nothing needs to tell 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -83,9 +84,6 @@ class Block:
 def blocks(offsets: I64) -> Iterator[Block]:
     """Cut the queries into blocks of lists of similar length; queries without documents are in none.
 
-    A row's width depends on its own list alone, so that a query's value has the same bits whatever its
-    neighbours are.
-
     Args:
         offsets: checked offsets of the lists.
 
@@ -93,30 +91,32 @@ def blocks(offsets: I64) -> Iterator[Block]:
     [(1, [0, 2]), (40, [1, 3])]
     """
     lengths = np.diff(offsets)
+    for queries, width in of_similar_width(lengths):
+        full = bool((lengths[queries] == width).all())
+        neighbours = int(queries[-1] - queries[0]) == queries.size - 1
+        yield Block(queries, offsets[queries], lengths[queries], width, contiguous=full and neighbours)
+
+
+def of_similar_width(lengths: I64) -> Iterator[tuple[I64, int]]:
+    """Cut rows of these lengths into matrices: which rows, and how wide; rows without a column are in none.
+
+    A row's width depends on its own length alone, so that its sum has the same bits whatever its neighbours are.
+
+    Args:
+        lengths: how many columns each row needs.
+
+    >>> list(of_similar_width(np.array([3, 0, 40, 3])))
+    [(array([0, 3]), 3), (array([2]), 40)]
+    """
     widths = row_widths(lengths)
-    if lengths.size and bool((lengths == lengths[0]).all()):
-        by_width = np.arange(lengths.size)
-    else:
-        by_width = np.argsort(widths, kind="stable")
-        by_width = by_width[np.searchsorted(widths[by_width], 1) :]
+    by_width = np.argsort(widths, kind="stable")
     sorted_widths = widths[by_width]
-    at = 0
+    at = int(np.searchsorted(sorted_widths, 1))
     while at < by_width.size:
         width = int(sorted_widths[at])
-        if width == 0:
-            return
         last = int(np.searchsorted(sorted_widths, width, side="right"))
-        rows = max(1, BLOCK_DOCUMENTS // width)
-        for first in range(at, last, rows):
-            queries = by_width[first : min(first + rows, last)]
-            full = bool((lengths[queries] == width).all())
-            yield Block(
-                queries=queries,
-                starts=offsets[queries],
-                lengths=lengths[queries],
-                width=width,
-                contiguous=full and int(queries[-1] - queries[0]) == queries.size - 1,
-            )
+        last = min(last, at + max(1, BLOCK_DOCUMENTS // width))
+        yield by_width[at:last], width
         at = last
 
 
@@ -209,22 +209,21 @@ def sort_rows(keys: NDArray[np.floating], depth: int) -> tuple[I64, NDArray[np.f
     return order, head[:, :depth], np.flatnonzero(tied.any(axis=1))
 
 
-def break_ties(order: I64, sorted_keys: NDArray[np.floating], codes: I64, largest_code: int) -> I64:
+def break_ties(order: I64, sorted_keys: NDArray[np.floating], codes: I64) -> I64:
     """Reorder the documents of each tie by code, then by position in the list.
 
     Args:
         order: rows of document positions, by key.
         sorted_keys: the keys in that order.
         codes: the code of each document in that order; the lower one comes first.
-        largest_code: an upper bound of the codes.
 
-    >>> break_ties(np.array([[2, 0, 1]]), np.array([[1.0, 2.0, 2.0]]), np.array([[0, 1, 0]]), 1)
+    >>> break_ties(np.array([[2, 0, 1]]), np.array([[1.0, 2.0, 2.0]]), np.array([[0, 1, 0]]))
     array([[2, 1, 0]])
     """
     group = np.zeros(order.shape, dtype=np.int64)
     np.cumsum(sorted_keys[:, 1:] != sorted_keys[:, :-1], axis=1, out=group[:, 1:])
     width_bits = int(order.shape[1]).bit_length()
-    code_bits = int(largest_code).bit_length()
+    code_bits = int(codes.max()).bit_length()
     if 2 * width_bits + code_bits > _KEY_BITS:
         return np.take_along_axis(order, np.lexsort((order, codes, group), axis=-1), axis=1)
     # (group, code, position) as one integer: sorting values is several times faster than sorting indices.
@@ -271,15 +270,6 @@ def last_place_for_missing(scores: NDArray[np.floating]) -> NDArray[np.floating]
     return scores
 
 
-def check_ties(ties: str) -> str:
-    """Return ``ties`` when it is a tie policy, or raise the error that suggests one.
-
-    >>> check_ties("best")
-    'best'
-    """
-    return choice("ties", ties, TIES)
-
-
 def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: str = "worst") -> I64:
     """The documents in rank order: queries stay in place, the best score of each comes first.
 
@@ -299,9 +289,9 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     """
     y, cuts = check_lists(labels, offsets)
     s = last_place_for_missing(check_scores(scores, cuts))
-    if check_ties(ties) == "expected":
+    if choice("ties", ties, TIES) == "expected":
         raise OptionError("ties: found 'expected', which is no order; expected 'worst', 'best' or 'input'")
-    codes = LazyCodes(y, ties)
+    codes = codes_when_needed(y, ties)
     ranked = np.empty(y.size, dtype=np.int64)
     for block in blocks(cuts):
         order = ordered(block, block.keys(s), block.width, codes)[0]
@@ -315,40 +305,32 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     return ranked
 
 
-class LazyCodes:
-    """Tie codes of a set of labels, worked out when the first tie is met.
+def codes_when_needed(labels: NDArray[np.number], ties: str) -> Callable[[], I64]:
+    """`tie_codes` of a set of labels, worked out when the first tie is met.
 
     Args:
         labels: checked labels.
         ties: a tie policy other than ``"expected"``.
 
-    >>> LazyCodes(np.array([3, 1]), "worst").get()
-    (array([3, 1]), 3)
+    >>> codes_when_needed(np.array([3, 1]), "worst")()
+    array([3, 1])
     """
-
-    def __init__(self, labels: NDArray[np.number], ties: str) -> None:
-        self._make: Callable[[], I64] = lambda: tie_codes(labels, ties)
-        self._made: tuple[I64, int] | None = None
-
-    def get(self) -> tuple[I64, int]:
-        """The codes, and the largest of them."""
-        if self._made is None:
-            codes = self._make()
-            self._made = codes, int(codes.max(initial=0))
-        return self._made
+    return functools.cache(lambda: tie_codes(labels, ties))
 
 
-def ordered(block: Block, keys: NDArray[np.floating], depth: int, codes: LazyCodes) -> tuple[I64, NDArray[np.floating]]:
+def ordered(
+    block: Block, keys: NDArray[np.floating], depth: int, codes: Callable[[], I64]
+) -> tuple[I64, NDArray[np.floating]]:
     """Sort rows by key with ties broken by code: the first ``depth`` columns of the order and of the keys.
 
     Args:
         block: where the rows stand in the flat arrays.
         keys: ``block.keys(scores)``.
         depth: how many ranks matter.
-        codes: what breaks ties.
+        codes: gives what breaks ties, see `codes_when_needed`.
 
     >>> block = next(blocks(np.array([0, 3])))
-    >>> order, _ = ordered(block, np.zeros((1, 3)), 2, LazyCodes(np.array([2, 0, 1]), "worst"))
+    >>> order, _ = ordered(block, np.zeros((1, 3)), 2, lambda: np.array([2, 0, 1]))
     >>> order
     array([[1, 2]])
     """
@@ -356,9 +338,8 @@ def ordered(block: Block, keys: NDArray[np.floating], depth: int, codes: LazyCod
     head_order = order[:, :depth]
     if tied.size:
         some = order[tied]
-        flat_codes, largest = codes.get()
-        of_rows = flat_codes.take(block.starts[tied, None] + some, mode="clip")
-        broken = break_ties(some, np.take_along_axis(keys[tied], some, axis=1), of_rows, largest)
+        of_rows = codes().take(block.starts[tied, None] + some, mode="clip")
+        broken = break_ties(some, np.take_along_axis(keys[tied], some, axis=1), of_rows)
         head_order[tied] = broken[:, :depth]
     return head_order, head
 

@@ -6,7 +6,6 @@ chance of every rank, so a tie is worth the sum of its documents times the mean 
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -22,9 +21,9 @@ from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 class _Positional(RankedMetric):
     """``sum_r value_r * weight_r`` over the ranks."""
 
-    @abstractmethod
     def _rank_weights(self, n: int) -> F64:
         """What each of the ranks 1 to ``n`` is worth."""
+        return np.ones(n)
 
     def _judge(self, values: F64) -> F64:
         products = values * self._rank_weights(values.shape[1])
@@ -58,12 +57,13 @@ class _Gained(_Positional):
     def _rank_weights(self, n: int) -> F64:
         return discount_values(n, self.discount)
 
-    def _ideal_dcg(self, gains: F64, offsets: I64) -> F64:
+    def _norms(self, values: F64, offsets: I64) -> F64 | None:
         """The DCG@k of each query's best ranking."""
         ideal = np.zeros(offsets.size - 1)
         for block in blocks(offsets):
+            # Up to the cut-off also where the metric itself looks further.
             depth = block.width if self.k is None else min(self.k, block.width)
-            best = np.negative(block.matrix(gains, 0.0))
+            best = np.negative(block.matrix(values, 0.0))
             best.sort(axis=1)
             # The same sum as in _judge, so that a perfect ranking is worth 1 to the last bit.
             products = np.negative(best[:, :depth]) * discount_values(depth, self.discount)
@@ -95,6 +95,9 @@ class DCG(_Gained):
 
     name: ClassVar[str] = "dcg"
 
+    def _norms(self, values: F64, offsets: I64) -> None:
+        return None
+
 
 @register
 @dataclass(frozen=True, repr=False)
@@ -120,9 +123,6 @@ class NDCG(_Gained):
     """
 
     name: ClassVar[str] = "ndcg"
-
-    def _norms(self, values: F64, offsets: I64) -> F64:
-        return self._ideal_dcg(values, offsets)
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         # Ties of equal labels are averaged, which may round to a hair above the ideal.
@@ -153,19 +153,13 @@ class LambdaRankMetric(_Gained):
 
     name: ClassVar[str] = "lambdarank-metric"
     higher_is_better: ClassVar[bool] = False
-    missing_earn_nothing: ClassVar[bool] = False
-
-    def _depth(self, width: int) -> int:
-        return width
+    all_count: ClassVar[bool] = True
 
     def _rank_weights(self, n: int) -> F64:
         discounts = discount_values(n, self.discount)
         above = np.arange(n) if self.k is None else np.minimum(np.arange(n), self.k)
         up_to = np.concatenate([[0.0], np.cumsum(discounts)])
         return np.maximum(up_to[above] - above * discounts, 0.0)
-
-    def _norms(self, values: F64, offsets: I64) -> F64:
-        return self._ideal_dcg(values, offsets)
 
 
 @register
@@ -192,10 +186,7 @@ class ARP(_Positional):
 
     name: ClassVar[str] = "arp"
     higher_is_better: ClassVar[bool] = False
-    missing_earn_nothing: ClassVar[bool] = False
-
-    def _depth(self, width: int) -> int:
-        return width
+    all_count: ClassVar[bool] = True
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
         return labels.astype(np.float64)
@@ -228,9 +219,6 @@ class Precision(BinaryMetric, _Positional):
 
     name: ClassVar[str] = "precision"
 
-    def _rank_weights(self, n: int) -> F64:
-        return np.ones(n)
-
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         if self.k is not None:
             return numbers / self.k
@@ -258,9 +246,6 @@ class Recall(BinaryMetric, _Positional):
     """
 
     name: ClassVar[str] = "recall"
-
-    def _rank_weights(self, n: int) -> F64:
-        return np.ones(n)
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         return query_sums(values, offsets)

@@ -15,9 +15,9 @@ from tautrank.metrics.base import Metric
 from tautrank.metrics.ordering import (
     F64,
     I64,
-    LazyCodes,
     TieGroups,
     blocks,
+    codes_when_needed,
     last_place_for_missing,
     ordered,
     query_sums,
@@ -43,8 +43,8 @@ class RankedMetric(Metric):
     True
     """
 
-    missing_earn_nothing: ClassVar[bool] = True
-    """Whether a document that was not retrieved is out of the ranking, or tied at its bottom."""
+    all_count: ClassVar[bool] = False
+    """Whether documents behind the cut-off and those not retrieved, tied at the bottom, count: they do in a cost."""
 
     @abstractmethod
     def _document_values(self, labels: NDArray[np.number]) -> F64:
@@ -64,7 +64,7 @@ class RankedMetric(Metric):
 
     def _depth(self, width: int) -> int:
         """How many ranks of a row matter."""
-        return width if self.k is None else min(self.k, width)
+        return width if self.k is None or self.all_count else min(self.k, width)
 
     def _scorer(
         self, labels: NDArray[np.number], offsets: I64
@@ -75,11 +75,11 @@ class RankedMetric(Metric):
         if norms is not None:
             # Empty queries are overwritten later; 1 keeps the division quiet.
             norms = np.where(filled, norms, 1.0)
-        codes = LazyCodes(labels, self.ties)
+        codes = codes_when_needed(labels, self.ties)
         cut = list(blocks(offsets))
 
         def score(scores: NDArray[np.floating]) -> F64:
-            if not self.missing_earn_nothing:
+            if self.all_count:
                 scores = last_place_for_missing(scores)
             missing = scores.size > 0 and scores.min() == -np.inf
             result = np.zeros(offsets.size - 1)

@@ -20,18 +20,6 @@ import numpy.typing as npt
 from tautrank.arguments import choice, whole
 from tautrank.errors import DataError, OptionError
 
-__all__ = [
-    "Alternative",
-    "BootstrapMethod",
-    "Interval",
-    "TestResult",
-    "bootstrap_interval",
-    "corrected_resampled_t_test",
-    "holm",
-    "paired_t_test",
-    "randomisation_test",
-]
-
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 BootstrapMethod: TypeAlias = Literal["percentile", "basic", "bca"]
 Values: TypeAlias = npt.ArrayLike
@@ -220,24 +208,21 @@ def randomisation_test(
     # T and T* are compared as sums: n is common to both. The observed sum comes from the same table of
     # partial sums as the resampled ones (all flips off), so it has the same rounding.
     slack = _ROUNDING * float(np.abs(moving).sum())
-    observed = float(_flipped_sums(moving, np.zeros((1, _words(moving.size)), dtype="<u8"))[0])
+    words = max(1, -(-moving.size // 64))  # of 64 bits, one coin flip a query
+    extreme = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}[alternative]
+    observed = extreme(_flipped_sums(moving, np.zeros((1, words), dtype="<u8"))[0])
     generator = np.random.PCG64(seed)
     hits = 0
-    batch = max(1, min(total, 8192, _BATCH_BYTES // (8 * _words(moving.size))))
+    batch = max(1, min(total, 8192, _BATCH_BYTES // (8 * words)))
     for start in range(0, total, batch):
         rows = min(batch, total - start)
         if exact:
             flips = np.arange(start, start + rows, dtype=np.uint64)[:, None]
         else:
             # Each assignment takes the next whole words of one stream, whatever the batch size.
-            flips = generator.random_raw(rows * _words(moving.size)).reshape(rows, -1)
+            flips = generator.random_raw(rows * words).reshape(rows, -1)
         sums = _flipped_sums(moving, flips.astype("<u8", copy=False))
-        if alternative == "two-sided":
-            hits += int(np.count_nonzero(np.abs(sums) >= abs(observed) - slack))
-        elif alternative == "greater":
-            hits += int(np.count_nonzero(sums >= observed - slack))
-        else:
-            hits += int(np.count_nonzero(sums <= observed + slack))
+        hits += int(np.count_nonzero(extreme(sums) >= observed - slack))
     p = hits / total if exact else (hits + 1) / (total + 1)
     name = f"randomisation test ({'exact' if exact else f'{resamples} resamples'})"
     return TestResult(difference, p, difference, d.size, name, alternative)
@@ -363,11 +348,6 @@ def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
     if alternative == "two-sided":
         return min(1.0, 2 * float(stdtr(freedom, -abs(t))))
     return float(stdtr(freedom, -t if alternative == "greater" else t))
-
-
-def _words(n: int) -> int:
-    """Return how many 64-bit words hold one coin flip for each of n queries (at least one)."""
-    return max(1, -(-n // 64))
 
 
 def _flipped_sums(d: Floats, flips: npt.NDArray[np.uint64]) -> Floats:

@@ -1,4 +1,4 @@
-"""The one place where scores, offsets and weights are checked: each sentence names the argument and the spot.
+"""The one place where labels, scores, offsets and weights are checked: each sentence names the argument and the spot.
 
 The NaN policy of the library's metrics stands here too: a score may be ``-inf`` (the document was not
 retrieved) but never NaN or ``+inf``; a NaN in a result means one thing, that the query was skipped.
@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.errors import DataError
-from tautrank.metrics.gains import check_labels
 
 # Integers up to here are exact in a float64.
 _LARGEST_EXACT_INTEGER = 2**53
@@ -34,6 +33,26 @@ def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.numbe
     """
     y = check_labels(labels)
     return y, check_offsets(offsets, y.size)
+
+
+def check_labels(labels: ArrayLike) -> NDArray[np.number]:
+    """Return ``labels`` as a flat numeric array, or name the first one that is not a label.
+
+    Args:
+        labels: one non-negative finite number a document.
+
+    >>> check_labels([0, 2, -1])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: labels[2]: found -1; expected a finite number, 0 or above
+    """
+    y = _flat("labels", labels, "one label a document")
+    if y.size == 0:
+        return np.zeros(0)
+    _check_numbers("labels", y)
+    if y.dtype == np.bool_:
+        return y.astype(np.int64)
+    _check_not_negative("labels", y)
+    return y
 
 
 def check_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
@@ -86,8 +105,7 @@ def check_scores(scores: ArrayLike, offsets: NDArray[np.int64]) -> NDArray[np.fl
         raise DataError(f"scores: {s.size} values, but labels has {n}; expected one score a document")
     if s.size == 0:
         return np.zeros(0)
-    if s.dtype.kind not in "iufb":
-        raise DataError(f"scores: found values of type {s.dtype}; expected numbers")
+    _check_numbers("scores", s)
     if s.dtype.kind != "f":
         return _as_floats(s)
     if s.dtype != np.float32:
@@ -119,12 +137,9 @@ def check_weights(weights: ArrayLike, n_queries: int) -> NDArray[np.float64]:
         raise DataError(f"weights: {w.size} values, but there are {n_queries} queries; expected one weight a query")
     if w.size == 0:
         return np.zeros(0)
-    if w.dtype.kind not in "iufb":
-        raise DataError(f"weights: found values of type {w.dtype}; expected numbers")
+    _check_numbers("weights", w)
     w = w.astype(np.float64, copy=False)
-    if not (w.min() >= 0 and w.max() < np.inf):
-        at = int(np.argmax(~((w >= 0) & (w < np.inf))))
-        raise DataError(f"weights[{at}]: found {w[at]:g}; expected a finite number, 0 or above")
+    _check_not_negative("weights", w)
     return w
 
 
@@ -136,6 +151,18 @@ def _flat(name: str, values: ArrayLike, expected: str) -> NDArray[Any]:
     if array.ndim != 1:
         raise DataError(f"{name}: found an array of shape {array.shape}; expected {expected} (1-D)")
     return array
+
+
+def _check_numbers(name: str, array: NDArray[Any]) -> None:
+    if array.dtype.kind not in "iufb":
+        raise DataError(f"{name}: found values of type {array.dtype}; expected numbers")
+
+
+def _check_not_negative(name: str, array: NDArray[Any]) -> None:
+    # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is caught.
+    if not (array.min() >= 0 and array.max() < np.inf):
+        at = int(np.argmax(~((array >= 0) & (array < np.inf))))
+        raise DataError(f"{name}[{at}]: found {float(array[at]):g}; expected a finite number, 0 or above")
 
 
 def _as_floats(s: NDArray[Any]) -> NDArray[np.float64]:
