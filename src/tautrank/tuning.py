@@ -6,8 +6,8 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tautrank.arguments import choice
 from tautrank.data import RankingData
-from tautrank.errors import unknown
 from tautrank.losses import Loss
 from tautrank.metrics import Metric
 from tautrank.report.tuning import Tuning
@@ -122,8 +122,8 @@ def tuning_plan(
 ) -> tuple[TuningPlan, Budget]:
     """Check the arguments of `tune`, all but the data."""
     require_optuna()
-    if refit is not None and refit not in REFITS:
-        raise unknown("refit", str(refit), REFITS)
+    if refit is not None:
+        choice("refit", refit, REFITS)
     checked_path(storage)
     budget = Budget(n_trials, timeout, n_jobs, workers)
     return make_tuning_plan(loss, metric, space, fixed, sampler=sampler, prune=prune, seed=seed), budget

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import combinations, product
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 import tautrank
-from tautrank.arguments import job_count, whole
+from tautrank.arguments import choice, job_count, whole
 from tautrank.data import RankingData, Splits
 from tautrank.engines import engine_for, read_loss
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import OwnLoss, import_own, own_losses, sendable
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.evaluation import or_none
@@ -90,8 +90,7 @@ class Plan:
             raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
         for name, least in (("repeats", 1), ("seed", 0), ("tune", 0), ("workers", 1)):
             object.__setattr__(self, name, whole(name, getattr(self, name), least))
-        if self.vary not in VARY:
-            raise unknown("vary", str(self.vary), VARY)
+        choice("vary", self.vary, VARY)
 
     def system(self, index: int) -> System:
         """One of the losses, as a system."""
@@ -104,12 +103,9 @@ class Plan:
 
     def names(self) -> list[str]:
         """The systems as the table calls them: one that stands there twice is numbered."""
-        seen: Counter[str] = Counter()
-        names = []
-        for loss in map(str, self.losses):
-            seen[loss] += 1
-            names.append(loss if seen[loss] == 1 else f"{loss} #{seen[loss]}")
-        return names
+        names = list(map(str, self.losses))
+        before = [names[:i].count(name) for i, name in enumerate(names)]
+        return [f"{name} #{n + 1}" if n else name for name, n in zip(names, before, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -168,12 +164,8 @@ def run_comparison(
     """Train and judge every unit of the plan that the store does not hold yet, and put the results together."""
     if not splits:
         raise DataError("splits: found none; expected at least one of (train, valid, test)")
-    units = [
-        Unit(split, repeat, system)
-        for repeat in range(plan.repeats)
-        for split in range(len(splits))
-        for system in range(len(plan.losses))
-    ]
+    places = product(range(plan.repeats), range(len(splits)), range(len(plan.losses)))
+    units = [Unit(split, repeat, system) for repeat, split, system in places]
     fingerprints = [fingerprint(split) for split in splits]
     names = plan.names()
 
@@ -366,20 +358,13 @@ class PairTest:
 
 def pair_tests(systems: Sequence[SystemResult], m: Metric, overlap: float) -> list[PairTest]:
     """Compare every two systems on a metric; Holm's correction counts all of the metric's pairs."""
-    pairs, tests = [], []
-    for i in range(len(systems)):
-        for j in range(i + 1, len(systems)):
-            a, b = systems[i].values[str(m)], systems[j].values[str(m)]
-            if np.count_nonzero(~np.isnan(a).any(axis=0)) < 2:
-                continue
-            tests.append(repeated_runs_test(a, b, overlap=overlap))
-            pairs.append((i, j))
-    if not tests:
-        return []
-    adjusted = holm([t.p_value for t in tests])
+    values = [system.values[str(m)] for system in systems]
+    testable = [np.count_nonzero(~np.isnan(v).any(axis=0)) > 1 for v in values]
+    pairs = [(i, j) for i, j in combinations(range(len(systems)), 2) if testable[i]]
+    tests = [repeated_runs_test(values[i], values[j], overlap=overlap) for i, j in pairs]
+    adjusted = holm([test.p_value for test in tests]).tolist() if tests else []
     result = []
-    for (i, j), test, corrected in zip(pairs, tests, adjusted, strict=True):
-        first_wins = (test.difference > 0) == m.higher_is_better
-        better, worse = (i, j) if first_wins else (j, i)
-        result.append(PairTest(better, worse, abs(test.difference), test.p_value, float(corrected)))
+    for pair, test, corrected in zip(pairs, tests, adjusted, strict=True):
+        better, worse = pair if (test.difference > 0) == m.higher_is_better else reversed(pair)
+        result.append(PairTest(better, worse, abs(test.difference), test.p_value, corrected))
     return result

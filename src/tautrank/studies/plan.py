@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -133,13 +134,9 @@ class StudyPlan:
         So a run that is stopped half-way has whole repetitions to compare.
         """
         assert self.budget.trials is not None
-        result: list[Trial] = []
-        for trial in range(self.budget.trials):
-            for condition in self.study.conditions:
-                for system in self.study.system_names:
-                    spec = self._spec(trial, condition, system)
-                    result.append(Trial(len(result), trial_key(spec), spec))
-        return result
+        places = product(range(self.budget.trials), self.study.conditions, self.study.system_names)
+        specs = [self._spec(*place) for place in places]
+        return [Trial(number, trial_key(spec), spec) for number, spec in enumerate(specs)]
 
     def _spec(self, trial: int, condition: Condition, name: str) -> dict[str, Any]:
         study = self.study

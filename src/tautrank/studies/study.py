@@ -45,10 +45,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias, TypeVar
 
-from tautrank.arguments import whole
+from tautrank.arguments import choice, whole
 from tautrank.engines import NativeLoss, engine_for, read_loss
 from tautrank.errors import OptionError, unknown
 from tautrank.metrics import metric
@@ -222,12 +222,8 @@ class PaperTest:
     one_sided: bool = False
 
     def __post_init__(self) -> None:
-        for name, value, known in (
-            ("kind", self.kind, ("paired-t", "intervals")),
-            ("over", self.over, ("trials", "queries")),
-        ):
-            if value not in known:
-                raise unknown(f"{name} of test", str(value), known)
+        choice("kind of test", self.kind, ("paired-t", "intervals"))
+        choice("over of test", self.over, ("trials", "queries"))
         if not 0 < self.level < 1:
             raise OptionError(f"level: found {self.level!r}; expected a number between 0 and 1")
 
@@ -368,9 +364,8 @@ class Study:
 
     def planned(self, budget: Budget) -> Budget:
         """The budget with what it leaves open taken from the study."""
-        given = (budget.trials, budget.configurations, budget.trees)
-        own = (self.trials, self.configurations, self.trees)
-        return Budget(*(b if a is None else a for a, b in zip(given, own, strict=True)))
+        left_open = {name: getattr(self, name) for name, value in vars(budget).items() if value is None}
+        return replace(budget, **left_open)
 
     def _check_names(self) -> None:
         """A misspelt name is said when the study is declared, not when it has run."""

@@ -6,22 +6,22 @@ import json
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 import numpy as np
 
-from tautrank.arguments import whole
+from tautrank.arguments import choice, whole
 from tautrank.data import RankingData
 from tautrank.engines import NativeLoss, Settings, read_loss
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.errors import DataError, OptionError
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import Ranker
 from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.plain_values import canonical
-from tautrank.studies.search_space import Choice
-from tautrank.studies.tuning_space import Range, Space, range_to_plain, spaces_of
+from tautrank.studies.tuning_space import Space, range_to_plain, samples, spaces_of
 
 SAMPLERS = ("random", "tpe")
 DEFAULT_TREES = 500
@@ -67,12 +67,8 @@ class TuningPlan:
     @property
     def most_trees(self) -> int:
         """How many trees a trial may have at most."""
-        most = int(self.fixed.get("n_estimators", 1))
-        for space in self.spaces:
-            searched = space.get("n_estimators")
-            if searched is not None:
-                most = max(most, *_integers(searched))
-        return most
+        searched = [space["n_estimators"] for space in self.spaces if "n_estimators" in space]
+        return max(int(most) for most in [self.fixed.get("n_estimators", 1), *chain(*map(samples, searched))])
 
     @property
     def every(self) -> int:
@@ -149,8 +145,7 @@ def make_tuning_plan(
     for one in losses:
         if losses.count(one) > 1:
             raise OptionError(f"loss: found {one} twice; expected every loss once")
-    if sampler not in SAMPLERS:
-        raise unknown("sampler", str(sampler), SAMPLERS)
+    choice("sampler", sampler, SAMPLERS)
     if not isinstance(prune, bool):
         raise OptionError(f"prune: found {prune!r}; expected True or False")
     judge = metric_name if isinstance(metric_name, Metric) else metric(metric_name)
@@ -158,15 +153,7 @@ def make_tuning_plan(
     common: dict[str, Any] = {"n_estimators": DEFAULT_TREES, "early_stopping_rounds": DEFAULT_PATIENCE}
     common = {name: value for name, value in common.items() if not any(name in own for own in spaces)}
     common |= {"random_state": whole("seed", seed, least=0, most=2**31 - 1), "verbose": 0, **fixed}
-    plan = TuningPlan(
-        losses,
-        judge,
-        tuple(spaces),
-        sampler,
-        prune,
-        int(seed),
-        common,
-    )
+    plan = TuningPlan(losses, judge, tuple(spaces), sampler, prune, int(seed), common)
     _check_parameters(plan)
     return plan
 
@@ -212,7 +199,7 @@ def _check_parameters(plan: TuningPlan) -> None:
     lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
     seen = []
     for loss, space in zip(plan.losses, plan.spaces, strict=True):
-        values = {name: _one(given) for name, given in space.items() if "." not in name}
+        values = {name: samples(given)[0] for name, given in space.items() if "." not in name}
         tried = Configuration(loss if isinstance(read_loss(loss), NativeLoss) else "mse", values)
         if tried in seen:
             continue
@@ -225,11 +212,3 @@ def _check_parameters(plan: TuningPlan) -> None:
                 Ranker(metric=plan.metric, n_estimators=1, n_jobs=1, **parameters).fit(lists, lists)
             except DataError:
                 continue
-
-
-def _one(given: Range) -> Any:
-    return given.values[0] if isinstance(given, Choice) else given.low
-
-
-def _integers(given: Range) -> list[int]:
-    return [int(value) for value in (given.values if isinstance(given, Choice) else (given.low, given.high))]

@@ -181,21 +181,29 @@ def named_space(name: str, loss: Loss | NativeLoss) -> Space:
     return SPACES[name](loss)
 
 
-def loss_parameters(loss: Loss | NativeLoss) -> tuple[str, ...]:
-    """The parameters a loss has; a tool's own objective has none here.
+def samples(given: Range) -> tuple[Any, ...]:
+    """Values that show whether a range is within bounds, and whether there may be fractions in it.
 
     Args:
-        loss: which.
+        given: a range.
+
+    >>> samples(WholeNumber(4, 64))
+    (4, 64)
     """
-    return () if isinstance(loss, NativeLoss) else tuple(field.name for field in dataclasses.fields(loss))
+    if isinstance(given, Choice):
+        return given.values
+    if isinstance(given, WholeNumber):
+        return given.low, given.high
+    return given.low, given.low + (given.high - given.low) / math.e, given.high
 
 
-def takes_langevin(loss: Loss | NativeLoss) -> bool:
-    """Whether a loss can be trained with noise on its gradients.
+def _parameters(loss: Loss | NativeLoss) -> dict[str, Any]:
+    """The parameters a loss has, and their defaults; a tool's own objective has none here."""
+    return {} if isinstance(loss, NativeLoss) else {field.name: field.default for field in dataclasses.fields(loss)}
 
-    Args:
-        loss: which.
-    """
+
+def _takes_langevin(loss: Loss | NativeLoss) -> bool:
+    """Whether a loss can be trained with noise on its gradients."""
     return not isinstance(loss, NativeLoss) or loss.tool == "catboost"
 
 
@@ -225,8 +233,7 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
         found = [{name: one for name, one in given.items() if _has(loss, name)} for loss in read]
         for loss, own in zip(read, found, strict=True):
             for name, one in own.items():
-                for value in _samples(one):
-                    _check_value(loss, name, value)
+                _check_values(loss, name, one)
     else:
         raise OptionError(f"space: found {space!r}; expected a name, or ranges by name")
     # By name, so that what is drawn does not depend on the order in which a space was written down.
@@ -269,73 +276,53 @@ def _between(name: str, kind: str, rest: list[Any], given: Any) -> Uniform | Who
     return WholeNumber(low, high, log) if kind == "int" else Uniform(low, high, log)
 
 
-def _samples(given: Range) -> tuple[Any, ...]:
-    """Values that show whether a range is within bounds, and whether there may be fractions in it."""
-    if isinstance(given, Choice):
-        return given.values
-    if isinstance(given, WholeNumber):
-        return given.low, given.high
-    return given.low, given.low + (given.high - given.low) / math.e, given.high
-
-
 def _has(loss: Loss | NativeLoss, name: str) -> bool:
-    part, dot, rest = name.partition(".")
-    if not dot:
-        return True
-    return rest in loss_parameters(loss) if part == "loss" else takes_langevin(loss)
+    part, _, parameter = name.rpartition(".")
+    return {"": True, "loss": parameter in _parameters(loss), "langevin": _takes_langevin(loss)}[part]
 
 
 def _as_far_as_free(space: Space, loss: Loss | NativeLoss, fixed: Mapping[str, Any]) -> Space:
-    free = {}
-    for name, one in space.items():
-        part, dot, rest = name.partition(".")
-        if not dot:
-            taken = name in fixed
-        elif part == "langevin":
-            taken = "langevin" in fixed or not takes_langevin(loss)
-        else:
-            taken = _is_given(loss, rest) or not _allows(loss, rest, one)
-        if not taken:
-            free[name] = one
-    return free
+    def is_free(name: str, one: Range) -> bool:
+        part, _, parameter = name.rpartition(".")
+        if part != "loss":
+            return _has(loss, name) and (part or name) not in fixed
+        return not _is_given(loss, parameter) and _allows(loss, name, one)
+
+    return {name: one for name, one in space.items() if is_free(name, one)}
 
 
 def _is_given(loss: Loss | NativeLoss, parameter: str) -> bool:
-    return any(
-        field.name == parameter and getattr(loss, parameter) != field.default
-        for field in (() if isinstance(loss, NativeLoss) else dataclasses.fields(loss))
-    )
+    known = _parameters(loss)
+    return parameter in known and getattr(loss, parameter) != known[parameter]
 
 
-def _allows(loss: Loss | NativeLoss, parameter: str, given: Range) -> bool:
+def _allows(loss: Loss | NativeLoss, name: str, given: Range) -> bool:
     """Whether a loss takes a range: ``mu``, for one, is of no use to a metric without ties."""
     try:
-        for value in _samples(given):
-            _check_value(loss, f"loss.{parameter}", value)
+        _check_values(loss, name, given)
     except OptionError:
         return False
     return True
 
 
-def _check_value(loss: Loss | NativeLoss, name: str, value: Any) -> None:
+def _check_values(loss: Loss | NativeLoss, name: str, given: Range) -> None:
     """Say at once what every trial would say; the values of an engine's own parameters are left to the engine."""
-    part, dot, parameter = name.partition(".")
-    if not dot:
-        if name in _RANKER:
-            Settings(**{name: value})
-        return
+    part, _, parameter = name.rpartition(".")
     try:
-        if part == "langevin":
-            Langevin(**{parameter: value})
-        elif not isinstance(loss, NativeLoss):
-            dataclasses.replace(loss, **{parameter: value})
+        for value in samples(given):
+            if part == "langevin":
+                Langevin(**{parameter: value})
+            elif part == "loss" and not isinstance(loss, NativeLoss):
+                dataclasses.replace(loss, **{parameter: value})
+            elif name in _RANKER:
+                Settings(**{name: value})
     except OptionError as error:
-        raise OptionError(f"{part}.{error}") from None
+        raise OptionError(f"{part}.{error}" if part else str(error)) from None
 
 
 def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[str, Any]) -> None:
     of = losses[0] if len(losses) == 1 else "these losses"
-    parameters = {parameter for loss in losses for parameter in loss_parameters(loss)}
+    parameters = {parameter for loss in losses for parameter in _parameters(loss)}
     for name in space:
         part, dot, rest = name.partition(".")
         if name in fixed:
@@ -349,7 +336,7 @@ def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[s
         if part == "langevin":
             if rest not in _LANGEVIN:
                 raise unknown("parameter of langevin:", rest, _LANGEVIN)
-            if not any(takes_langevin(loss) for loss in losses):
+            if not any(_takes_langevin(loss) for loss in losses):
                 raise OptionError(f"{name}: found for {of}; expected a loss of this library, or one of CatBoost's")
         elif rest not in parameters:
             if not parameters:
@@ -374,6 +361,15 @@ def _tree_space(_: Loss | NativeLoss) -> Space:
     return space
 
 
+_WORTH_SEARCHING: tuple[tuple[type[Loss], Space], ...] = (
+    (LambdaLoss, {"k": Choice((10, 30, 100, None))}),
+    (NDCGLoss2PP, {"mu": Uniform(0.5, 20.0, log=True)}),
+    (XENDCG, {"gamma": Choice(("uniform", "tight")), "hessian": Choice(("neumann", "diagonal", "exact"))}),
+    (ListNet, {"target": Choice(("linear", "softmax")), "hessian": Choice(("diagonal", "exact"))}),
+    (StochasticRank, {"mu": Uniform(0.01, 1.0, log=True)}),
+)
+
+
 def _default_space(loss: Loss | NativeLoss) -> Space:
     """The trees, and what changes the ranking in the loss.
 
@@ -381,20 +377,11 @@ def _default_space(loss: Loss | NativeLoss) -> Space:
     (for the smoothed metrics twice) as large, but for regularisation.
     """
     space = _tree_space(loss)
-    if isinstance(loss, LambdaLoss):
-        space["loss.k"] = Choice((10, 30, 100, None))
-    if isinstance(loss, NDCGLoss2PP):
-        space["loss.mu"] = Uniform(0.5, 20.0, log=True)
-    if isinstance(loss, XENDCG):
-        space["loss.gamma"] = Choice(("uniform", "tight"))
-        space["loss.hessian"] = Choice(("neumann", "diagonal", "exact"))
-    if isinstance(loss, ListNet):
-        space["loss.target"] = Choice(("linear", "softmax"))
-        space["loss.hessian"] = Choice(("diagonal", "exact"))
+    for kind, ranges in _WORTH_SEARCHING:
+        if isinstance(loss, kind):
+            space |= {f"loss.{name}": one for name, one in ranges.items()}
     if isinstance(loss, SoftRank) and loss.scale == "plain":
         space["loss.sigma"] = Uniform(0.1, 10.0, log=True)
-    if isinstance(loss, StochasticRank):
-        space["loss.mu"] = Uniform(0.01, 1.0, log=True)
     return space
 
 

@@ -13,6 +13,7 @@ import sqlite3
 import warnings
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -180,10 +181,8 @@ class TuningStore:
     def _give_up_running(self) -> None:
         from optuna.trial import TrialState
 
-        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING, TrialState.WAITING)):
-            # Optuna tells only of what is running.
-            if trial.state == TrialState.RUNNING:
-                self._study.tell(trial.number, state=TrialState.FAIL)
+        for trial in self._study.get_trials(deepcopy=False, states=(TrialState.RUNNING,)):
+            self._study.tell(trial.number, state=TrialState.FAIL)
 
 
 def _state(outcome: Outcome) -> TrialState:
@@ -226,11 +225,14 @@ def _pruner(plan: TuningPlan) -> Any:
 
 def _storage(path: Path, stack: contextlib.ExitStack) -> BaseStorage:
     import optuna
+    from optuna.storages.journal import JournalFileBackend
 
     if path.suffix.lower() in _JOURNALS:
         _mend(path)
+        # No lock: the file is ours already, and one of Optuna's would outlive a killed process.
+        unlocked: Any = SimpleNamespace(acquire=lambda: True, release=lambda: None)
         try:
-            return optuna.storages.JournalStorage(_journal(path))
+            return optuna.storages.JournalStorage(JournalFileBackend(str(path), lock_obj=unlocked))
         except (OSError, ValueError, KeyError, TypeError, AttributeError, AssertionError):
             raise DataError(f"{path}: is no journal of Optuna's; expected a search, or a new file") from None
     from sqlalchemy.exc import SQLAlchemyError
@@ -254,23 +256,6 @@ def _connection(path: Path) -> sqlite3.Connection:
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=NORMAL")
     return connection
-
-
-def _journal(path: Path) -> Any:
-    from optuna.storages.journal import JournalFileBackend
-
-    unlocked: Any = _Unlocked()
-    return JournalFileBackend(str(path), lock_obj=unlocked)
-
-
-class _Unlocked:
-    """No lock: the file is ours already, and one of Optuna's would outlive a killed process."""
-
-    def acquire(self) -> bool:
-        return True
-
-    def release(self) -> None:
-        pass
 
 
 def _mend(path: Path) -> None:
