@@ -13,13 +13,11 @@ import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from rich import box
-from rich.console import Console
-from rich.table import Table
-
 from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up, study_size
 from tautrank.arguments import job_count
 from tautrank.atomic import atomic_write
+from tautrank.command_output import ERR, OUT
+from tautrank.report_table import ReportTable
 
 PARTS = {
     "start": start_up.claims,
@@ -44,16 +42,12 @@ def main() -> int:
     if unknown := sorted(set(arguments.parts) - set(PARTS)):
         parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(PARTS)}")
 
-    console = Console()
     found: dict[str, list[Row]] = {}
     for name in arguments.parts or PARTS:
-        console.print(f"measuring: {name} ...", style="dim")
-        found[name] = list(PARTS[name](console))
-    table = Table(*HEADINGS, box=box.SIMPLE_HEAD)
+        ERR.print(f"measuring: {name} ...", style="dim")
+        found[name] = list(PARTS[name]())
     rows = [row for part in found.values() for row in part]
-    for what, measured, asked, holds in rows:
-        table.add_row(what, measured, asked, "yes" if holds else "[bold red]NO[/bold red]")
-    console.print(table)
+    OUT.print(table(rows).to_rich())
     if arguments.write:
         kept = sections_of(arguments.write.read_text()) if arguments.write.exists() else {}
         page = as_markdown(kept | {name: section(part) for name, part in found.items()})
@@ -62,18 +56,15 @@ def main() -> int:
     return 0 if all(row[3] for row in rows) else 1
 
 
+def table(rows: list[Row]) -> ReportTable:
+    return ReportTable.of(HEADINGS, [(*said, "yes" if holds else "no") for *said, holds in rows])
+
+
 def section(rows: list[Row]) -> str:
     """One part's table, with where and with what it was measured."""
     versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
-    lines = [
-        f"One run on {job_count(None)} cores ({platform.machine()}) with Python {platform.python_version()},",
-        f"{versions}.",
-        "",
-        f"| {' | '.join(HEADINGS)} |",
-        "|---|---|---|---|",
-        *(f"| {what} | {measured} | {asked} | {'yes' if holds else 'no'} |" for what, measured, asked, holds in rows),
-    ]
-    return "\n".join(lines)
+    where = f"One run on {job_count(None)} cores ({platform.machine()}) with Python {platform.python_version()},"
+    return f"{where}\n{versions}.\n\n{table(rows).to_markdown().rstrip()}"
 
 
 def sections_of(page: str) -> dict[str, str]:

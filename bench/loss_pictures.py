@@ -6,19 +6,14 @@ time.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 import tautrank as tr
-from tautrank.atomic import atomic_write
-from tautrank.report.drawing import Series, chart
-
-FOLDER = Path(__file__).resolve().parents[1] / "docs" / "pictures"
+from bench.drawing import Series, write_picture
 
 FAMILIES = {
     "pairwise": ("ranknet", "lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"),
@@ -80,12 +75,13 @@ def over_the_climb(judge: Judge, places: NDArray[np.float64]) -> NDArray[np.floa
     return np.array(judge(scores, labels, np.arange(0, labels.size + 1, 20)))
 
 
-def draw_pushes(family: str) -> str:
+def draw_pushes(family: str) -> None:
     names = FAMILIES[family]
     ranks = np.arange(1, LABELS.size + 1)
     relevant = ", ".join(f"{int(LABELS[i])} at rank {i + 1}" for i in np.flatnonzero(LABELS))
     beside = np.linspace(-0.2, 0.2, len(names))
-    return chart(
+    write_picture(
+        f"push-{family}.svg",
         [
             Series(name, ranks + shift, push(tr.loss(name, **OPTIONS[family])))
             for name, shift in zip(names, beside, strict=True)
@@ -96,12 +92,13 @@ def draw_pushes(family: str) -> str:
     )
 
 
-def draw_climb(family: str) -> str:
+def draw_climb(family: str) -> None:
     places = np.arange(20.0, 0.95, -0.1)
     # With binary labels and a gamma of 1, xendcg is listnet.
     names = [name for name in FAMILIES[family] if name != "xendcg(gamma=1)"]
     curves = [Series(name, places, climb(tr.loss(name, **OPTIONS[family]), places), line=True) for name in names]
-    return chart(
+    write_picture(
+        f"climb-{family}.svg",
         [Series("1 - NDCG", places, cost(places), line=True), *curves],
         title=f"What the {family} losses say as one relevant document climbs the list",
         x_label="rank of the one relevant document among twenty (scores 0.5 apart)",
@@ -109,14 +106,7 @@ def draw_climb(family: str) -> str:
     )
 
 
-def main() -> int:
-    FOLDER.mkdir(exist_ok=True)
-    for family in FAMILIES:
-        for name, draw in ((f"push-{family}", draw_pushes), (f"climb-{family}", draw_climb)):
-            with atomic_write(FOLDER / f"{name}.svg") as file:
-                file.write(draw(family).encode())
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    for family in FAMILIES:
+        draw_pushes(family)
+        draw_climb(family)

@@ -2,32 +2,41 @@
 
 from __future__ import annotations
 
-import json
-import os
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 import tautrank as tr
-from bench.side_by_side import interleaved
+from bench.side_by_side import Claims, alone, interleaved
+from tautrank.command_output import ERR
 
 QUERIES, DOCUMENTS, FEATURES, THREADS = 6000, 120, 136, 2
 ROUNDS = 7
-Claims = Iterator[tuple[str, str, str, bool]]
 
 
 def labels_and_offsets() -> tuple[npt.NDArray[np.float32], npt.NDArray[np.int64]]:
     rng = np.random.default_rng(0)
     labels = rng.choice(5, QUERIES * DOCUMENTS, p=tr.simulate.web_search.LABEL_SHARES).astype(np.float32)
     return labels, np.arange(QUERIES + 1, dtype=np.int64) * DOCUMENTS
+
+
+def features_of(labels: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    X = np.random.default_rng(3).standard_normal((labels.size, FEATURES)).astype(np.float32)
+    X[:, :10] += 0.3 * labels[:, None]
+    return X
+
+
+def gradient(name: str, labels: npt.NDArray[Any], offsets: npt.NDArray[Any], **parameters: Any) -> Any:
+    """A function that takes the next gradient of a loss, at random scores."""
+    objective = tr.loss(name, **parameters).bind(labels, offsets, n_jobs=THREADS)
+    scores = np.random.default_rng(2).standard_normal(labels.size).astype(np.float32)
+    objective.gradients(scores, 0)  # compiles
+    steps = iter(range(1, 10**6))
+    return lambda: objective.gradients(scores, next(steps))
 
 
 def _booster(labels: npt.NDArray[np.float32], objective: str, **parameters: Any) -> Any:
@@ -42,22 +51,14 @@ def _booster(labels: npt.NDArray[np.float32], objective: str, **parameters: Any)
     return booster
 
 
-def claims(console: Console) -> Claims:
+def claims() -> Claims:
     yield from _gradients()
     yield from _long_list()
-    yield from _first_starts(console)
+    yield from _first_starts()
 
 
 def _gradients() -> Claims:
     labels, offsets = labels_and_offsets()
-    scores = np.random.default_rng(2).standard_normal(labels.size).astype(np.float32)
-
-    def ours(name: str, **parameters: Any) -> Any:
-        objective = tr.loss(name, **parameters).bind(labels, offsets, n_jobs=THREADS)
-        objective.gradients(scores, 0)  # compiles
-        steps = iter(range(1, 10**6))
-        return lambda: objective.gradients(scores, next(steps))
-
     plain = {"lambdarank_norm": False}
     peers = {
         "regression": _booster(labels, "regression"),
@@ -68,11 +69,11 @@ def _gradients() -> Claims:
     times = interleaved(
         {name: booster.update for name, booster in peers.items()}
         | {
-            "full": ours("lambdarank", k=None),
-            "k=30": ours("lambdarank"),
-            "++ full": ours("ndcg-loss2++", k=None),
-            "++ k=30": ours("ndcg-loss2++"),
-            "xendcg": ours("xendcg"),
+            "full": gradient("lambdarank", labels, offsets, k=None),
+            "k=30": gradient("lambdarank", labels, offsets),
+            "++ full": gradient("ndcg-loss2++", labels, offsets, k=None),
+            "++ k=30": gradient("ndcg-loss2++", labels, offsets),
+            "xendcg": gradient("xendcg", labels, offsets),
         },
         ROUNDS,
         settle=True,
@@ -97,25 +98,22 @@ def _gradients() -> Claims:
 
 _LONG = """
 import json, time, numpy as np, tautrank as tr
-def peak():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) / 1024 for line in status if line.startswith("VmHWM"))
+from bench.side_by_side import peak_memory
 rng = np.random.default_rng(0)
 n = 50_000
 labels, scores = rng.choice(5, n).astype(np.float32), rng.standard_normal(n).astype(np.float32)
 warm = tr.loss("lambdarank", k=None).bind(labels[:100], [0, 100])
 warm.gradients(scores[:100], 0)
-before = peak()
+before = peak_memory()
 objective = tr.loss("lambdarank", k=None).bind(labels, [0, n])
 start = time.perf_counter()
 objective.gradients(scores, 0)
-print(json.dumps([time.perf_counter() - start, peak() - before]))
+print(json.dumps([time.perf_counter() - start, (peak_memory() - before) / 2**20]))
 """
 
 
 def _long_list() -> Claims:
-    output = subprocess.run([sys.executable, "-c", _LONG], check=True, capture_output=True).stdout
-    seconds, megabytes = json.loads(output)
+    seconds, megabytes = alone("-c", _LONG)
     yield (
         f"memory of a gradient over one list of 50,000, full ({seconds:.2f} s)",
         f"{megabytes:.0f} MB",
@@ -134,17 +132,11 @@ print(time.perf_counter() - start)
 """
 
 
-def _first_starts(console: Console) -> Claims:
+def _first_starts() -> Claims:
     for name in ("lambdarank", "ndcg-loss2++", "xendcg", "listnet", "lambdarank(assignment=soft)"):
         with tempfile.TemporaryDirectory() as folder:
-
-            def run(name: str = name, folder: str = folder) -> float:
-                environment = os.environ | {"NUMBA_CACHE_DIR": folder}
-                command = [sys.executable, "-c", _FIRST, name]
-                return float(subprocess.run(command, check=True, capture_output=True, env=environment).stdout)
-
-            first = run()
-            later = statistics.median(run() for _ in range(3))
+            first, *others = (alone("-c", _FIRST, name, NUMBA_CACHE_DIR=folder) for _ in range(4))
+        later = statistics.median(others)
         yield f"first gradient ever of {name}, compiling", f"{first:.1f} s", "under 6 s", first < 6
         yield f"first gradient of {name} in a later process", f"{later:.2f} s", "under 1 s", later < 1
 
@@ -152,14 +144,12 @@ def _first_starts(console: Console) -> Claims:
 TRAINED = tuple(tr.losses.REGISTRY)
 
 
-def training_claims(console: Console) -> Claims:
+def training_claims() -> Claims:
     """100 trees of 255 leaves on 136 features: every loss through `Ranker`, beside LightGBM's lambdarank as it is."""
     import lightgbm as lgb
 
     labels, offsets = labels_and_offsets()
-    rng = np.random.default_rng(3)
-    X = rng.standard_normal((labels.size, FEATURES)).astype(np.float32)
-    X[:, :10] += 0.3 * labels[:, None]
+    X = features_of(labels)
     data = tr.RankingData(X, labels, offsets, np.arange(QUERIES))
     small = {"n_estimators": 100, "learning_rate": 0.1, "num_leaves": 255, "n_jobs": THREADS, "verbose": 0}
 
@@ -176,7 +166,7 @@ def training_claims(console: Console) -> Claims:
         start = time.perf_counter()
         tr.Ranker(loss=name, **small).fit(data)
         seconds[name] = time.perf_counter() - start
-        console.print(f"  {name}: {seconds[name]:.0f} s", style="dim")
+        ERR.print(f"  {name}: {seconds[name]:.0f} s", style="dim")
         if i in (len(TRAINED) // 2, len(TRAINED) - 1):
             peer.append(theirs())
     reference = statistics.median(peer)

@@ -5,21 +5,21 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
-
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+from typing import Any, TypeVar
 
 import tautrank as tr
-from bench.results import EARLY_STOPPING, STORE, TREES
+from bench.data_sets import KEPT
 from tautrank.arguments import job_count
 from tautrank.atomic import atomic_write
+from tautrank.command_output import trainings_bar
 from tautrank.comparing import compare_splits
 from tautrank.data import Splits
 from tautrank.report.comparison import Comparison
 
+TREES, EARLY_STOPPING = 150, 30
 Lines = Iterator[str]
-Part = Callable[[argparse.Namespace, Console], Lines]
+Part = Callable[[argparse.Namespace], Lines]
+T = TypeVar("T")
 
 
 def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int, repeats: int) -> int:
@@ -32,7 +32,6 @@ def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int
     arguments = parser.parse_args()
     if unknown := sorted(set(arguments.parts) - set(parts)):
         parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(parts)}")
-    console = Console(stderr=True)
     lines = [
         f"# {title}",
         "",
@@ -40,7 +39,7 @@ def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int
         "",
     ]
     for part in arguments.parts or parts:
-        for line in parts[part](arguments, console):
+        for line in parts[part](arguments):
             print(line, flush=True)
             lines.append(line)
     if arguments.write:
@@ -49,12 +48,12 @@ def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int
     return 0
 
 
-def progress_bar(console: Console, name: str) -> tuple[Progress, Callable[[int, int, str], None]]:
-    """A bar, and the function that moves it."""
-    columns = (TextColumn("{task.completed:.0f}/{task.total:.0f}"), BarColumn(), TimeRemainingColumn())
-    bar = Progress(*columns, TextColumn(name + " {task.description}"), console=console)
-    task = bar.add_task("")
-    return bar, lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+def watched(items: Sequence[T], title: str) -> Iterator[T]:
+    """The items one after the other, with a bar that says how far it is."""
+    with trainings_bar() as report:
+        for done, item in enumerate(items):
+            report(done, len(items), title)
+            yield item
 
 
 def compared(
@@ -63,17 +62,15 @@ def compared(
     systems: Sequence[Any],
     metrics: Sequence[str],
     arguments: argparse.Namespace,
-    console: Console,
 ) -> Comparison:
     """Systems on the folds of a data set, tuned, repeated, and kept in .bench."""
-    bar, report = progress_bar(console, title)
-    with bar:
+    with trainings_bar() as report:
         return compare_splits(
             folds(),
             systems,
             metrics,
-            store=STORE,
-            progress=report,
+            store=KEPT / "results",
+            progress=lambda done, total, what: report(done, total, f"{title} {what}"),
             repeats=arguments.repeats,
             tune=arguments.tune,
             workers=job_count(None),

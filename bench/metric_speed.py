@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import numpy as np
-from rich.console import Console
 
 import tautrank as tr
-from bench.side_by_side import interleaved
+from bench.side_by_side import Claims, interleaved
+from tautrank.command_output import ERR
 
 QUERIES, DOCUMENTS, ROUNDS = 6000, 120, 9
 _AGAINST_RANX = 5
 _AGAINST_SKLEARN = 2
 
 
-def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
+def claims() -> Claims:
     from ranx import Qrels, Run
     from ranx import evaluate as ranx_evaluate
     from sklearn.metrics import ndcg_score
@@ -26,7 +24,7 @@ def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
     offsets = np.arange(QUERIES + 1) * DOCUMENTS
     flat_scores, flat_labels = scores.ravel(), labels.ravel()
 
-    console.print("building ranx's Qrels and Run (not timed) ...", style="dim")
+    ERR.print("building ranx's Qrels and Run (not timed) ...", style="dim")
     names = [f"d{i}" for i in range(DOCUMENTS)]
     judged = {f"q{q}": dict(zip(names, labels[q].astype(int).tolist(), strict=True)) for q in range(QUERIES)}
     ranked = {f"q{q}": dict(zip(names, scores[q].tolist(), strict=True)) for q in range(QUERIES)}

@@ -2,47 +2,39 @@
 
 from __future__ import annotations
 
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-from rich.console import Console
 
 import tautrank as tr
-from bench.side_by_side import interleaved
+from bench.data_sets import KEPT
+from bench.side_by_side import Claims, alone, interleaved
 from tautrank.atomic import atomic_write
+from tautrank.command_output import ERR
 
-FOLDER = Path(__file__).resolve().parents[1] / ".bench"
 BYTES, FEATURES, ROUNDS = 320 * 10**6, 136, 3
 _SPEED = 10
 _MEMORY = 1.5
 
-# Run in a process of its own, since the peak is a property of a process. Not ru_maxrss: that one remembers the size of
-# the process it was forked from.
+# Run in a process of its own, since the peak is a property of a process.
 _MEASURE = """
 import json, sys, tautrank as tr
-def peak():
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) * 1024 for line in status if line.startswith("VmHWM"))
+from bench.side_by_side import peak_memory
 tr.read_letor(sys.argv[1], cache=False)
-before = peak()
+before = peak_memory()
 data = tr.read_letor(sys.argv[2], cache=False)
 arrays = data.X.nbytes + data.labels.nbytes + data.offsets.nbytes + data.qids.nbytes
-print(json.dumps([peak() - before, arrays]))
+print(json.dumps([peak_memory() - before, arrays]))
 """
 
 
-def generated_file(console: Console) -> Path:
+def generated_file() -> Path:
     """A file of at least 300 MB, made once: 136 dense features, qid, a comment on every line."""
-    path = FOLDER / "web-search.txt"
+    path = KEPT / "web-search.txt"
     if path.exists() and path.stat().st_size >= BYTES:
         return path
-    console.print(f"writing {BYTES // 10**6} MB of LETOR text to {path} (once) ...", style="dim")
-    FOLDER.mkdir(exist_ok=True)
+    ERR.print(f"writing {BYTES // 10**6} MB of LETOR text to {path} (once) ...", style="dim")
+    KEPT.mkdir(exist_ok=True)
     row = "%d qid:%d " + " ".join(f"{i + 1}:%.6f" for i in range(FEATURES)) + " #docid = GX%03d-%02d-%07d inc = 1\n"
     data = tr.simulate.simulate_web_search(1000, n_features=FEATURES, seed=0)
     X, labels, query = data.X.tolist(), data.labels.astype(int).tolist(), data.qid_of_document.tolist()
@@ -56,16 +48,16 @@ def generated_file(console: Console) -> Path:
     return path
 
 
-def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
+def claims() -> Claims:
     from sklearn.datasets import load_svmlight_file
 
-    path = generated_file(console)
+    path = generated_file()
     size = path.stat().st_size / 1e6
-    small = FOLDER / "small.txt"
+    small = KEPT / "small.txt"
     small.write_text("1 qid:1 1:0.5\n")
     tr.read_letor(small)  # compiles
 
-    console.print(f"scikit-learn takes about half a minute a round, {ROUNDS} rounds ...", style="dim")
+    ERR.print(f"scikit-learn takes about half a minute a round, {ROUNDS} rounds ...", style="dim")
     results = {}
 
     def ours() -> None:
@@ -91,10 +83,7 @@ def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
         ratio >= _SPEED,
     )
 
-    output = subprocess.run(
-        [sys.executable, "-c", _MEASURE, str(small), str(path)], check=True, capture_output=True, env=dict(os.environ)
-    ).stdout
-    peak, arrays = json.loads(output)
+    peak, arrays = alone("-c", _MEASURE, str(small), str(path))
     yield (
         f"peak memory of reading it ({peak / 1e6:.0f} MB for {arrays / 1e6:.0f} MB of arrays)",
         f"{peak / arrays:.2f}x",
@@ -102,7 +91,7 @@ def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
         peak <= _MEMORY * arrays,
     )
 
-    cached = FOLDER / "web-search.txt.tautcache"
+    cached = KEPT / "web-search.txt.tautcache"
     cached.unlink(missing_ok=True)
     tr.read_letor(path, cache=True)
     times = interleaved(

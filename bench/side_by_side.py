@@ -1,11 +1,19 @@
-"""Timing two or more things in one run, taking turns, so that a busy machine is busy for all of them."""
+"""How things are measured: taking turns in one run, so that a busy machine is busy for all of them, or all alone."""
 
 from __future__ import annotations
 
+import json
+import os
 import statistics
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+Claims: TypeAlias = Iterator[tuple[str, str, str, bool]]
+"""What was measured, the number, what was asked for, and whether it holds."""
 
 # What ran before leaves OpenMP threads spinning on the core the next candidate needs, and what slept is spread over the
 # cores only after a few calls.
@@ -32,3 +40,15 @@ def interleaved(candidates: Mapping[str, Callable[[], Any]], rounds: int, *, set
                 run()
             seconds[name].append((time.perf_counter() - start) / calls)
     return {name: statistics.median(values) for name, values in seconds.items()}
+
+
+def alone(*arguments: str, **environment: str) -> Any:
+    """What a Python process of its own prints, as JSON: its memory and its caches are nobody else's."""
+    command = [sys.executable, *arguments]
+    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ | environment)
+    return json.loads(told.stdout)
+
+
+def peak_memory() -> int:
+    """The most bytes this process has used. Not what `getrusage` says: that counts the process it was forked from."""
+    return int(Path("/proc/self/status").read_text().split("VmHWM:")[1].split()[0]) * 1024

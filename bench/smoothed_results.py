@@ -12,11 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 import tautrank as tr
-from bench.measured_page import Lines, compared, progress_bar, protocol, steps, write_page
-from bench.results import DATA
+from bench.data_sets import DATA
+from bench.measured_page import Lines, compared, protocol, steps, watched, write_page
 from tautrank.data import Splits
 from tautrank.simulate import five_documents
 from tautrank.studies.comparison import System
@@ -50,7 +49,7 @@ LANGEVIN = tr.Langevin(temperature=1e8, shrink_rate=1e-4)
 # ---------------------------------------------------------------------------------------------------- defaults
 
 
-def defaults(arguments: argparse.Namespace, console: Console) -> Lines:
+def defaults(arguments: argparse.Namespace) -> Lines:
     """Validation NDCG@5 of every form with all other parameters at their defaults, over the folds and a few seeds."""
     yield from (
         "## With every other parameter at its default",
@@ -64,13 +63,10 @@ def defaults(arguments: argparse.Namespace, console: Console) -> Lines:
     )
     for name, folds in DATA.items():
         splits = folds()
-        bar, report = progress_bar(console, f"defaults, {name}")
-        rows = {}
-        with bar:
-            for i, loss in enumerate(DEFAULTS):
-                report(i, len(DEFAULTS), loss)
-                rows[loss] = np.mean([_validation(loss, splits, seed) for seed in range(SEEDS)], axis=0)
-            report(len(DEFAULTS), len(DEFAULTS), "")
+        rows = {
+            loss: np.mean([_validation(loss, splits, seed) for seed in range(SEEDS)], axis=0)
+            for loss in watched(DEFAULTS, f"defaults, {name}")
+        }
         base = rows[DEFAULTS[0]]
         used = ~np.isnan(base[0])
         error = base[:, used].std(axis=1, ddof=1) / np.sqrt(used.sum())
@@ -132,7 +128,7 @@ Where this differs from the paper, and why. A model here is three numbers, a, b 
 """
 
 
-def table1(arguments: argparse.Namespace, console: Console) -> Lines:
+def table1(arguments: argparse.Namespace) -> Lines:
     """StochasticRank's Table 1 over losses, sigmas and seeds."""
     yield from (
         "## Table 1 of StochasticRank: five documents, two queries",
@@ -144,10 +140,10 @@ def table1(arguments: argparse.Namespace, console: Console) -> Lines:
         "| loss | paper | here: .917 / .903 / other | Langevin |",
         "|---|---|---|---|",
     )
-    paper = {"lambdarank": ".903", "ndcg-loss2++": ".903", "lambdarank(noise=gumbel)": ".903"}
-    paper |= {"ndcg-loss2++(noise=gumbel)": ".903"}
+    stuck = ("lambdarank", "ndcg-loss2++", "lambdarank(noise=gumbel)", "ndcg-loss2++(noise=gumbel)")
     others = ("ranknet", "ndcg-loss1", "ndcg-loss2", "listnet", "xendcg", "mse")
-    rows: list[tuple[str, str, dict[str, Any]]] = [(loss, paper.get(loss, ""), {}) for loss in (*paper, *others)]
+    rows: list[tuple[str, str, dict[str, Any]]] = [(loss, ".903", {}) for loss in stuck]
+    rows += [(loss, "", {}) for loss in others]
     for estimator in ("exact", "ccs"):
         for sigma in (0.1, 0.3, 1.0, 2.0):
             for scale in ("plain", "curvature"):
@@ -160,16 +156,12 @@ def table1(arguments: argparse.Namespace, console: Console) -> Lines:
                 for langevin in (None, TOY_LANGEVIN):
                     printed = ".917" if langevin and scale == "plain" and sigma == 1 else ""
                     rows.append((text, printed, {"langevin": langevin}))
-    bar, report = progress_bar(console, "table 1")
-    with bar:
-        for i, (loss, printed, parameters) in enumerate(rows):
-            report(i, len(rows), loss)
-            ends = np.round(toy_ends(loss, **parameters), 3)
-            counts = (int((ends == 0.917).sum()), int((ends == 0.903).sum()))
-            shown = f"{counts[0]} / {counts[1]} / {TOY_SEEDS - sum(counts)}"
-            yield f"| {loss} | {printed} | {shown} | {'yes' if parameters.get('langevin') else ''} |"
-    yield ""
-    yield _EXPLAINED
+    for loss, printed, parameters in watched(rows, "table 1"):
+        ends = np.round(toy_ends(loss, **parameters), 3)
+        counts = (int((ends == 0.917).sum()), int((ends == 0.903).sum()))
+        shown = f"{counts[0]} / {counts[1]} / {TOY_SEEDS - sum(counts)}"
+        yield f"| {loss} | {printed} | {shown} | {'yes' if parameters.get('langevin') else ''} |"
+    yield from ("", _EXPLAINED)
 
 
 # ---------------------------------------------------------------------------------------------------- comparisons
@@ -191,7 +183,7 @@ ABLATION = (
 PRINTED = (70.74, 71.89, 74.55, 74.68, 74.92)
 
 
-def table3(arguments: argparse.Namespace, console: Console) -> Lines:
+def table3(arguments: argparse.Namespace) -> Lines:
     """The ablation of Table 3 on the real data sets."""
     yield from ("## Table 3 of StochasticRank: what each part adds", "", protocol(arguments, "ndcg@5"), "")
     yield "The first five rows are the paper's (hessian 1); it prints, on Yahoo! Set 1, " + " < ".join(
@@ -199,19 +191,19 @@ def table3(arguments: argparse.Namespace, console: Console) -> Lines:
     )
     yield ""
     for name, folds in DATA.items():
-        result = compared(f"table 3, {name}", folds, ABLATION, ("ndcg@5", "ndcg@10"), arguments, console)
+        result = compared(f"table 3, {name}", folds, ABLATION, ("ndcg@5", "ndcg@10"), arguments)
         yield from (f"### {name}", "", result.to_markdown(), "", "Each step against the one before it, NDCG@5:", "")
         yield from steps(result, [(i, i + 1) for i in range(len(PRINTED) - 1)])
 
 
-def metrics(arguments: argparse.Namespace, console: Console) -> Lines:
+def metrics(arguments: argparse.Namespace) -> Lines:
     """MRR and ERR trained directly, beside lambdarank, each judged and tuned by the metric itself."""
     yield from ("## MRR and ERR trained directly", "")
     for judged in ("mrr", "err"):
         yield from (f"Judged by {judged}. " + protocol(arguments, judged), "")
         systems = ("lambdarank", f"stochasticrank(metric={judged})", "stochasticrank", "softrank")
         for name, folds in DATA.items():
-            result = compared(f"{judged}, {name}", folds, systems, (judged, "ndcg@5"), arguments, console)
+            result = compared(f"{judged}, {name}", folds, systems, (judged, "ndcg@5"), arguments)
             yield from (f"### {name}, {judged}", "", result.to_markdown(), "")
             yield from steps(result, [(0, 1), (2, 1), (0, 3)])
 

@@ -7,12 +7,10 @@ import time
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-from rich.console import Console
 
 import tautrank as tr
-from bench.loss_speed import DOCUMENTS, FEATURES, QUERIES, THREADS, Claims, labels_and_offsets
-from bench.side_by_side import interleaved
+from bench.loss_speed import DOCUMENTS, FEATURES, QUERIES, THREADS, features_of, gradient, labels_and_offsets
+from bench.side_by_side import Claims, interleaved
 
 CUTOFF, ROUNDS = 10, 5
 LENGTHS = (100, 1_000, 10_000, 50_000)
@@ -20,19 +18,11 @@ LENGTHS = (100, 1_000, 10_000, 50_000)
 CURVE_DOCUMENTS = 500_000
 
 
-def claims(console: Console) -> Claims:
+def claims() -> Claims:
     yield from _beside_catboost()
     yield from _beside_a_tree()
     yield from _by_queries()
-    yield from _by_length(console)
-
-
-def _gradient(name: str, labels: npt.NDArray[Any], offsets: npt.NDArray[Any], **parameters: Any) -> Any:
-    objective = tr.loss(name, **parameters).bind(labels, offsets, n_jobs=THREADS)
-    scores = np.random.default_rng(2).standard_normal(labels.size).astype(np.float32)
-    objective.gradients(scores, 0)  # compiles
-    steps = iter(range(1, 10**6))
-    return lambda: objective.gradients(scores, next(steps))
+    yield from _by_length()
 
 
 def _catboost_tree(objective: str) -> Any:
@@ -44,19 +34,10 @@ def _catboost_tree(objective: str) -> Any:
     pool = catboost.Pool(x, labels, group_id=np.repeat(np.arange(QUERIES), DOCUMENTS))
 
     def fit(trees: int) -> float:
+        quiet = {"logging_level": "Silent", "metric_period": 10**6, "allow_writing_files": False}
         fixed = {"depth": 1, "bootstrap_type": "No", "random_strength": 0, "thread_count": THREADS}
         start = time.perf_counter()
-        catboost.train(
-            pool,
-            {
-                "loss_function": objective,
-                "iterations": trees,
-                "logging_level": "Silent",
-                "metric_period": 10**6,
-                "allow_writing_files": False,
-                **fixed,
-            },
-        )
+        catboost.train(pool, {"loss_function": objective, "iterations": trees, **quiet, **fixed})
         return time.perf_counter() - start
 
     return lambda: (fit(13) - fit(3)) / 10
@@ -66,9 +47,8 @@ def _beside_catboost() -> Claims:
     labels, offsets = labels_and_offsets()
     theirs = _catboost_tree(f"StochasticRank:metric=NDCG;top={CUTOFF}")
     nothing = _catboost_tree("RMSE")
-    ours = _gradient("stochasticrank", labels, offsets, metric=f"ndcg@{CUTOFF}")
-    plain, peer = [], []
-    mine = []
+    ours = gradient("stochasticrank", labels, offsets, metric=f"ndcg@{CUTOFF}")
+    mine, peer, plain = [], [], []
     for _ in range(ROUNDS):
         mine.append(interleaved({"ours": ours}, 1, settle=True)["ours"])
         peer.append(theirs())
@@ -87,12 +67,10 @@ def _beside_a_tree() -> Claims:
     import lightgbm as lgb
 
     labels, offsets = labels_and_offsets()
-    X = np.random.default_rng(3).standard_normal((labels.size, FEATURES)).astype(np.float32)
-    X[:, :10] += 0.3 * labels[:, None]
     fixed = {"objective": "regression", "num_leaves": 255, "num_threads": THREADS, "verbose": -1}
-    booster = lgb.Booster(fixed, lgb.Dataset(X, labels))
+    booster = lgb.Booster(fixed, lgb.Dataset(features_of(labels), labels))
     booster.update()
-    cut, full = (_gradient("softrank", labels, offsets, k=k) for k in (CUTOFF, None))
+    cut, full = (gradient("softrank", labels, offsets, k=k) for k in (CUTOFF, None))
     times = interleaved({"tree": booster.update, f"k={CUTOFF}": cut, "full lists": full}, 11)
     for what in (f"k={CUTOFF}", "full lists"):
         ratio = times[what] / times["tree"]
@@ -109,14 +87,14 @@ def _by_queries() -> Claims:
     labels, offsets = labels_and_offsets()
     quarter = QUERIES // 4
     for name in ("stochasticrank", "softrank"):
-        few = _gradient(name, labels[: quarter * DOCUMENTS], offsets[: quarter + 1])
-        many = _gradient(name, labels, offsets)
+        few = gradient(name, labels[: quarter * DOCUMENTS], offsets[: quarter + 1])
+        many = gradient(name, labels, offsets)
         times = interleaved({"few": few, "many": many}, ROUNDS, settle=True)
         ratio = times["many"] / times["few"]
         yield f"{name} gradient, {QUERIES} queries over {quarter}", f"{ratio:.1f}x", "4x, at most 5x", ratio <= 5
 
 
-def _by_length(console: Console) -> Claims:
+def _by_length() -> Claims:
     """Nanoseconds a document, over what k + log2(n) predicts from the shortest lists."""
     rng = np.random.default_rng(4)
     runs = {}
@@ -124,7 +102,7 @@ def _by_length(console: Console) -> Claims:
         queries = CURVE_DOCUMENTS // n
         labels = rng.choice(5, queries * n, p=tr.simulate.web_search.LABEL_SHARES).astype(np.float32)
         offsets = np.arange(queries + 1) * n
-        runs[n] = _gradient("stochasticrank", labels, offsets, metric=f"ndcg@{CUTOFF}")
+        runs[n] = gradient("stochasticrank", labels, offsets, metric=f"ndcg@{CUTOFF}")
     times = interleaved({str(n): run for n, run in runs.items()}, ROUNDS, settle=True)
     first = LENGTHS[0]
     for n in LENGTHS:

@@ -8,10 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
-from rich.console import Console
+from bench.side_by_side import Claims
 
 _IMPORT_SECONDS = 0.5
 _READ = "import tautrank, sys; tautrank.read_letor(sys.argv[1])"
@@ -23,7 +22,7 @@ def _seconds(*arguments: str, **environment: str) -> float:
     return time.perf_counter() - start
 
 
-def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
+def claims() -> Claims:
     _seconds("-c", "import tautrank")
     importing = statistics.median(_seconds("-c", "import tautrank") for _ in range(7))
     yield (

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.results import data_folder
+from bench.data_sets import data_folder
 from bench.study_runs import RUNS, StudyRun, run
 from tautrank.atomic import atomic_write
-from tautrank.studies.catalogue import find_study
+from tautrank.studies.catalogue import CATALOGUE, find_study
 from tautrank.studies.claims import Cell, Claim
 from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.studies.result_tables import p_text, signed_text
@@ -142,8 +142,8 @@ def main() -> int:
         results[one] = read_results(one.store)
     folder = arguments.write.parent / arguments.write.stem
     folder.mkdir(parents=True, exist_ok=True)
-    order = {one.study: i for i, one in enumerate(sorted(RUNS, key=lambda one: _place(one.study)))}
-    results = dict(sorted(results.items(), key=lambda item: order[item[0].study]))
+    order = list(CATALOGUE)
+    results = dict(sorted(results.items(), key=lambda item: order.index(item[0].study)))
     lines = [_HEAD, *summary(results), "## All comparisons", ""]
     for name in dict.fromkeys(one.study for one in results):
         lines += section(find_study(name), {one: result for one, result in results.items() if one.study == name})
@@ -153,12 +153,6 @@ def main() -> int:
         with atomic_write(folder / f"{one.name}.md") as file:
             file.write(page(one, result).encode())
     return 0
-
-
-def _place(study: str) -> int:
-    from tautrank.studies.catalogue import CATALOGUE
-
-    return list(CATALOGUE).index(study)
 
 
 if __name__ == "__main__":

@@ -12,9 +12,9 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from bench.results import ROOT, data_folder
+from bench.data_sets import KEPT, data_folder
 
-STORES = ROOT / ".bench" / "studies"
+STORES = KEPT / "studies"
 # 320 queries as in WEB30K: about 38,000 documents of 136 features, so that a training takes seconds.
 MADE_UP = "simulated:mslr:320"
 

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from pathlib import Path
 
-from rich.console import Console
-
+from bench.side_by_side import Claims, alone, peak_memory
 from tautrank.arguments import job_count
 
 # Fold 1 of WEB30K trains on 18,919 queries.
@@ -18,21 +14,14 @@ _DATA = "simulated:mslr:18919"
 _STUDY, _SYSTEM, _TREES = "lambdaloss-table4", "ndcg-loss2++", 100
 
 
-def _peak() -> float:
-    """The most memory this process has used, in GiB; what `getrusage` says would count what started it."""
-    status = Path("/proc/self/status").read_text()
-    return int(status.split("VmHWM:")[1].split()[0]) / 2**20
-
-
 def generate() -> dict[str, float]:
     from tautrank.studies.data_source import read_source
 
-    before, start = _peak(), time.perf_counter()
+    start = time.perf_counter()
     data = read_source(_DATA).read()
     return {
         "seconds": time.perf_counter() - start,
-        "peak": _peak(),
-        "before": before,
+        "peak": peak_memory() / 2**30,
         "features": data.X.nbytes / 2**30,
         "queries": data.n_queries,
         "documents": data.n_documents,
@@ -53,22 +42,15 @@ def trial() -> dict[str, float]:
     result = run_trial(spec)
     return {
         "seconds": time.perf_counter() - start,
-        "peak": _peak(),
+        "peak": peak_memory() / 2**30,
         "trees": result["trees"],
         "queries": result["queries"]["train"],
         "ndcg": next(iter(result["means"]["test"].values())),
     }
 
 
-def _alone(what: str) -> dict[str, float]:
-    """Measured in a process of its own, whose memory is nobody else's."""
-    told = subprocess.run([sys.executable, "-m", "bench.study_size", what], check=True, stdout=subprocess.PIPE)
-    found: dict[str, float] = json.loads(told.stdout)
-    return found
-
-
-def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
-    made = _alone("generate")
+def claims() -> Claims:
+    made = alone("-m", "bench.study_size", "generate")
     size = f"{made['queries']:,} queries, {made['documents'] / 1e6:.2f} M documents, {made['columns']} features"
     yield (
         f"data of WEB30K's size, made up ({size})",
@@ -76,7 +58,7 @@ def claims(console: Console) -> Iterator[tuple[str, str, str, bool]]:
         "told",
         True,
     )
-    ran = _alone("trial")
+    ran = alone("-m", "bench.study_size", "trial")
     yield (
         f"one trial of {_STUDY} on it: {_SYSTEM}, {ran['trees']} trees, trained on {ran['queries']:,} queries",
         f"{ran['seconds']:.0f} s with reading and judging, peak {ran['peak']:.1f} GiB, test NDCG@5 {ran['ndcg']:.3f}",

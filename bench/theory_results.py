@@ -10,26 +10,24 @@ import sys
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 
 import tautrank as tr
-from bench.measured_page import Lines, compared, progress_bar, protocol, steps, write_page
-from bench.results import DATA, ROOT
+from bench.data_sets import DATA
+from bench.drawing import Series, write_picture
+from bench.measured_page import Lines, compared, protocol, steps, watched, write_page
 from tautrank import theory
-from tautrank.atomic import atomic_write
 from tautrank.data import Splits
-from tautrank.report.drawing import Series, chart
 
 GAMMAS = ("xendcg", "xendcg(gamma=tight)", "xendcg(gamma=1)", "xendcg(gamma=0)")
 HESSIANS = ("neumann", "diagonal", "exact")
 STAGES = (1, 2, 3, 5, 8, 12, 20, 30, 45, 70, 100)
 
 
-def gammas(arguments: argparse.Namespace, console: Console) -> Lines:
+def gammas(arguments: argparse.Namespace) -> Lines:
     """Does the tightest bound train the best ranker?"""
     yield from ("## Does the tightest gamma train the best ranker?", "", protocol(arguments, "ndcg@5"), "")
     for name, folds in (*DATA.items(), ("simulated web search", simulated_folds)):
-        result = compared(f"gamma, {name}", folds, GAMMAS, ("ndcg@5", "ndcg@10"), arguments, console)
+        result = compared(f"gamma, {name}", folds, GAMMAS, ("ndcg@5", "ndcg@10"), arguments)
         yield from (f"### {name}", "", result.to_markdown(), "")
         yield from steps(result, [(0, 1), (0, 2), (0, 3)])
 
@@ -41,7 +39,7 @@ def simulated_folds() -> list[Splits]:
     return [Splits(tr.RankingData.concat(after[2:]), after[1], after[0]) for after in around]
 
 
-def hessians(arguments: argparse.Namespace, console: Console) -> Lines:
+def hessians(arguments: argparse.Namespace) -> Lines:
     """Which hessian needs the fewest trees?"""
     yield from (
         "## Which hessian converges in the fewest trees?",
@@ -60,20 +58,14 @@ def hessians(arguments: argparse.Namespace, console: Console) -> Lines:
             "|---|---|---|---|---|---|",
         )
         for family in ("listnet", "xendcg"):
-            bar, report = progress_bar(console, f"hessian, {name}, {family}")
-            found: dict[str, list[tuple[Any, float, int]]] = {}
-            with bar:
-                for i, hessian in enumerate(HESSIANS):
-                    report(i, len(HESSIANS), hessian)
-                    found[hessian] = [_curve(f"{family}(hessian={hessian})", fold) for fold in splits]
-                report(len(HESSIANS), len(HESSIANS), "")
+            found = {
+                hessian: [_curve(f"{family}(hessian={hessian})", fold) for fold in splits]
+                for hessian in watched(HESSIANS, f"hessian, {name}, {family}")
+            }
             goals = [max(found[hessian][i][0][-1] for hessian in HESSIANS) for i in range(len(splits))]
             for hessian in HESSIANS:
                 trees = [_first_below(curve, goal) for (curve, _, _), goal in zip(found[hessian], goals, strict=True)]
-                ends, best, at = (
-                    np.mean([value(row) for row in found[hessian]])
-                    for value in (lambda row: row[0][-1], lambda row: row[1], lambda row: row[2])
-                )
+                ends, best, at = np.mean([(curve[-1], best, at) for curve, best, at in found[hessian]], axis=0)
                 yield f"| {family} | {hessian} | {np.mean(trees):.0f} | {ends:.3f} | {best:.4f} | {at:.0f} |"
         yield ""
 
@@ -96,13 +88,13 @@ def _first_below(curve: Any, goal: float) -> float:
     return float(np.interp(-goal, -np.concatenate(([1.0], curve)), np.concatenate(([0], STAGES))))
 
 
-def pictures(arguments: argparse.Namespace, console: Console) -> Lines:
+def pictures(arguments: argparse.Namespace) -> Lines:
     """The Jensen clouds of XE-NDCG's Figure 1, and SoftNDCG's distance from NDCG beside its bounds."""
     clouds = theory.jensen_clouds(examples=12, draws=120)
     examples, draws = clouds.gaps.shape
     place = np.arange(1, examples + 1)
     spread = np.random.default_rng(0).uniform(-0.25, 0.25, (examples, draws)) + place[:, None]
-    _draw(
+    write_picture(
         "jensen.svg",
         [
             Series("a gamma drawn uniformly", spread, clouds.gaps),
@@ -115,7 +107,7 @@ def pictures(arguments: argparse.Namespace, console: Console) -> Lines:
     )
     scores, labels = np.arange(6.0), np.array([0, 2, 0, 1, 0, 0])
     curve = theory.softrank_curve(scores, labels, [0, 6], np.geomspace(0.14, 1.0, 40))
-    _draw(
+    write_picture(
         "directness.svg",
         [
             Series("|NDCG - SoftNDCG|", curve.sigma, curve.difference, line=True),
@@ -141,13 +133,6 @@ def pictures(arguments: argparse.Namespace, console: Console) -> Lines:
         "![Directness of SoftRank](../pictures/directness.svg)",
         "",
     )
-
-
-def _draw(name: str, series: list[Series], **options: Any) -> None:
-    folder = ROOT / "docs" / "pictures"
-    folder.mkdir(exist_ok=True)
-    with atomic_write(folder / name) as file:
-        file.write(chart(series, **options).encode())
 
 
 PARTS = {"pictures": pictures, "gammas": gammas, "hessians": hessians}

@@ -6,9 +6,9 @@ import xml.etree.ElementTree as ET
 
 import numpy as np
 import pytest
+from bench.drawing import Series, chart
 
 from tautrank.errors import OptionError
-from tautrank.report.drawing import Series, chart
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -1,4 +1,4 @@
-"""Charts as plain SVG text: pictures for documents, without a plotting library."""
+"""Charts as plain SVG text: the pictures of the documents, without a plotting library."""
 
 from __future__ import annotations
 
@@ -6,10 +6,13 @@ import html
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from bench.data_sets import ROOT
+from tautrank.atomic import atomic_write
 from tautrank.errors import OptionError
 
 F64 = NDArray[np.float64]
@@ -98,6 +101,19 @@ def chart(
         parts += _marks(one, np.array([_LEFT, _LEFT + 24.0]), np.array([at, at + 0.0]), _COLOURS[i % len(_COLOURS)])
         parts.append(f'<text x="{_LEFT + 34}" y="{at + 4}" fill="#111">{html.escape(one.name)}</text>')
     return "\n".join([*parts, "</svg>", ""])
+
+
+def write_picture(name: str, series: Sequence[Series], **options: Any) -> None:
+    """Draw a chart and put it where the documents look for it.
+
+    Args:
+        name: of the file in docs/pictures.
+        series, options: as `chart` takes them.
+    """
+    folder = ROOT / "docs" / "pictures"
+    folder.mkdir(exist_ok=True)
+    with atomic_write(folder / name) as file:
+        file.write(chart(series, **options).encode())
 
 
 def _points(one: Series, log_x: bool, log_y: bool) -> tuple[F64, F64]:
