@@ -27,14 +27,11 @@ from tautrank.report.tuning import Tuning
 from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.run_lock import RunLock
 from tautrank.studies.search import Budget, SearchInterrupted
-from tautrank.studies.search_space import Choice, Uniform
+from tautrank.studies.search_space import Choice, Uniform, WholeNumber, range_to_plain, read_range
 from tautrank.studies.tuning_plan import make_tuning_plan
 from tautrank.studies.tuning_space import (
     SPACES,
-    WholeNumber,
     named_space,
-    range_to_plain,
-    read_range,
     read_space,
     read_space_file,
     spaces_of,

@@ -293,17 +293,10 @@ def _difference(found: StudyPlan, wanted: StudyPlan) -> str:
         return "trials of a loss whose code has changed since"
     if found.fingerprints != wanted.fingerprints:
         return "trials on other data"
-    named = (
-        ("trials", found.budget.trials, wanted.budget.trials),
-        ("configurations", found.budget.configurations, wanted.budget.configurations),
-        ("trees", found.budget.trees, wanted.budget.trees),
-        ("seed", found.seed, wanted.seed),
-        ("recipe", found.recipe, wanted.recipe),
-        ("n_jobs", found.n_jobs, wanted.n_jobs),
-    )
-    for name, a, b in named:
-        if a != b:
-            return f"a plan with {name} = {a}, not {b}"
+    named = [{**vars(p.budget), "seed": p.seed, "recipe": p.recipe, "n_jobs": p.n_jobs} for p in (found, wanted)]
+    for name, old in named[0].items():
+        if old != named[1][name]:
+            return f"a plan with {name} = {old}, not {named[1][name]}"
     return f"'{found.study.name}' declared otherwise"
 
 

@@ -21,7 +21,8 @@ from tautrank.metrics import Metric, metric
 from tautrank.ranker import Ranker
 from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.plain_values import canonical
-from tautrank.studies.tuning_space import Space, range_to_plain, samples, spaces_of
+from tautrank.studies.search_space import range_to_plain, samples
+from tautrank.studies.tuning_space import Space, spaces_of
 
 SAMPLERS = ("random", "tpe")
 DEFAULT_TREES = 500

@@ -1,18 +1,11 @@
-"""What a search may change, as data: ranges by the name of what they set.
-
-A name is a parameter of `Ranker` or of its engine (``learning_rate``, ``min_child_samples``), a parameter of the loss
-(``loss.k``), or one of `Langevin` (``langevin.temperature``). A range is ``("float", low, high)`` or ``("int", low,
-high)``, either with ``"log"`` behind where its logarithm is uniform, or ``("choice", a, b, ...)``.
-"""
+"""What `tautrank.tune` may change: the ranges that a user gives, or those that are worth searching for a loss."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import math
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -20,30 +13,11 @@ from tautrank.engines import NativeLoss, Settings, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import XENDCG, LambdaLoss, ListNet, Loss, NDCGLoss2PP, SmoothedLoss, SoftRank, StochasticRank
-from tautrank.studies.search_space import TREE_SPACE, Choice, Uniform
+from tautrank.studies.search_space import TREE_SPACE, Choice, Dimension, Uniform, WholeNumber, read_range, samples
 
-
-@dataclass(frozen=True)
-class WholeNumber:
-    """A whole number between two others, both included.
-
-    Args:
-        low: the least.
-        high: the most.
-        log: whether the logarithm is uniform, rather than the number.
-    """
-
-    low: int
-    high: int
-    log: bool = False
-
-
-Range: TypeAlias = Choice | Uniform | WholeNumber
-Space: TypeAlias = dict[str, Range]
+Space: TypeAlias = dict[str, Dimension]
 
 DEFAULT = "default"
-_KINDS = ("choice", "float", "int")
-_EXPECTED = "expected ('float', low, high) or ('int', low, high), with 'log' behind if wanted, or ('choice', a, b, ...)"
 # What a search has no business with, and what to do instead.
 _NOT_SEARCHED = {
     "loss": "a list of losses as loss",
@@ -58,44 +32,6 @@ _NOT_SEARCHED = {
 }
 _RANKER = ("n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds")
 _LANGEVIN = tuple(field.name for field in dataclasses.fields(Langevin))
-
-
-def read_range(name: str, given: Any) -> Range:
-    """The range a user means, or a sentence that says what is wrong with it.
-
-    Args:
-        name: what it is for.
-        given: a range as in the words above, as a tuple or a list.
-
-    >>> read_range("learning_rate", ("float", 0.01, 0.3, "log"))
-    Uniform(low=0.01, high=0.3, log=True)
-    >>> read_range("num_leaves", ["int", 63, 7])
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: num_leaves: found a range from 63 to 7; expected the lower end first
-    """
-    if isinstance(given, Choice | Uniform | WholeNumber):
-        given = range_to_plain(given)
-    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
-        raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
-    kind, *rest = given
-    if kind not in _KINDS:
-        raise unknown(f"kind of range for {name},", kind, _KINDS)
-    return _choice(name, rest) if kind == "choice" else _between(name, kind, rest, given)
-
-
-def range_to_plain(given: Range) -> list[Any]:
-    """The range as JSON holds it; `read_range` undoes it.
-
-    Args:
-        given: a range.
-
-    >>> range_to_plain(WholeNumber(4, 64, log=True))
-    ['int', 4, 64, 'log']
-    """
-    if isinstance(given, Choice):
-        return ["choice", *given.values]
-    kind = "int" if isinstance(given, WholeNumber) else "float"
-    return [kind, given.low, given.high, *(["log"] if given.log else [])]
 
 
 def read_space(given: Mapping[str, Any]) -> Space:
@@ -181,22 +117,6 @@ def named_space(name: str, loss: Loss | NativeLoss) -> Space:
     return SPACES[name](loss)
 
 
-def samples(given: Range) -> tuple[Any, ...]:
-    """Values that show whether a range is within bounds, and whether there may be fractions in it.
-
-    Args:
-        given: a range.
-
-    >>> samples(WholeNumber(4, 64))
-    (4, 64)
-    """
-    if isinstance(given, Choice):
-        return given.values
-    if isinstance(given, WholeNumber):
-        return given.low, given.high
-    return given.low, given.low + (given.high - given.low) / math.e, given.high
-
-
 def _parameters(loss: Loss | NativeLoss) -> dict[str, Any]:
     """The parameters a loss has, and their defaults; a tool's own objective has none here."""
     return {} if isinstance(loss, NativeLoss) else {field.name: field.default for field in dataclasses.fields(loss)}
@@ -243,46 +163,13 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
     return sorted_spaces
 
 
-def _choice(name: str, values: list[Any]) -> Choice:
-    if len(values) == 1 and isinstance(values[0], list | tuple):
-        values = list(values[0])
-    if not values:
-        raise OptionError(f"{name}: found a choice of nothing; {_EXPECTED}")
-    for i, value in enumerate(values):
-        is_plain = value is None or isinstance(value, bool | int | str)
-        if not is_plain and not (isinstance(value, float) and math.isfinite(value)):
-            raise OptionError(f"{name}: found {value!r} to choose; expected numbers, text, true, false or none")
-        # Equal means equal: 1, 1.0 and True could not be told apart.
-        if value in values[:i]:
-            raise OptionError(f"{name}: found {value!r} twice to choose from; expected every value once")
-    return Choice(tuple(values))
-
-
-def _between(name: str, kind: str, rest: list[Any], given: Any) -> Uniform | WholeNumber:
-    if len(rest) not in (2, 3) or (len(rest) == 3 and not (rest[2] == "log" or isinstance(rest[2], bool))):
-        raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
-    low, high, log = rest[0], rest[1], bool(rest[2]) if len(rest) == 3 else False
-    for end in (low, high):
-        is_number = isinstance(end, int if kind == "int" else int | float) and not isinstance(end, bool)
-        if not is_number or (not abs(end) < 2**53 and not (kind == "float" and math.isfinite(end))):
-            wanted = "whole numbers" if kind == "int" else "finite numbers"
-            raise OptionError(f"{name}: found {end!r} as an end of the range; expected {wanted}")
-    if low > high:
-        raise OptionError(f"{name}: found a range from {low} to {high}; expected the lower end first")
-    if low == high:
-        raise OptionError(f"{name}: found a range from {low} to itself; expected two ends, or ('choice', {low})")
-    if log and low <= 0:
-        raise OptionError(f"{name}: found a logarithmic range from {low}; expected it to start above 0")
-    return WholeNumber(low, high, log) if kind == "int" else Uniform(low, high, log)
-
-
 def _has(loss: Loss | NativeLoss, name: str) -> bool:
     part, _, parameter = name.rpartition(".")
     return {"": True, "loss": parameter in _parameters(loss), "langevin": _takes_langevin(loss)}[part]
 
 
 def _as_far_as_free(space: Space, loss: Loss | NativeLoss, fixed: Mapping[str, Any]) -> Space:
-    def is_free(name: str, one: Range) -> bool:
+    def is_free(name: str, one: Dimension) -> bool:
         part, _, parameter = name.rpartition(".")
         if part != "loss":
             return _has(loss, name) and (part or name) not in fixed
@@ -296,7 +183,7 @@ def _is_given(loss: Loss | NativeLoss, parameter: str) -> bool:
     return parameter in known and getattr(loss, parameter) != known[parameter]
 
 
-def _allows(loss: Loss | NativeLoss, name: str, given: Range) -> bool:
+def _allows(loss: Loss | NativeLoss, name: str, given: Dimension) -> bool:
     """Whether a loss takes a range: ``mu``, for one, is of no use to a metric without ties."""
     try:
         _check_values(loss, name, given)
@@ -305,7 +192,7 @@ def _allows(loss: Loss | NativeLoss, name: str, given: Range) -> bool:
     return True
 
 
-def _check_values(loss: Loss | NativeLoss, name: str, given: Range) -> None:
+def _check_values(loss: Loss | NativeLoss, name: str, given: Dimension) -> None:
     """Say at once what every trial would say; the values of an engine's own parameters are left to the engine."""
     part, _, parameter = name.rpartition(".")
     try:

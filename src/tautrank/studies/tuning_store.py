@@ -21,9 +21,8 @@ import numpy as np
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.studies.configuration import Configuration
 from tautrank.studies.run_lock import RunLock
-from tautrank.studies.search_space import Choice
+from tautrank.studies.search_space import Choice, Dimension, WholeNumber
 from tautrank.studies.tuning_plan import TuningPlan
-from tautrank.studies.tuning_space import Range, WholeNumber
 from tautrank.studies.tuning_trial import DONE, FAILED, PRUNED, Outcome, TrialRecord
 
 if TYPE_CHECKING:
@@ -199,7 +198,7 @@ def _outcome(trial: FrozenTrial) -> Outcome | None:
     return outcome if trial.state == _state(outcome) else None
 
 
-def _suggested(trial: Trial, key: str, given: Range) -> Any:
+def _suggested(trial: Trial, key: str, given: Dimension) -> Any:
     if isinstance(given, Choice):
         return trial.suggest_categorical(key, given.values)
     if isinstance(given, WholeNumber):
