@@ -34,11 +34,11 @@ ROOMS = {
 TOP = {
     "__init__",
     "cli",
+    "command_options",
     "command_output",
     "comparing",
     "demo",
     "export_commands",
-    "judged_files",
     "study_commands",
     "tuning",
 }

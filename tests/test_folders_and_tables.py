@@ -94,6 +94,21 @@ def test_tables_with_named_columns(tmp_path, frame):
     assert chosen.X.shape == (3, 1)
 
 
+def test_a_table_whose_name_ends_in_tsv_is_separated_by_tabs(tmp_path, frame):
+    from tautrank.data.files import read_data
+
+    frame.to_csv(tmp_path / "t.csv", index=False)
+    for name in ("t.tsv", "t.TSV.gz"):
+        frame.to_csv(tmp_path / name, index=False, sep="\t")
+        data, same = read_data(tmp_path / name), read_data(tmp_path / "t.csv")
+        assert data.feature_names == same.feature_names
+        np.testing.assert_array_equal(data.X, same.X)
+        assert data.qids.tolist() == ["a", "b"]
+    frame.to_csv(tmp_path / "t.tsv", index=False)
+    with pytest.raises(DataError, match=r"t.tsv: found columns separated by commas; expected tabs"):
+        tr.read_csv(tmp_path / "t.tsv")
+
+
 def test_a_column_without_any_value_is_missing(tmp_path, frame):
     frame.assign(bm25=None).to_parquet(tmp_path / "t.parquet")
     assert np.isnan(tr.read_parquet(tmp_path / "t.parquet").X[:, 0]).all()

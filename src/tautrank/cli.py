@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shlex
 import sys
@@ -15,8 +14,24 @@ import typer
 from typer.core import TyperGroup
 
 from tautrank import __version__
+from tautrank.command_options import (
+    AsJson,
+    EarlyStopping,
+    EngineParameters,
+    Imported,
+    Jobs,
+    LearningRate,
+    Leaves,
+    Reading,
+    Seed,
+    Trees,
+    engine_parameters,
+    import_losses,
+    names_of,
+    reads_files,
+)
 from tautrank.command_output import ERR, OUT, print_json, reading_bar, trainings_bar
-from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
+from tautrank.errors import OptionError, TautrankError, TautrankWarning
 from tautrank.export_commands import export
 from tautrank.study_commands import study_app
 
@@ -55,29 +70,6 @@ app.command()(export)
 
 _DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-ZeroBased = Annotated[bool, typer.Option("--zero-based", help="Feature indices in the text start at 0.")]
-AllowNan = Annotated[bool, typer.Option("--allow-nan", help="Read 'nan' as a missing value.")]
-Cache = Annotated[
-    bool | None,
-    typer.Option("--cache/--no-cache", help="Keep the parsed data beside the file; by default for 64 MiB and more."),
-]
-LabelColumn = Annotated[str, typer.Option("--label", help="Column of labels in Parquet and CSV.")]
-Trees = Annotated[int, typer.Option(help="Number of trees, at most.")]
-LearningRate = Annotated[float, typer.Option(help="What each tree is scaled by.")]
-Leaves = Annotated[int, typer.Option(help="Leaves of a tree.")]
-EarlyStopping = Annotated[int, typer.Option(help="Stop after so many trees without a better validation; 0: never.")]
-EngineParameters = Annotated[
-    list[str] | None, typer.Option("--param", help="Any parameter of the engine, as name=value; may be repeated.")
-]
-Seed = Annotated[int, typer.Option(help="Where all randomness starts.")]
-Imported = Annotated[
-    list[str] | None,
-    typer.Option("--import", help="A .py file, or a module, that registers a loss of yours; it is run."),
-]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")]
-QidColumn = Annotated[str, typer.Option("--qid", help="Column of query ids in Parquet and CSV.")]
-
 
 @app.callback(invoke_without_command=True)
 def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False) -> None:
@@ -87,37 +79,28 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 @data_app.command("info")
+@reads_files
 def data_info(
+    *,
     paths: Annotated[list[Path], typer.Argument(help="Files, or a data set's folder.", show_default=False)],
     fold: Annotated[int, typer.Option(help="Which fold of a folder.")] = 1,
-    zero_based: ZeroBased = False,
-    allow_nan: AllowNan = False,
-    cache: Cache = None,
-    label: LabelColumn = "label",
-    qid: QidColumn = "qid",
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Count queries, documents, features, labels, list lengths, empty and constant queries, duplicate rows.
 
     Example: [bold]tautrank data info train.txt test.txt.gz[/bold]
     """
-    from tautrank.data import read_folder
-    from tautrank.judged_files import read_data
     from tautrank.report.terminal import summary_table
 
-    options: dict[str, Any] = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache}
     summaries = {}
     for path in paths:
         if path.is_dir():
-            with reading_bar(f"reading {path}"):
-                splits = read_folder(path, fold, **options)
-            for name, part in zip(splits._fields, splits, strict=True):
+            for name, part in reading.folder(path, fold)._asdict().items():
                 if part is not None:
                     summaries[f"{path.name or path}/{name}"] = part.describe()
         else:
-            with reading_bar(f"reading {path.name}") as report:
-                data = read_data(path, label=label, qid=qid, progress=report, **options)
-            summaries[str(path) if str(path) not in summaries else f"{path} again"] = data.describe()
+            summaries[str(path) if str(path) not in summaries else f"{path} again"] = reading.file(path).describe()
     if as_json:
         print_json({name: summary.to_dict() for name, summary in summaries.items()})
     else:
@@ -125,7 +108,9 @@ def data_info(
 
 
 @app.command()
+@reads_files
 def evaluate(
+    *,
     data: Annotated[
         Path, typer.Argument(help="Labelled data (LETOR, Parquet, CSV), or TREC qrels.", show_default=False)
     ],
@@ -137,34 +122,30 @@ def evaluate(
     ties: Annotated[str | None, typer.Option(help="worst (default), expected, best or input.")] = None,
     empty: Annotated[str | None, typer.Option(help="skip (default), zero or one.")] = None,
     per_query: Annotated[Path | None, typer.Option(help="Also write every query's values to this CSV file.")] = None,
-    zero_based: ZeroBased = False,
-    allow_nan: AllowNan = False,
-    cache: Cache = None,
-    label: LabelColumn = "label",
-    qid: QidColumn = "qid",
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Judge scores from any tool by metrics that say how they treat ties and empty queries.
 
     Example: [bold]tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected[/bold]
     """
-    from tautrank.judged_files import read_judged_scores
+    from tautrank.data import Judged
     from tautrank.metrics import metric
     from tautrank.metrics.evaluation import evaluate as judge
+    from tautrank.ranker import Ranker
     from tautrank.report.terminal import evaluation_table
 
     given = {name: value for name, value in (("ties", ties), ("empty", empty)) if value is not None}
-    chosen = [metric(name, **given) for text in metrics for name in _split_names(text)]
-    if (scores is None) == (model is None):
+    chosen = [metric(name, **given) for name in names_of(metrics, "--metrics")]
+    if scores is not None and model is None:
+        judged = reading.scored(scores, data)
+    elif model is not None and scores is None:
+        ranker = Ranker.load(model)
+        documents = reading.for_ranker(ranker, data)
+        judged = Judged(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
+    else:
         found = "neither" if scores is None else "both"
         raise OptionError(f"--scores, --model: found {found}; expected one of them")
-    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    if model is not None:
-        judged = _judged_by_model(model, data, options)
-    else:
-        assert scores is not None
-        with reading_bar(f"reading {data.name}") as report:
-            judged = read_judged_scores(scores, data, progress=report, **options)
     result = judge(chosen, judged.scores, judged.labels, judged.offsets, qids=judged.qids)
     if per_query is not None:
         result.write_per_query(per_query)
@@ -180,7 +161,9 @@ def evaluate(
 
 
 @app.command()
+@reads_files
 def train(
+    *,
     data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
     model: Annotated[Path, typer.Option("--model", "-o", help="Where to save the model.", show_default=False)],
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
@@ -202,11 +185,7 @@ def train(
     param: EngineParameters = None,
     seed: Seed = 0,
     jobs: Jobs = None,
-    zero_based: ZeroBased = False,
-    allow_nan: AllowNan = False,
-    cache: Cache = None,
-    label: LabelColumn = "label",
-    qid: QidColumn = "qid",
+    reading: Reading,
 ) -> None:
     """Train a model and save it in one file.
 
@@ -215,23 +194,23 @@ def train(
     from tautrank.arguments import whole
     from tautrank.atomic import require_writable
     from tautrank.engines import engine_for, read_loss
+    from tautrank.engines.langevin import Langevin
     from tautrank.metrics import metric as metric_of
     from tautrank.ranker import Ranker
 
-    _import_losses(imported)
+    import_losses(imported)
     engine_for("lightgbm", read_loss(loss))  # a wrong name is said before the data is read
     judge = metric_of(metric)
-    langevin = _langevin(langevin_temperature, langevin_shrink_rate)
+    strengths = {"temperature": langevin_temperature, "shrink_rate": langevin_shrink_rate}
+    stated = {name: value for name, value in strengths.items() if value is not None}
+    langevin = Langevin(**stated) if stated else None
     whole("--trees", trees, 1)
     require_writable(model)
-    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    paths = [path for path in (data, valid) if path is not None]
-    parts = _same_width([_read(path, options) for path in paths], paths)
+    parts = reading.files(data, valid)
     given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
     given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
     given["early_stopping_rounds"] = early_stopping if valid and early_stopping else None
-    ranker = Ranker(**given | _parameters(param))
-    ranker.fit(*parts)
+    ranker = Ranker(**given | engine_parameters(param)).fit(*parts)
     ranker.save(model)
     told = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
     if valid is not None:
@@ -240,17 +219,15 @@ def train(
 
 
 @app.command()
+@reads_files
 def rank(
+    *,
     data: Annotated[Path, typer.Argument(help="Documents to rank (LETOR, Parquet, CSV).", show_default=False)],
     model: Annotated[Path, typer.Option("--model", help="A model saved by 'tautrank train'.", show_default=False)],
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
     kind: Annotated[str, typer.Option("--format", help="scores (one a line) or trec (a TREC run).")] = "scores",
     tag: Annotated[str, typer.Option(help="Name of the run, in a TREC run's last column.")] = "tautrank",
-    zero_based: ZeroBased = False,
-    allow_nan: AllowNan = False,
-    cache: Cache = None,
-    label: LabelColumn = "label",
-    qid: QidColumn = "qid",
+    reading: Reading,
 ) -> None:
     """Score documents with a model: one score a line in the order of the file, or a TREC run.
 
@@ -260,26 +237,34 @@ def rank(
 
     Example: [bold]tautrank rank --model model.taut test.txt -o run.trec --format trec[/bold]
     """
+    import numpy as np
+
     from tautrank.atomic import require_writable
+    from tautrank.data.score_files import write_scores
+    from tautrank.data.trec import write_run
     from tautrank.errors import unknown
-    from tautrank.judged_files import write_run, write_scores
     from tautrank.ranker import Ranker
 
     if kind not in ("scores", "trec"):
         raise unknown("format", kind, ("scores", "trec"))
+    if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
+        raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
     require_writable(output)
     ranker = Ranker.load(model)
-    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    documents = _as_wide_as(ranker, _read(data, options | {"unlabelled": True}), data)
+    documents = reading.for_ranker(ranker, data, unlabelled=True)
     if kind == "scores":
         write_scores(output, documents.in_source_order(ranker.predict(documents)))
     else:
-        write_run(output, ranker.rank(documents), documents.source_rows, tag)
+        ranking = ranker.rank(documents)
+        rows = documents.in_document_order(np.arange(documents.n_documents))[ranking.document]
+        write_run(output, ranking.qid, rows, ranking.rank, ranking.score, tag)
     OUT.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
 
 
 @app.command()
+@reads_files
 def compare(
+    *,
     context: typer.Context,
     data: Annotated[
         Path, typer.Argument(help="Training data, or a data set's folder (with its folds).", show_default=False)
@@ -328,11 +313,7 @@ def compare(
         Path | None,
         typer.Option(help="Also write an HTML page with figures; needs pip install 'tautrank\\[report]'."),
     ] = None,
-    zero_based: ZeroBased = False,
-    allow_nan: AllowNan = False,
-    cache: Cache = None,
-    label: LabelColumn = "label",
-    qid: QidColumn = "qid",
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Train several losses on the same data, repeatedly, and show which wins are real.
@@ -345,21 +326,20 @@ def compare(
     from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan
 
-    _import_losses(imported)
-    names = [name for text in losses or [",".join(DEFAULT_LOSSES)] for name in _split_names(text, "--losses")]
-    judges = [name for text in metrics or [",".join(DEFAULT_METRICS)] for name in _split_names(text, "--metrics")]
+    import_losses(imported)
+    names = names_of(losses, "--losses") or list(DEFAULT_LOSSES)
+    judges = names_of(metrics, "--metrics") or list(DEFAULT_METRICS)
     given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
     given["early_stopping_rounds"] = early_stopping or None
     plan: dict[str, Any] = {"repeats": repeats, "vary": vary, "seed": seed, "tune": tune, "n_jobs": jobs}
-    plan["parameters"] = given | _parameters(param)
+    plan["parameters"] = given | engine_parameters(param)
     make_plan(names, judges, **plan)  # a wrong name is said before the data is read
     if report is not None:
         require_plotly()  # and what is missing before anything is trained
     for page in (html, report):
         if page is not None:
             require_writable(page)
-    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    splits = _splits(data, valid, test, fold, options)
+    splits = _splits(data, valid, test, fold, reading)
     if workers is None:  # small data trains faster side by side than on several threads
         small = sum(part.n_documents * part.n_features for part in splits[0] if part is not None) < 5e7
         workers = job_count(jobs) if small else 1
@@ -376,12 +356,12 @@ def compare(
         kept = f"{finished[0]} of {finished[1]} trainings are kept in {results}; the same command goes on from there"
         ERR.print(f"stopped: {kept}" if finished[0] else "stopped", markup=False)
         raise typer.Exit(130) from None
-    if html is not None:
-        with atomic_write(html) as file:
-            file.write(result.to_html(command=_as_typed(context)).encode())
-    if report is not None:
-        with atomic_write(report) as file:
-            file.write(result.to_html(figures=True, command=_as_typed(context)).encode())
+    # The command line, ready to paste into a shell; None where it was not `main` that read it.
+    command = shlex.join(["tautrank", *context.obj]) if context.obj else None
+    for page, figures in ((html, False), (report, True)):
+        if page is not None:
+            with atomic_write(page) as file:
+                file.write(result.to_html(figures=figures, command=command).encode())
     if as_json:
         print_json(result.to_dict())
     elif latex:
@@ -397,8 +377,9 @@ def compare(
 
 
 @app.command()
+@reads_files
 def tune(
-    context: typer.Context,
+    *,
     data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
     valid: Annotated[Path, typer.Option(help="Validation data: what decides.", show_default=False)],
     loss: Annotated[
@@ -425,11 +406,7 @@ def tune(
     seed: Seed = 0,
     jobs: Jobs = None,
     workers: Annotated[int, typer.Option(help="Trainings side by side.")] = 1,
-    zero_based: ZeroBased = False,
-    allow_nan: AllowNan = False,
-    cache: Cache = None,
-    label: LabelColumn = "label",
-    qid: QidColumn = "qid",
+    reading: Reading,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all trials as CSV.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -444,17 +421,16 @@ def tune(
     from tautrank.tuning import tune as search
     from tautrank.tuning import tuning_plan
 
-    _import_losses(imported)
-    losses = [name for text in loss or ["lambdarank"] for name in _split_names(text, "--loss")]
+    import_losses(imported)
+    losses = names_of(loss, "--loss") or ["lambdarank"]
     asked: dict[str, Any] = {"loss": losses, "metric": metric, "space": space_named_or_in_file(space)}
     asked |= {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
     asked |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
-    asked |= {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **_parameters(param)}
+    asked |= {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **engine_parameters(param)}
     tuning_plan(**asked)  # what is wrong is said before the data is read
     if model is not None:
         require_writable(model)
-    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    parts = _same_width([_read(path, options) for path in (data, valid)], [data, valid])
+    parts = reading.files(data, valid)
     try:
         with trainings_bar() as progress:
             result = search(*parts, progress=progress, **asked)
@@ -468,12 +444,14 @@ def tune(
     elif as_csv:
         sys.stdout.write(result.to_csv())
     else:
-        command = result.train_command(str(data), str(valid), str(model or "best.taut"), _repeated_options(context))
-        print_tuning(OUT, result, command)
+        again = [word for source in imported or [] for word in ("--import", source)] + reading.as_typed()
+        print_tuning(OUT, result, result.train_command(str(data), str(valid), str(model or "best.taut"), again))
 
 
 @theory_app.command("check")
+@reads_files
 def theory_check(
+    *,
     data: Annotated[
         Path | None,
         typer.Argument(help="Labelled data, or a data set's folder; default lists made up here.", show_default=False),
@@ -493,11 +471,7 @@ def theory_check(
     reasons: Annotated[bool, typer.Option("--reasons", help="Also say why claims do not apply.")] = False,
     fold: Annotated[int, typer.Option(help="Which fold of a folder; all of its parts are taken.")] = 1,
     seed: Seed = 0,
-    zero_based: ZeroBased = False,
-    allow_nan: AllowNan = False,
-    cache: Cache = None,
-    label: LabelColumn = "label",
-    qid: QidColumn = "qid",
+    reading: Reading,
     as_json: AsJson = False,
 ) -> None:
     """Check a loss, yours included, by laws and by all that is claimed of it: the papers' theorems, measurements.
@@ -518,14 +492,13 @@ def theory_check(
     from tautrank.report.theory import reasons as reasons_of
     from tautrank.theory import check_losses
 
-    own = _import_losses(imported)
-    names = [name for text in loss or [] for name in _split_names(text, "--loss")]
+    own = import_losses(imported)
+    names = names_of(loss, "--loss")
     if imported and not own and not names:
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
     chosen = [loss_named(name) for name in names or own] or None  # a wrong name is said before the data is read
-    wanted = [name for text in claims or [] for name in _split_names(text, "--claims")] or None
-    options = {"zero_based": zero_based, "allow_nan": allow_nan, "cache": cache, "label": label, "qid": qid}
-    labels, offsets, given = _labelled_lists(data, scores, fold, seed, options)
+    wanted = names_of(claims, "--claims") or None
+    labels, offsets, given = _labelled_lists(data, scores, fold, seed, reading)
     with reading_bar("checking") as report:
         checks = check_losses(
             labels,
@@ -572,159 +545,45 @@ def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 
         run_demo(OUT, seed, progress)
 
 
-def _import_losses(sources: list[str] | None) -> list[str]:
-    """Bring losses of the user's in; their names."""
-    from tautrank.losses.own_losses import import_losses
-
-    return [name for source in sources or [] for name in import_losses(source)]
-
-
-def _labelled_lists(
-    data: Path | None, scores: Path | None, fold: int, seed: int, options: dict[str, Any]
-) -> tuple[Any, Any, Any]:
+def _labelled_lists(data: Path | None, scores: Path | None, fold: int, seed: int, reading: Reading) -> tuple[Any, ...]:
     """Labels, offsets and scores; None for the scores where no file of them is given."""
-    import numpy as np
-
-    from tautrank.data import read_folder
-    from tautrank.judged_files import read_judged_scores
-
     if scores is not None:
         if data is None or data.is_dir():
             raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
-        with reading_bar(f"reading {data.name}") as report:
-            judged = read_judged_scores(scores, data, progress=report, **options)
+        judged = reading.scored(scores, data)
         return judged.labels, judged.offsets, judged.scores
-    if data is None:
-        from tautrank.simulate import simulate_web_search
+    import numpy as np
 
+    from tautrank.data.grouping import offsets_from_sizes
+    from tautrank.simulate import simulate_web_search
+
+    if data is None:
         parts = [simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
     elif data.is_dir():
-        letor = {name: options[name] for name in ("zero_based", "allow_nan", "cache")}
-        with reading_bar(f"reading {data}"):
-            parts = [part for part in read_folder(data, fold, **letor) if part is not None]
+        parts = [part for part in reading.folder(data, fold) if part is not None]
     else:
-        parts = [_read(data, options)]
-    sizes = np.concatenate([part.sizes for part in parts])
-    return np.concatenate([part.labels for part in parts]), np.concatenate(([0], np.cumsum(sizes))), None
+        parts = [reading.file(data)]
+    labels, sizes = (
+        np.concatenate(arrays) for arrays in zip(*((part.labels, part.sizes) for part in parts), strict=True)
+    )
+    return labels, offsets_from_sizes(sizes), None
 
 
-def _judged_by_model(model: Path, data: Path, options: dict[str, Any]) -> Any:
-    from tautrank.judged_files import JudgedScores
-    from tautrank.ranker import Ranker
-
-    ranker = Ranker.load(model)
-    documents = _as_wide_as(ranker, _read(data, options), data)
-    return JudgedScores(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
-
-
-def _read(path: Path, options: dict[str, Any]) -> Any:
-    from tautrank.judged_files import read_data
-
-    with reading_bar(f"reading {path.name}") as report:
-        return read_data(path, progress=report, **options)
-
-
-def _same_width(parts: list[Any], paths: list[Path]) -> list[Any]:
-    """Text leaves out features that are 0, so files of one data set may show unlike widths; tables name theirs."""
-    from tautrank.judged_files import with_columns
-
-    names, width = parts[0].feature_names, max(part.n_features for part in parts)
-    return [
-        (with_columns(part, names, path) if names else part) if part.feature_names else part.with_n_features(width)
-        for part, path in zip(parts, paths, strict=True)
-    ]
-
-
-def _as_wide_as(ranker: Any, data: Any, path: Path) -> Any:
-    from tautrank.judged_files import with_columns
-
-    fitted = getattr(ranker, "feature_names_in_", None)
-    if data.feature_names and fitted is not None:
-        return with_columns(data, fitted.tolist(), path)
-    if not data.feature_names:
-        if data.n_features < ranker.n_features_in_:
-            told = f"found {data.n_features} features, the model has {ranker.n_features_in_}; the others are taken as 0"
-            warnings.warn(f"{path}: {told}", TautrankWarning, stacklevel=2)
-            return data.with_n_features(ranker.n_features_in_)
-        if data.n_features > ranker.n_features_in_:
-            raise DataError(f"{path}: found {data.n_features} features; expected {ranker.n_features_in_}, as in fit")
-    return data
-
-
-def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, options: dict[str, Any]) -> list[Any]:
-    from tautrank.data import Splits, list_folds, read_folder
+def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: Reading) -> list[Any]:
+    from tautrank.data import Splits, list_folds
 
     if not data.is_dir():
         if test is None:
             raise OptionError("--test: found none; expected test data (only a folder brings its own)")
-        paths = [path for path in (data, valid, test) if path is not None]
-        parts = _same_width([_read(path, options) for path in paths], paths)
+        parts = reading.files(data, valid, test)
         return [Splits(parts[0], parts[1] if valid else None, parts[-1])]
     if test is not None or valid is not None:
         raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")
-    folds = list_folds(data) if fold == "all" else []
-    if fold != "all":
-        try:
-            folds = [int(part) for part in fold.split(",")]
-        except ValueError:
-            raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all") from None
-    letor = {name: options[name] for name in ("zero_based", "allow_nan", "cache")}
-    return [read_folder(data, number, **letor) for number in folds] or [read_folder(data, 1, **letor)]
-
-
-def _langevin(temperature: float | None, shrink_rate: float | None) -> Any:
-    """None if neither is given; else the one that is not has its default."""
-    from tautrank import Langevin
-
-    given = {"temperature": temperature, "shrink_rate": shrink_rate}
-    chosen = {name: value for name, value in given.items() if value is not None}
-    return Langevin(**chosen) if chosen else None
-
-
-def _parameters(given: list[str] | None) -> dict[str, Any]:
-    """Read name=value pairs; a value is a number, true, false, or text."""
-    result = {}
-    for item in given or []:
-        name, equals, value = item.partition("=")
-        if not equals or not name.strip():
-            raise OptionError(f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50")
-        try:
-            result[name.strip()] = json.loads(value)
-        except ValueError:
-            result[name.strip()] = value
-    return result
-
-
-def _repeated_options(context: typer.Context) -> list[str]:
-    """The options that say how to read files and whose losses to import, as far as they were given."""
-    words = [word for source in context.params["imported"] or [] for word in ("--import", source)]
-    for name, option in (("label", "--label"), ("qid", "--qid"), ("zero_based", "--zero-based")):
-        value = context.params[name]
-        if value is True:
-            words.append(option)
-        elif value not in (False, name):
-            words += [option, str(value)]
-    return words + (["--allow-nan"] if context.params["allow_nan"] else [])
-
-
-def _as_typed(context: typer.Context) -> str | None:
-    """The command line, ready to paste into a shell; None where it was not `main` that read it."""
-    return shlex.join(["tautrank", *context.obj]) if context.obj else None
-
-
-def _split_names(text: str, option: str = "--metrics") -> list[str]:
-    """Cut 'ndcg@10,err(max_label=2)@5' at the commas outside parentheses."""
-    names, depth, start = [], 0, 0
-    for i, character in enumerate(text + ","):
-        depth += (character == "(") - (character == ")")
-        if character == "," and depth <= 0:
-            names.append(text[start:i].strip())
-            start = i + 1
-    names = [name for name in names if name]
-    if not names:
-        example = "ndcg@10,map" if option == "--metrics" else "lambdarank,xendcg"
-        raise OptionError(f"{option}: found no name; expected names such as '{example}'")
-    return names
+    if fold == "all":
+        return [reading.folder(data, number) for number in list_folds(data) or [1]]
+    if not all(number.strip().isdecimal() for number in fold.split(",")):
+        raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
+    return [reading.folder(data, int(number)) for number in fold.split(",")]
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -31,6 +31,7 @@ _MAX_EXACT = 2**53
 # Decimal powers that a double holds exactly, and the wider range used with an error bound.
 _POWERS = np.array([10.0**e for e in range(301)])
 _MAX_DIGITS = 18  # the most decimal digits that always fit an int64
+_NO_LIMIT = np.int64(2**63 - 1)
 
 _NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
 
@@ -38,6 +39,23 @@ _NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
 @nb.njit(inline="always", cache=True)
 def _is_space(c: Any) -> Any:
     return c == _SPACE or c == _TAB or c == _RETURN
+
+
+@nb.njit(inline="always", cache=True)
+def _ends_token(c: Any) -> Any:
+    return _is_space(c) or c == _NEWLINE or c == _HASH
+
+
+@nb.njit(inline="always", cache=True)
+def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
+    """Read decimal digits at `pos` behind those of `number`: (number, `most` if it is more, end)."""
+    while True:
+        d = np.int64(buf[pos]) - 48
+        if d < 0 or d > 9:
+            break
+        number = min(number * 10 + d, most)
+        pos += 1
+    return number, pos
 
 
 @nb.njit(cache=True, nogil=True)
@@ -78,24 +96,13 @@ def _number(buf: Any, start: Any) -> Any:
     if negative or c == 43:
         pos += 1
     body = pos
-    mantissa = np.int64(0)
-    while True:
-        d = np.int64(buf[pos]) - 48
-        if d < 0 or d > 9:
-            break
-        mantissa = mantissa * 10 + d
-        pos += 1
+    mantissa, pos = _digits(buf, pos, np.int64(0), _NO_LIMIT)
     digits = pos - body
     exponent = np.int64(0)
     if buf[pos] == 46:
         pos += 1
         fraction = pos
-        while True:
-            d = np.int64(buf[pos]) - 48
-            if d < 0 or d > 9:
-                break
-            mantissa = mantissa * 10 + d
-            pos += 1
+        mantissa, pos = _digits(buf, pos, mantissa, _NO_LIMIT)
         exponent = fraction - pos
         digits -= exponent
     if digits == 0:
@@ -109,13 +116,7 @@ def _number(buf: Any, start: Any) -> Any:
         if minus or c == 43:
             pos += 1
         first = pos
-        power = np.int64(0)
-        while True:
-            d = np.int64(buf[pos]) - 48
-            if d < 0 or d > 9:
-                break
-            power = min(power * 10 + d, np.int64(100000))
-            pos += 1
+        power, pos = _digits(buf, pos, np.int64(0), np.int64(100000))
         if pos == first:
             return _NUMBER_BAD, 0.0, pos
         exponent += -power if minus else power
@@ -191,15 +192,12 @@ def parse_block(
 
         start = pos
         status, value, pos = _number(buf, pos)
-        c = buf[pos]
-        if status == _NUMBER_BAD or not (_is_space(c) or c == _NEWLINE or c == _HASH):
+        if status == _NUMBER_BAD or not _ends_token(buf[pos]):
             return BAD_LABEL, start, lines, row, stored, n_runs, n_slow, width
         if value < 0:
             return NEGATIVE_LABEL, start, lines, row, stored, n_runs, n_slow, width
         if status == _NUMBER_SLOW:
-            slow[n_slow, 0] = -1 - row
-            slow[n_slow, 1] = start
-            slow[n_slow, 2] = pos
+            slow[n_slow] = -1 - row, start, pos
             n_slow += 1
         label = np.float32(value)
         if np.isinf(label):
@@ -213,7 +211,7 @@ def parse_block(
                 return UNEXPECTED_QID, pos, lines, row, stored, n_runs, n_slow, width
             pos += 4
             start = pos
-            while not (_is_space(buf[pos]) or buf[pos] == _NEWLINE or buf[pos] == _HASH):
+            while not _ends_token(buf[pos]):
                 pos += 1
             length = pos - start
             if length == 0:
@@ -225,9 +223,7 @@ def parse_block(
                         same = False
                         break
             if not same:
-                runs[n_runs, 0] = row
-                runs[n_runs, 1] = start
-                runs[n_runs, 2] = length
+                runs[n_runs] = row, start, length
                 n_runs += 1
             qid_start = start
             qid_length = length
@@ -242,13 +238,7 @@ def parse_block(
             if c == _NEWLINE or c == _HASH:
                 break
             start = pos
-            index = np.int64(0)
-            while True:
-                d = np.int64(buf[pos]) - 48
-                if d < 0 or d > 9:
-                    break
-                index = min(index * 10 + d, np.int64(10**12))
-                pos += 1
+            index, pos = _digits(buf, pos, np.int64(0), np.int64(10**12))
             if pos == start or buf[pos] != _COLON:
                 return BAD_INDEX, start, lines, row, stored, n_runs, n_slow, width
             if index <= previous:
@@ -260,18 +250,14 @@ def parse_block(
             pos += 1
             token = pos
             status, value, pos = _number(buf, pos)
-            c = buf[pos]
-            if status == _NUMBER_BAD or not (_is_space(c) or c == _NEWLINE or c == _HASH):
+            if status == _NUMBER_BAD or not _ends_token(buf[pos]):
                 end = token + (_nan_length(buf, token) if allow_nan else 0)
-                c = buf[end]
-                if end == token or not (_is_space(c) or c == _NEWLINE or c == _HASH):
+                if end == token or not _ends_token(buf[end]):
                     return BAD_VALUE, start, lines, row, stored, n_runs, n_slow, width
                 value = np.nan
                 pos = end
             elif status == _NUMBER_SLOW:
-                slow[n_slow, 0] = stored
-                slow[n_slow, 1] = token
-                slow[n_slow, 2] = pos
+                slow[n_slow] = stored, token, pos
                 n_slow += 1
             single = np.float32(value)
             if np.isinf(single):

@@ -13,29 +13,17 @@ from tautrank.errors import DataError
 
 def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, tuple[str, ...] | None]:
     """Return `X` as float32 (dense in C order, or CSR), and its column names where there are any."""
-    if _is_frame(X):
-        frame_names = tuple(str(name) for name in X.columns)
-        matrix = _frame_values(X)
-    elif _is_sparse(X):
-        frame_names, matrix = None, _sparse_values(X)
-    else:
-        frame_names, matrix = None, _dense_values(X)
-    if names is not None:
-        chosen = tuple(str(name) for name in names)
-        if len(chosen) != matrix.shape[1]:
-            raise DataError(f"feature_names: found {len(chosen)} names; expected {matrix.shape[1]}, one a column of X")
-    else:
-        chosen = frame_names  # type: ignore[assignment]
-    return matrix, chosen
-
-
-def _is_frame(X: Any) -> bool:
     # pandas and Polars are told by their shape, so that neither has to be installed or imported.
-    return hasattr(X, "columns") and hasattr(X, "to_numpy")
-
-
-def _is_sparse(X: Any) -> bool:
-    return hasattr(X, "tocsr") and hasattr(X, "nnz")
+    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        matrix = _frame_values(X)
+        names = X.columns if names is None else names
+    else:
+        matrix = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
+    if names is None:
+        return matrix, None
+    if len(names) != matrix.shape[1]:
+        raise DataError(f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one a column of X")
+    return matrix, tuple(str(name) for name in names)
 
 
 def _frame_values(frame: Any) -> npt.NDArray[np.float32]:
@@ -89,7 +77,7 @@ def _sparse_values(X: Any) -> Any:
         single = single.copy()
         single.sum_duplicates()
     if np.isinf(single.data).any():
-        place = int(np.flatnonzero(np.isinf(single.data))[0])
+        place = int(np.argmax(np.isinf(single.data)))
         row = int(np.searchsorted(single.indptr, place, side="right")) - 1
         raise DataError(f"X: row {row}, column {single.indices[place]} is infinite in float32; expected finite numbers")
     return single
@@ -127,21 +115,25 @@ def checked_labels(y: Any, rows: int) -> npt.NDArray[np.float32]:
         labels = np.ascontiguousarray(values, np.float32)
     wrong = ~(np.isfinite(labels) & (labels >= 0))
     if wrong.any():
-        place = int(np.flatnonzero(wrong)[0])
+        place = int(np.argmax(wrong))
         raise DataError(f"y: row {place} has the label {values[place]}; expected a finite number of at least 0")
     return labels
 
 
+def _array(values: Any) -> npt.NDArray[Any]:
+    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+
+
 def checked_ids(qid: Any, rows: int) -> npt.NDArray[Any]:
     """Return query ids as an array of integers or text, one a row."""
-    ids = np.asarray(qid.to_numpy() if hasattr(qid, "to_numpy") else qid)
+    ids = _array(qid)
     if ids.ndim != 1:
         raise DataError(f"qid: found {ids.ndim} dimensions; expected 1, one id a document")
     if ids.size != rows:
         raise DataError(f"qid: found {ids.size} ids, but X has {rows} rows; expected one id a row")
     if ids.dtype.kind == "f":
         if not np.all(np.isfinite(ids)):
-            place = int(np.flatnonzero(~np.isfinite(ids))[0])
+            place = int(np.argmin(np.isfinite(ids)))
             raise DataError(f"qid: row {place} has the id {ids[place]}; expected an integer or text")
         if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
             return ids.astype(np.int64)
@@ -159,15 +151,11 @@ def checked_ids(qid: Any, rows: int) -> npt.NDArray[Any]:
 
 def checked_sizes(group: Any, rows: int) -> npt.NDArray[np.int64]:
     """Return group sizes as int64 after checking that they are positive and sum to the number of rows."""
-    sizes = np.asarray(group.to_numpy() if hasattr(group, "to_numpy") else group)
-    if (
-        sizes.ndim != 1
-        or sizes.dtype.kind not in "iuf"
-        or (sizes.dtype.kind == "f" and np.any(sizes != np.rint(sizes)))
-    ):
+    sizes = _array(group)
+    if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or np.any(sizes != np.rint(sizes)):
         raise DataError("group: expected a list of whole numbers, the number of documents of each query")
     if sizes.size and sizes.min() < 1:
-        place = int(np.flatnonzero(sizes < 1)[0])
+        place = int(np.argmax(sizes < 1))
         raise DataError(f"group: query {place} has the size {sizes[place]}; expected at least 1")
     if int(sizes.sum()) != rows:
         raise DataError(f"group: the sizes sum to {int(sizes.sum())}, but X has {rows} rows; expected the same number")

@@ -31,14 +31,7 @@ _MAGIC = b"tautrank parsed data\n"
 _VERSION = 1
 _SEGMENT = 16 * 2**20
 _HEADER_LENGTH_BYTES = 8
-_DTYPES = {
-    "labels": "<f4",
-    "run_rows": "<i8",
-    "dense": "<f4",
-    "indptr": "<i8",
-    "indices": "<i4",
-    "values": "<f4",
-}
+_DTYPES = {"labels": "<f4", "run_rows": "<i8", "dense": "<f4", "indptr": "<i8", "indices": "<i4", "values": "<f4"}
 
 
 @dataclass(frozen=True)
@@ -141,22 +134,15 @@ def _load(key: CacheKey, file: BinaryIO) -> ParsedArrays | None:
     if header["checksum"] != _checksum(list(arrays.values())):
         return None
     tokens = [token.encode("latin-1") for token in header["tokens"]]
-    runs = list(zip(arrays.pop("run_rows").tolist(), tokens, strict=True)) if tokens else None
-    arrays.pop("run_rows", None)
-    return ParsedArrays(runs=runs, width=int(header["width"]), **arrays)
+    runs = list(zip(arrays.pop("run_rows").tolist(), tokens, strict=True))
+    return ParsedArrays(runs=runs or None, width=int(header["width"]), **arrays)
 
 
 def save(key: CacheKey, parsed: ParsedArrays) -> None:
     """Write the cache; where that is not possible (read-only folder, full disk, changed source), do without it."""
     runs = parsed.runs or []
-    arrays: dict[str, npt.NDArray[Any] | None] = {
-        "labels": parsed.labels,
-        "run_rows": np.array([row for row, _ in runs], np.int64),
-        "dense": parsed.dense,
-        "indptr": parsed.indptr,
-        "indices": parsed.indices,
-        "values": parsed.values,
-    }
+    run_rows = np.array([row for row, _ in runs], np.int64)
+    arrays = {name: run_rows if name == "run_rows" else getattr(parsed, name) for name in _DTYPES}
     present = {name: array for name, array in arrays.items() if array is not None}
     try:
         header = key.stamp() | {

@@ -28,6 +28,16 @@ def prefers_sparse(rows: int, width: int, stored: int) -> bool:
     return dense > _DENSE_ALWAYS_FINE and dense > _DENSE_AT_MOST * (8 * stored + 8 * rows)
 
 
+def row_ranges(rows: int, width: int) -> Iterator[slice]:
+    """Cut a matrix into ranges of rows of about four million entries, so that temporaries stay small beside it.
+
+    >>> list(row_ranges(5, 2**21))
+    [slice(0, 2, None), slice(2, 4, None), slice(4, 6, None)]
+    """
+    step = max(1, 2**22 // max(1, width))
+    return (slice(start, start + step) for start in range(0, rows, step))
+
+
 class _Growing:
     """A flat array that grows in place (`realloc`) by an eighth at a time, so that the peak stays near the end size."""
 
@@ -193,10 +203,9 @@ class FeatureStore:
 
 
 def _compressed_parts(dense: npt.NDArray[np.float32]) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (indptr, indices, values) of consecutive row ranges small enough for their temporaries not to matter."""
-    step = max(1, 2**22 // max(1, dense.shape[1]))
-    for start in range(0, dense.shape[0], step):
-        part = dense[start : start + step]
+    """Yield (indptr, indices, values) of consecutive ranges of rows."""
+    for rows in row_ranges(*dense.shape):
+        part = dense[rows]
         row, column = np.nonzero(part)
         indptr = np.zeros(part.shape[0] + 1, np.int64)
         np.cumsum(np.bincount(row, minlength=part.shape[0]), out=indptr[1:])

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
+from tautrank.data.text_source import COMPRESSED_ENDINGS
 from tautrank.errors import DataError
 
-_COMPRESSION = ("", ".gz", ".bz2", ".xz")
 _VALIDATION_NAMES = ("vali", "valid", "validation")
 _PARTS = 5
 
@@ -64,11 +65,7 @@ def read_folder(path: str | os.PathLike[str], fold: int = 1, **options: Any) -> 
     assert train is not None
     assert test is not None
     width = max(part.n_features for part in (train, valid, test) if part is not None)
-    return Splits(
-        train.with_n_features(width),
-        valid.with_n_features(width) if valid else None,
-        test.with_n_features(width),
-    )
+    return Splits(train.with_n_features(width), valid and valid.with_n_features(width), test.with_n_features(width))
 
 
 def list_folds(path: str | os.PathLike[str]) -> list[int]:
@@ -96,8 +93,7 @@ Files = tuple[list[Path], list[Path], list[Path]]
 
 def _find(root: Path, fold: int) -> Files:
     for folder in _candidates(root):
-        for layout in (_fold_folder, _yahoo, _published_parts, _other_parts, _single):
-            files = layout(folder, fold)
+        for files in _layouts(folder, fold):
             if files:
                 return files
     folds = list_folds(root)
@@ -113,10 +109,7 @@ def _find(root: Path, fold: int) -> Files:
 def _candidates(root: Path) -> list[Path]:
     """The folder itself, then the folders in it: archives often unpack to one more level."""
     try:
-        return [
-            root,
-            *sorted(p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name)),
-        ]
+        return [root, *sorted(p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name))]
     except OSError as error:
         raise DataError(f"{root}: cannot be listed ({error.strerror})") from None
 
@@ -127,7 +120,7 @@ def _numbers(folder: Path, pattern: str) -> list[int]:
 
 
 def _file(folder: Path, stem: str) -> Path | None:
-    for suffix in _COMPRESSION:
+    for suffix in ("", *COMPRESSED_ENDINGS):
         file = folder / f"{stem}.txt{suffix}"
         if file.is_file():
             return file
@@ -142,29 +135,16 @@ def _triple(folder: Path, prefix: str = "") -> Files | None:
     return [train], [valid] if valid else [], [test]
 
 
-def _fold_folder(folder: Path, fold: int) -> Files | None:
+def _layouts(folder: Path, fold: int) -> Iterator[Files | None]:
+    """The files of a fold in each layout of `read_folder`; None where the folder is not laid out so."""
     for name in (f"Fold{fold}", f"fold{fold}"):
-        if (folder / name).is_dir():
-            return _triple(folder / name)
-    return None
-
-
-def _yahoo(folder: Path, fold: int) -> Files | None:
-    return _triple(folder, f"set{fold}.")
-
-
-def _single(folder: Path, fold: int) -> Files | None:
-    return _triple(folder) if fold == 1 else None
-
-
-def _published_parts(folder: Path, fold: int) -> Files | None:
-    files = _numbered(folder, "S", first=fold)
-    return (files[:3], files[3:4], files[4:]) if files else None
-
-
-def _other_parts(folder: Path, fold: int) -> Files | None:
-    files = _numbered(folder, "part", first=fold)
-    return (files[2:], files[1:2], files[:1]) if files else None
+        yield _triple(folder / name)
+    yield _triple(folder, f"set{fold}.")
+    published = _numbered(folder, "S", first=fold)
+    yield (published[:3], published[3:4], published[4:]) if published else None
+    other = _numbered(folder, "part", first=fold)
+    yield (other[2:], other[1:2], other[:1]) if other else None
+    yield _triple(folder) if fold == 1 else None
 
 
 def _numbered(folder: Path, stem: str, first: int = 1) -> list[Path]:

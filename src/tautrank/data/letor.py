@@ -199,19 +199,9 @@ class _Scratch:
         if len(self.buffer) > self.fitted:
             self._fit()
         text = np.frombuffer(self.buffer, np.uint8, end - start, start)
-        result: tuple[int, ...] = parse_block(
-            text,
-            end - start,
-            options.first_index,
-            options.last_index,
-            options.allow_nan,
-            self.labels,
-            self.indptr,
-            self.indices,
-            self.values,
-            self.runs,
-            self.slow,
-        )
+        allowed = (options.first_index, options.last_index, options.allow_nan)
+        arrays = (self.labels, self.indptr, self.indices, self.values, self.runs, self.slow)
+        result: tuple[int, ...] = parse_block(text, end - start, *allowed, *arrays)
         return result
 
 
@@ -320,9 +310,7 @@ def _token_start(text: memoryview, position: int) -> int:
 
 def _line_at(text: memoryview, position: int) -> bytes:
     raw = bytes(text[: position + 2**16])
-    start = raw.rfind(b"\n", 0, position) + 1
-    end = raw.find(b"\n", position)
-    return raw[start : end if end >= 0 else len(raw)]
+    return raw[raw.rfind(b"\n", 0, position) + 1 :].partition(b"\n")[0]
 
 
 def _token_at(text: memoryview, position: int) -> str:
@@ -341,50 +329,34 @@ def _raise(status: int, file: Path, line: int, text: memoryview, stop: int, opti
         raise DataError(f"{where}: found binary data; expected LETOR text such as '2 qid:1 1:0.5'")
     token = _token_at(text, stop)
     index, _, value = token.partition(":")
-    first = options.first_index
-    if status == kernel.BAD_LABEL:
-        if token.startswith("qid:") or re.fullmatch(r"\d+:.*", token):
-            raise DataError(f"{where}: the line starts with '{token}'; expected a label first")
-        raise DataError(f"{where}: found label '{token}'; expected a finite number of at least 0")
-    if status == kernel.NEGATIVE_LABEL:
-        raise DataError(f"{where}: found label '{token}'; expected a number of at least 0")
-    if status == kernel.BAD_QID:
-        raise DataError(f"{where}: found 'qid:' without an id; expected 'qid:' and the query's id without a space")
-    if status == kernel.MISSING_QID:
-        raise DataError(f"{where}: found no 'qid:' after the label; expected one, as on the lines before")
-    if status == kernel.UNEXPECTED_QID:
-        raise DataError(f"{where}: found a 'qid:', but the lines before have none; expected it on all lines or none")
-    if status == kernel.BAD_INDEX:
-        raise DataError(f"{where}: found '{token}' where a feature belongs; expected 'index:value' such as '3:0.5'")
-    if status == kernel.INDEX_TOO_SMALL:
-        raise DataError(
-            f"{where}: found feature index {index}; expected indices from {first} on "
-            "(zero_based=True if the file counts from 0)"
-        )
-    if status == kernel.INDEX_NOT_ASCENDING:
-        same = re.search(rb"[ \t]" + re.escape(index.encode()) + rb":", content[: _column(text, stop)])
-        raise DataError(
-            f"{where}: feature index {index} is {'repeated' if same else 'out of order'}; "
-            "expected ascending indices, each once"
-        )
-    if status == kernel.INDEX_TOO_LARGE:
-        limit = "n_features" if options.n_features else "max_features"
-        raise DataError(
-            f"{where}: found feature index {index}; expected at most {options.last_index} "
-            f"({limit}={getattr(options, limit)})"
-        )
-    if status == kernel.VALUE_OVERFLOW:
-        raise DataError(
-            f"{where}: feature {index} has the value '{value}', too large for float32; expected at most 3.4e38"
-        )
+    where_in_line = stop - (bytes(text[:stop]).rfind(b"\n") + 1)
+    same = re.search(rb"[ \t]" + re.escape(index.encode()) + rb":", content[:where_in_line])
+    limit = "n_features" if options.n_features else "max_features"
+    bad_label = f"found label '{token}'; expected a finite number of at least 0"
+    if token.startswith("qid:") or re.fullmatch(r"\d+:.*", token):
+        bad_label = f"the line starts with '{token}'; expected a label first"
+    bad_value = f"feature {index} has the value '{value}'; expected a number"
     if value.lower().lstrip("+-") in {"nan", "inf", "infinity"}:
         hint = "; allow_nan=True (--allow-nan) reads it as a missing value" if "nan" in value.lower() else ""
-        raise DataError(f"{where}: feature {index} has the value '{value}'; expected a finite number{hint}")
-    raise DataError(f"{where}: feature {index} has the value '{value}'; expected a number")
-
-
-def _column(text: memoryview, position: int) -> int:
-    return position - (bytes(text[:position]).rfind(b"\n") + 1)
+        bad_value = f"feature {index} has the value '{value}'; expected a finite number{hint}"
+    sentences = {
+        kernel.BAD_LABEL: bad_label,
+        kernel.NEGATIVE_LABEL: f"found label '{token}'; expected a number of at least 0",
+        kernel.BAD_QID: "found 'qid:' without an id; expected 'qid:' and the query's id without a space",
+        kernel.MISSING_QID: "found no 'qid:' after the label; expected one, as on the lines before",
+        kernel.UNEXPECTED_QID: "found a 'qid:', but the lines before have none; expected it on all lines or none",
+        kernel.BAD_INDEX: f"found '{token}' where a feature belongs; expected 'index:value' such as '3:0.5'",
+        kernel.INDEX_TOO_SMALL: f"found feature index {index}; expected indices from {options.first_index} on "
+        "(zero_based=True if the file counts from 0)",
+        kernel.INDEX_NOT_ASCENDING: f"feature index {index} is {'repeated' if same else 'out of order'}; "
+        "expected ascending indices, each once",
+        kernel.INDEX_TOO_LARGE: f"found feature index {index}; expected at most {options.last_index} "
+        f"({limit}={getattr(options, limit)})",
+        kernel.BAD_VALUE: bad_value,
+        kernel.VALUE_OVERFLOW: f"feature {index} has the value '{value}', too large for float32; "
+        "expected at most 3.4e38",
+    }
+    raise DataError(f"{where}: {sentences[status]}")
 
 
 def _check_side_file(side: Path, file: Path, parsed: parsed_cache.ParsedArrays) -> None:

@@ -7,9 +7,9 @@ import gzip
 import lzma
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -49,21 +49,14 @@ def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: 
             file.write(lines)
 
 
-@contextmanager
-def _compressor(path: Path, raw: BinaryIO) -> Iterator[BinaryIO]:
+def _compressor(path: Path, raw: BinaryIO) -> AbstractContextManager[Any]:
     suffix = path.suffix.lower()
     if suffix == ".gz":
         # No name and no time inside, so that the same data gives the same bytes.
-        with gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0, compresslevel=6) as file:
-            yield cast(BinaryIO, file)
-    elif suffix == ".bz2":
-        with bz2.BZ2File(raw, "wb") as file_bz2:
-            yield cast(BinaryIO, file_bz2)
-    elif suffix == ".xz":
-        with lzma.LZMAFile(raw, "wb") as file_xz:
-            yield cast(BinaryIO, file_xz)
-    else:
-        yield raw
+        return gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0, compresslevel=6)
+    if suffix == ".bz2":
+        return bz2.BZ2File(raw, "wb")
+    return lzma.LZMAFile(raw, "wb") if suffix == ".xz" else nullcontext(raw)
 
 
 def _lines(data: RankingData, first: int) -> Iterator[bytes]:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 import os
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.data.text_source import read_lines
+from tautrank.atomic import atomic_write
+from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
 
 
@@ -26,24 +26,21 @@ def read_scores(path: str | os.PathLike[str]) -> npt.NDArray[np.float64]:
     lines = read_lines(file)
     if not lines:
         raise DataError(f"{file}: found an empty file; expected one score a line")
-    try:
-        scores = np.fromiter(map(float, lines), np.float64, len(lines))
-        if np.isfinite(scores).all() and not any("_" in line for line in lines):
-            return scores
-    except ValueError:
-        pass
-    for number, line in enumerate(lines, 1):
-        if not _is_finite_number(line):
-            columns = len(line.split())
-            found = (
-                "a blank line" if columns == 0 else f"'{line.strip()[:40]}'" if columns == 1 else f"{columns} columns"
-            )
-            raise DataError(f"{file}:{number}: found {found}; expected one finite score a line")
-    return scores
+    scores = [finite_number(line) for line in lines]
+    if None in scores:
+        number = scores.index(None)
+        words = lines[number].split()
+        found = f"'{words[0][:40]}'" if len(words) == 1 else f"{len(words)} columns" if words else "a blank line"
+        raise DataError(f"{file}:{number + 1}: found {found}; expected one finite score a line")
+    return np.array(scores, np.float64)
 
 
-def _is_finite_number(text: str) -> bool:
-    try:
-        return "_" not in text and math.isfinite(float(text))
-    except ValueError:
-        return False
+def write_scores(path: str | os.PathLike[str], scores: npt.NDArray[np.float64]) -> None:
+    """Write one score a line, with as many digits as name it exactly.
+
+    Args:
+        path: where to.
+        scores: finite.
+    """
+    with atomic_write(path) as file:
+        file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.data.feature_store import row_ranges
 from tautrank.data.ranking_data import RankingData
 
 _MOST_LABELS_LISTED = 20
@@ -83,8 +84,9 @@ class DataSummary:
         ]
 
     def __str__(self) -> str:
-        width = max(len(name) for name, _ in self.rows())
-        return "\n".join(f"{name:<{width}}  {value}" for name, value in self.rows())
+        rows = self.rows()
+        width = max(len(name) for name, _ in rows)
+        return "\n".join(f"{name:<{width}}  {value}" for name, value in rows)
 
 
 def summarise(data: RankingData) -> DataSummary:
@@ -92,14 +94,13 @@ def summarise(data: RankingData) -> DataSummary:
     sizes = data.sizes
     values, counts = np.unique(data.labels, return_counts=True)
     filled = sizes > 0
-    starts = data.offsets[:-1][filled]
-    highest = np.zeros(sizes.size)
-    lowest = np.zeros(sizes.size)
-    if starts.size:
-        highest[filled] = np.maximum.reduceat(data.labels, starts)
-        lowest[filled] = np.minimum.reduceat(data.labels, starts)
+    highest, lowest = np.zeros((2, sizes.size))
+    if filled.any():
+        for extreme, of in ((highest, np.maximum), (lowest, np.minimum)):
+            extreme[filled] = of.reduceat(data.labels, data.offsets[:-1][filled])
     duplicates, contradicting = _duplicates(data)
     stored = data.X if isinstance(data.X, np.ndarray) else data.X.data
+    parts = list(row_ranges(stored.shape[0], stored.size // max(1, stored.shape[0])))
     cells = max(1, data.n_documents * data.n_features)
     return DataSummary(
         queries=data.n_queries,
@@ -114,18 +115,11 @@ def summarise(data: RankingData) -> DataSummary:
         constant_queries=int(np.count_nonzero(highest == lowest)),
         duplicate_rows=duplicates,
         contradicting_rows=contradicting,
-        missing_values=sum(int(np.isnan(part).sum()) for part in _row_parts(stored)),
+        missing_values=sum(int(np.isnan(stored[part]).sum()) for part in parts),
         constant_features=_constant_features(data.X),
         sparse=not isinstance(data.X, np.ndarray),
-        density=sum(int(np.count_nonzero(part)) for part in _row_parts(stored)) / cells,
+        density=sum(int(np.count_nonzero(stored[part])) for part in parts) / cells,
     )
-
-
-def _row_parts(array: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
-    """Cut an array into ranges of about four million entries, so that temporaries stay small beside it."""
-    width = max(1, array.size // max(1, array.shape[0]))
-    step = max(1, 2**22 // width)
-    return [array[start : start + step] for start in range(0, array.shape[0], step)]
 
 
 def _constant_features(X: Any) -> int:
@@ -133,8 +127,8 @@ def _constant_features(X: Any) -> int:
         return int(X.shape[1])
     if isinstance(X, np.ndarray):
         same = np.ones(X.shape[1], bool)
-        for part in _row_parts(X):
-            same &= np.all((part == X[0]) | (np.isnan(part) & np.isnan(X[0])), axis=0)
+        for rows in row_ranges(*X.shape):
+            same &= np.all((X[rows] == X[0]) | (np.isnan(X[rows]) & np.isnan(X[0])), axis=0)
         return int(same.sum())
     highest, lowest = (np.asarray(extreme.todense()).ravel() for extreme in (X.max(axis=0), X.min(axis=0)))
     return int(np.count_nonzero(highest == lowest))
@@ -145,19 +139,15 @@ def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     weights = np.random.default_rng(0).integers(1, 2**63, X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.zeros(X.shape[0], np.uint64)
     if isinstance(X, np.ndarray):
-        for start, part in zip(_starts(X), _row_parts(X), strict=True):
-            bits = (part + np.float32(0)).view(np.uint32)  # adding 0 makes -0 and 0 the same bits
-            hashes[start : start + part.shape[0]] = (_mixed(bits) * weights).sum(axis=1, dtype=np.uint64)
+        for rows in row_ranges(*X.shape):
+            bits = (X[rows] + np.float32(0)).view(np.uint32)  # adding 0 makes -0 and 0 the same bits
+            hashes[rows] = (_mixed(bits) * weights).sum(axis=1, dtype=np.uint64)
         return hashes
-    rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
+    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     keep = X.data != 0
     terms = (_mixed(X.data.view(np.uint32)) - _mixed(np.zeros(1, np.uint32))) * weights[X.indices]
-    np.add.at(hashes, rows[keep], terms[keep])
+    np.add.at(hashes, row[keep], terms[keep])
     return hashes
-
-
-def _starts(array: npt.NDArray[Any]) -> list[int]:
-    return np.cumsum([0] + [part.shape[0] for part in _row_parts(array)])[:-1].tolist()  # type: ignore[no-any-return]
 
 
 def _mixed(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
@@ -183,11 +173,10 @@ def _duplicates(data: RankingData) -> tuple[int, int]:
 
 def _rows_equal(X: Any, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
     result = np.zeros(first.size, bool)
-    step = max(1, 2**22 // max(1, X.shape[1]))
-    for start in range(0, first.size, step):
-        a, b = X[first[start : start + step]], X[second[start : start + step]]
+    for pairs in row_ranges(first.size, X.shape[1]):
+        a, b = X[first[pairs]], X[second[pairs]]
         if isinstance(X, np.ndarray):
-            result[start : start + step] = np.all((a == b) | (np.isnan(a) & np.isnan(b)), axis=1)
+            result[pairs] = np.all((a == b) | (np.isnan(a) & np.isnan(b)), axis=1)
         else:
-            result[start : start + step] = np.asarray((a != b).sum(axis=1)).ravel() == 0
+            result[pairs] = np.asarray((a != b).sum(axis=1)).ravel() == 0
     return result

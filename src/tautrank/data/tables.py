@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
+import importlib
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +14,11 @@ import numpy as np
 from tautrank.data.arrays import checked_features, checked_ids, checked_labels
 from tautrank.data.grouping import codes_by_appearance
 from tautrank.data.ranking_data import RankingData
+from tautrank.data.text_source import ending
 from tautrank.errors import DataError, MissingDependencyError, unknown
 
 PathLike = str | os.PathLike[str]
+_SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
 
 
 def read_parquet(
@@ -36,8 +40,7 @@ def read_parquet(
         features: names of the feature columns; default every other column. Nulls are missing values.
         unlabelled: take a table without the column of labels too, for documents to rank: every label is 0.
     """
-    parquet = _pyarrow("pyarrow.parquet")
-    return _from_table(path, lambda p: parquet.read_table(p), label, qid, features, unlabelled)
+    return _from_table(path, _pyarrow("pyarrow.parquet").read_table, label, qid, features, unlabelled)
 
 
 def read_csv(
@@ -50,16 +53,18 @@ def read_csv(
 ) -> RankingData:
     """Read ranking data from a CSV file with a header line and one row a document (.gz and .bz2 too).
 
+    Columns are separated by commas, or by tabs where the file's name ends in ``.tsv``.
+
     Needs ``pip install 'tautrank[parquet]'``. Arguments as in :func:`read_parquet`; an empty cell is a missing value.
     """
     csv = _pyarrow("pyarrow.csv")
-    return _from_table(path, lambda p: csv.read_csv(p), label, qid, features, unlabelled)
+    separator = "\t" if ending(Path(path)) == ".tsv" else ","
+    read = functools.partial(csv.read_csv, parse_options=csv.ParseOptions(delimiter=separator))
+    return _from_table(path, read, label, qid, features, unlabelled, separator)
 
 
 def _pyarrow(module: str) -> Any:
     try:
-        import importlib
-
         return importlib.import_module(module)
     except ImportError:
         raise MissingDependencyError(
@@ -68,7 +73,13 @@ def _pyarrow(module: str) -> Any:
 
 
 def _from_table(
-    path: PathLike, read: Any, label: str, qid: str, features: Sequence[str] | None, unlabelled: bool
+    path: PathLike,
+    read: Callable[[str], Any],
+    label: str,
+    qid: str,
+    features: Sequence[str] | None,
+    unlabelled: bool,
+    separator: str = ",",
 ) -> RankingData:
     file = Path(path)
     if not file.exists():
@@ -78,7 +89,7 @@ def _from_table(
         table = read(str(file))
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
-    _check_header(file, table.column_names)
+    _check_header(file, table.column_names, separator)
     has_labels = not unlabelled or label in table.column_names
     named = [("qid", qid), *(("features", name) for name in features or ())]
     for kind, name in [("label", label), *named] if has_labels else named:
@@ -107,11 +118,11 @@ def _from_table(
         raise DataError(f"{file}: {str(error).removeprefix('y: ')}") from None
 
 
-def _check_header(file: Path, names: Sequence[str]) -> None:
+def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
     """Say what is wrong with a first line before a column is looked for in it."""
-    for mark, called in ((";", "';'"), ("\t", "tabs"), ("|", "'|'")):
-        if len(names) == 1 and mark in names[0]:
-            raise DataError(f"{file}: found columns separated by {called}; expected commas")
+    for mark, called in _SEPARATORS.items():
+        if len(names) == 1 and mark in names[0] and mark != separator:
+            raise DataError(f"{file}: found columns separated by {called}; expected {_SEPARATORS[separator]}")
     if names and all(_is_number(name) for name in names):
         raise DataError(f"{file}: found numbers in the first line; expected the names of the columns")
     for i, name in enumerate(names):

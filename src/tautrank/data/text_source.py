@@ -6,11 +6,12 @@ import bz2
 import gzip
 import io
 import lzma
+import math
 import os
 import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 from tautrank.errors import DataError
 
@@ -25,25 +26,22 @@ _UNREADABLE = {
 _MAGIC_LENGTH = 6
 _BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 256 * 2**20
-
-
-def _open_gzip(raw: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, gzip.GzipFile(fileobj=raw, mode="rb"))
-
-
-def _open_bz2(raw: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, bz2.BZ2File(raw, "rb"))
-
-
-def _open_xz(raw: BinaryIO) -> BinaryIO:
-    return cast(BinaryIO, lzma.LZMAFile(raw, "rb"))
-
-
-_COMPRESSED: dict[bytes, tuple[str, Callable[[BinaryIO], BinaryIO]]] = {
-    b"\x1f\x8b": ("gzip", _open_gzip),
-    b"BZh": ("bzip2", _open_bz2),
-    b"\xfd7zXZ\x00": ("xz", _open_xz),
+_COMPRESSED: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
+    b"\x1f\x8b": ("gzip", gzip.open),
+    b"BZh": ("bzip2", bz2.open),
+    b"\xfd7zXZ\x00": ("xz", lzma.open),
 }
+COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz")
+
+
+def ending(path: Path) -> str:
+    """What a file's name ends in, in lower case, without the ending of a compression.
+
+    >>> ending(Path("train.CSV.gz"))
+    '.csv'
+    """
+    endings = [suffix.lower() for suffix in path.suffixes]
+    return next((suffix for suffix in reversed(endings) if suffix not in COMPRESSED_ENDINGS), "")
 
 
 class TextSource:
@@ -84,7 +82,7 @@ class TextSource:
         for magic, (name, opener) in _COMPRESSED.items():
             if head.startswith(magic):
                 self.compression = name
-                return opener(stream)
+                return cast(BinaryIO, opener(stream))
         return stream
 
     def __enter__(self) -> TextSource:
@@ -208,3 +206,16 @@ def read_lines(path: Path) -> list[str]:
     while lines and not lines[-1].strip():
         lines.pop()
     return lines
+
+
+def finite_number(text: str) -> float | None:
+    """The finite number that a text is; None for other texts, also for Python's own ``1_000``.
+
+    >>> finite_number("-1e3"), finite_number("nan"), finite_number("1_000")
+    (-1000.0, None, None)
+    """
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None

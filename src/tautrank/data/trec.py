@@ -7,12 +7,14 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.atomic import atomic_write
 from tautrank.data.grouping import offsets_from_sizes
-from tautrank.data.text_source import read_lines
+from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
 
 RUN_COLUMNS = 6
@@ -48,6 +50,20 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     return _read(Path(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
 
 
+def write_run(path: str | os.PathLike[str], qid: Any, row: Any, rank: Any, score: Any, tag: str) -> None:
+    """Write a TREC run; a document is called by its place in the file it was read from: d1, d2, ...
+
+    Args:
+        path: where to.
+        qid, row, rank, score: arrays of one value a line; rows count from 0.
+        tag: the name of the run.
+    """
+    columns = (qid.tolist(), (row + 1).tolist(), rank.tolist(), score.tolist())
+    lines = (f"{qid} Q0 d{row} {place} {score!r} {tag}\n" for qid, row, place, score in zip(*columns, strict=True))
+    with atomic_write(path) as file:
+        file.write("".join(lines).encode())
+
+
 def _read(file: Path, columns: int, value_column: int, what: str, shape: str) -> dict[str, dict[str, float]]:
     result: dict[str, dict[str, float]] = {}
     for number, line in enumerate(read_lines(file), 1):
@@ -56,11 +72,8 @@ def _read(file: Path, columns: int, value_column: int, what: str, shape: str) ->
             continue
         if len(parts) != columns:
             raise DataError(f"{file}:{number}: found {len(parts)} columns; expected {columns} ({shape})")
-        try:
-            value = float(parts[value_column])
-        except ValueError:
-            value = math.nan
-        if not math.isfinite(value):
+        value = finite_number(parts[value_column])
+        if value is None:
             raise DataError(f"{file}:{number}: found {what} '{parts[value_column]}'; expected a finite number")
         documents = result.setdefault(parts[0], {})
         if parts[2] in documents:
@@ -75,7 +88,7 @@ def _read(file: Path, columns: int, value_column: int, what: str, shape: str) ->
 
 @dataclass(frozen=True)
 class Judged:
-    """A run under judgments, as the flat arrays every metric takes.
+    """A run under judgments, or the scores of labelled data, as the flat arrays every metric takes.
 
     Attributes:
         scores: the run's scores; ``-inf`` marks a judged document that the run did not retrieve.
@@ -86,11 +99,20 @@ class Judged:
     """
 
     scores: npt.NDArray[np.float64]
-    labels: npt.NDArray[np.float64]
+    labels: npt.NDArray[Any]
     offsets: npt.NDArray[np.int64]
-    qids: npt.NDArray[np.str_]
-    not_in_run: int
-    not_judged: int
+    qids: npt.NDArray[Any]
+    not_in_run: int = 0
+    not_judged: int = 0
+
+    @property
+    def remarks(self) -> list[str]:
+        """What was left out or filled in, as a person reads it."""
+        told = {
+            "judged queries are not in the run; they count with nothing retrieved": self.not_in_run,
+            "queries of the run have no judgments; they are left out": self.not_judged,
+        }
+        return [f"{count} {what}" for what, count in told.items() if count]
 
 
 def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]) -> Judged:

@@ -13,7 +13,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.data import RankingData, Splits, list_folds, read_csv, read_folder, read_letor, read_parquet
+from tautrank.data import RankingData, Splits, list_folds, read_folder
+from tautrank.data.columns import same_columns
+from tautrank.data.files import read_data
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.simulate import five_documents, simulate_web_search
 
@@ -22,7 +24,6 @@ FIVE_DOCUMENTS = "five-documents"
 SIMULATED = "simulated"
 SHAPES = {"mslr": "mslr", "yahoo": "yahoo", "simple": None}
 _EXAMPLE = "a folder, a file, or simulated:mslr:200"
-_TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv}
 
 
 class KnownData(NamedTuple):
@@ -114,9 +115,8 @@ class DataSource:
         """
         if len(self.given) == 1:
             return read_folder(self.given[0], fold)
-        parts = [_read_file(Path(path)) for path in self.given]
-        width = max(part.n_features for part in parts)
-        parts = [part if part.feature_names else part.with_n_features(width) for part in parts]
+        paths = [Path(path) for path in self.given]
+        parts = same_columns([read_data(path) for path in paths], paths)
         return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
 
     def read(self, fold: int = 1) -> RankingData | Splits:
@@ -133,7 +133,7 @@ class DataSource:
         if text.startswith(f"{SIMULATED}:"):
             made: RankingData = simulate_web_search(**_simulation(text))
             return made
-        return _read_file(Path(text))
+        return read_data(Path(text))
 
 
 def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSource:
@@ -226,11 +226,6 @@ def _simulation(text: str) -> dict[str, Any]:
         except ValueError:
             raise OptionError(f"{where} (and {name}=NUMBER behind it)") from None
     return given
-
-
-def _read_file(path: Path) -> RankingData:
-    reader = _TABLES.get(path.suffix.lower())
-    return reader(path) if reader else read_letor(path)
 
 
 def _not_there(text: str, path: Path) -> str:
