@@ -202,7 +202,7 @@ def test_a_full_disk_says_how_to_go_on(capsys, tmp_path, monkeypatch):
             pages = self._connection.execute("PRAGMA page_count").fetchone()[0]
             self._connection.execute(f"PRAGMA max_page_count = {pages}")
             self._connection.execute("PRAGMA wal_checkpoint")
-            outcome = type(outcome)(outcome.key, outcome.status, "x" * 10**6)
+            outcome = type(outcome)(outcome.status, "x" * 10**6)
         return record(self, trial, outcome)
 
     monkeypatch.setattr(StudyStore, "record", full)

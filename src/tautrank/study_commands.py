@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
@@ -158,13 +158,13 @@ def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> 
         running = owner_of(store)
     waiting = counts["planned"] - counts["done"] - counts["failed"]
     if as_json:
-        print_json({**counts, "waiting": waiting, "running": running or None, "study": meta["study"], **_facts(meta)})
+        facts = ("study", "data", "data_fingerprint", "tautrank", "command", "created")
+        told = {"waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}}
+        print_json({**counts, **told})
         return
     OUT.print(f"{meta['study']} on {meta['data']}", markup=False, soft_wrap=True)
-    told = (
-        f"{counts['done']:,} of {counts['planned']:,} trainings are done, {counts['failed']} failed, {waiting:,} wait"
-    )
-    OUT.print(told, markup=False)
+    done = f"{counts['done']:,} of {counts['planned']:,} trainings are done"
+    OUT.print(f"{done}, {counts['failed']} failed, {waiting:,} wait", markup=False)
     OUT.print(f"running: {running}" if running else "not running", markup=False)
     _print_failures(failures)
     if waiting and not running:
@@ -187,6 +187,7 @@ def report(
     Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
     """
     from tautrank.atomic import atomic_write
+    from tautrank.studies.results import collect
     from tautrank.studies.store import StudyStore
 
     _import_losses(imported)
@@ -196,7 +197,7 @@ def report(
         if output is None:
             _show(opened, as_json)
             return
-        text = _WRITERS[output.suffix.lower()](_collected(opened))
+        text = _WRITERS[output.suffix.lower()](collect(opened))
     with atomic_write(output) as file:
         file.write(text.encode())
     OUT.print(f"{output}: written", markup=False, soft_wrap=True)
@@ -223,12 +224,6 @@ _WRITERS: dict[str, Callable[[StudyResult], str]] = {
     ".json": lambda result: json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n",
 }
 """How each kind of file is written."""
-
-
-def _collected(store: StudyStore) -> StudyResult:
-    from tautrank.studies.results import collect
-
-    return collect(store)
 
 
 def _check_version(store: StudyStore) -> None:
@@ -267,8 +262,9 @@ def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: boo
 
 def _show(store: StudyStore, as_json: bool) -> None:
     from tautrank.studies.result_tables import facts, note
+    from tautrank.studies.results import collect
 
-    result = _collected(store)
+    result = collect(store)
     if as_json:
         print_json(result.to_dict())
         return
@@ -287,7 +283,3 @@ def _print_failures(failures: list[str]) -> None:
         OUT.print(f"failed: {failure}", markup=False, soft_wrap=True)
     if len(failures) > _MOST_FAILURES:
         OUT.print(f"... and {len(failures) - _MOST_FAILURES} more that failed", markup=False)
-
-
-def _facts(meta: dict[str, str]) -> dict[str, Any]:
-    return {name: meta[name] for name in ("data", "data_fingerprint", "tautrank", "command", "created")}

@@ -89,13 +89,7 @@ def run_waiting(
         progress: called with (finished, planned, what was finished last).
         retry_failed: run failed trials again too.
     """
-    made_by = store.meta["tautrank"]
-    if made_by != tautrank.__version__:
-        raise DataError(
-            f"{store.path}: was begun by tautrank {made_by}, this is {tautrank.__version__}; expected the same "
-            "version, since another may give other numbers"
-        )
-    check_code(store)
+    _check_origin(store)
     with store.running():
         waiting = store.waiting(retry_failed=retry_failed)
         done = store.plan.size - len(waiting)
@@ -110,12 +104,14 @@ def run_waiting(
                 progress(done, store.plan.size, trial.title)
 
 
-def check_code(store: StudyStore) -> None:
-    """Refuse to go on with losses whose code has changed: half of the numbers would be another loss's.
-
-    Args:
-        store: of the study.
-    """
+def _check_origin(store: StudyStore) -> None:
+    """Refuse to go on with another version, or other code of a loss: half of the numbers would be something else's."""
+    made_by = store.meta["tautrank"]
+    if made_by != tautrank.__version__:
+        raise DataError(
+            f"{store.path}: was begun by tautrank {made_by}, this is {tautrank.__version__}; expected the same "
+            "version, since another may give other numbers"
+        )
     now = {own.name: own.code for own in own_losses(losses_of(store.plan.study))}
     for name, code in store.plan.codes:
         if now.get(name) != code:

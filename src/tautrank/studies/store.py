@@ -17,6 +17,7 @@ from typing import Any
 
 import tautrank
 from tautrank.errors import DataError
+from tautrank.studies.data_source import DataSource
 from tautrank.studies.plain_values import canonical
 from tautrank.studies.plan import StudyPlan, Trial, title_of
 from tautrank.studies.run_lock import RunLock
@@ -96,12 +97,12 @@ class StudyStore:
         return cls(path, connection, plan)
 
     @classmethod
-    def open(cls, path: Path, *, data: Any = None) -> StudyStore:
+    def open(cls, path: Path, *, data: DataSource | None = None) -> StudyStore:
         """Open an existing store, to read it or to go on.
 
         Args:
             path: the file.
-            data: a `DataSource` to use instead of where the data lay.
+            data: what to read instead of where the data lay.
         """
         if not path.is_file():
             raise DataError(f"{path}: found no such file; expected the store of a study")
@@ -199,11 +200,9 @@ class StudyStore:
 
     def finished(self) -> Iterator[tuple[Trial, Outcome]]:
         """Every finished trial, in the order of the plan."""
-        columns = "number, key, spec, status, result, error, seconds, host"
-        for number, key, spec, status, result, error, *rest in self._rows(
-            f"SELECT {columns} FROM trials ORDER BY number"
-        ):
-            yield Trial(number, key, json.loads(spec)), Outcome(status, result or "", error or "", *rest)
+        rows = self._rows("SELECT number, key, spec, status, result, error, seconds, host FROM trials ORDER BY number")
+        for number, key, spec, status, result, error, seconds, host in rows:
+            yield Trial(number, key, json.loads(spec)), Outcome(status, result or "", error or "", seconds, host)
 
     def _rows(self, query: str) -> Iterator[Any]:
         with _saying(self.path):

@@ -6,6 +6,7 @@ import hashlib
 import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,12 +46,10 @@ class UnitStore:
         file = self._file(name, key)
         if file is None or not file.is_file():
             return None
-        try:
+        with suppress(OSError, ValueError, KeyError, TypeError):
             content = json.loads(file.read_text())
             if content["key"] == json.loads(json.dumps(key)):
                 return dict(content["result"])
-        except (OSError, ValueError, KeyError, TypeError):
-            pass
         return None
 
     def save(self, name: str, key: dict[str, Any], result: dict[str, Any]) -> None:
