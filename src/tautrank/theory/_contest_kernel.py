@@ -19,26 +19,17 @@ SUM, DIFFERENCE, UNLIKE = 0, 1, 2
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def contest_moments(
-    scores: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    sigma: float,
-    first: int,
-    last: int,
-    means: NDArray[np.float64],
-    variances: NDArray[np.float64],
-) -> None:
-    """Write the mean and the variance of the number of contests each document loses.
+    scores: NDArray[np.float64], offsets: NDArray[np.int64], sigma: float
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """The mean ``sum_i pi_ij`` and the variance ``sum_i pi_ij (1 - pi_ij)`` of the contests each document loses.
 
     Args:
         scores: one a document.
-        offsets: where each query starts.
+        offsets: where each query starts, and the number of documents at the end.
         sigma: standard deviation of every score.
-        first: first query.
-        last: one past the last query.
-        means: receives ``sum_i pi_ij``, one a document.
-        variances: receives ``sum_i pi_ij (1 - pi_ij)``, one a document.
     """
-    for query in range(first, last):
+    means, variances = np.empty(scores.size), np.empty(scores.size)
+    for query in range(offsets.size - 1):
         for j in range(offsets[query], offsets[query + 1]):
             mean, variance = 0.0, 0.0
             for i in range(offsets[query], offsets[query + 1]):
@@ -49,6 +40,7 @@ def contest_moments(
                     variance += lost * won
             means[j] = mean
             variances[j] = variance
+    return means, variances
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -60,11 +52,8 @@ def flip_sums(
     offsets: NDArray[np.int64],
     sigmas: NDArray[np.float64],
     mus: NDArray[np.float64],
-    first: int,
-    last: int,
-    sums: NDArray[np.float64],
-) -> None:
-    """Write for each query what its pairs add up to, each with the probability that noise turns it round.
+) -> NDArray[np.float64]:
+    """What the pairs of each query add up to, each with the probability that noise turns it round.
 
     Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise then turns round tied
     documents only.
@@ -74,14 +63,12 @@ def flip_sums(
         labels: one a document.
         weights: one a document.
         counts: what a pair counts: `SUM` or `DIFFERENCE` of its weights, or 1 for labels that are `UNLIKE`.
-        offsets: where each query starts.
+        offsets: where each query starts, and the number of documents at the end.
         sigmas: the size of the noise, one a query.
         mus: how far a label shifts the mean of the noise, one a query.
-        first: first query.
-        last: one past the last query.
-        sums: receives one number a query.
     """
-    for query in range(first, last):
+    sums = np.empty(offsets.size - 1)
+    for query in range(sums.size):
         start, stop = offsets[query], offsets[query + 1]
         sigma, mu = sigmas[query], mus[query]
         most = 0.0
@@ -106,6 +93,7 @@ def flip_sums(
                 if weight > 0.0:
                     total += weight * 0.5 * math.erfc(x)
         sums[query] = total
+    return sums
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -117,30 +105,24 @@ def tied_discounts(
     mus: NDArray[np.float64],
     nodes: NDArray[np.float64],
     chances: NDArray[np.float64],
-    first: int,
-    last: int,
-    expected: NDArray[np.float64],
-) -> None:
-    """Write the expected discount of tied documents that normal noise of mean ``-mu y`` puts in order.
+) -> NDArray[np.float64]:
+    """The expected discount of tied documents that normal noise of mean ``-mu y`` puts in order, one a document.
 
     Given a document's own noise the others stand above it independently of each other, so its place among them is a sum
     of independent trials; what is left is an integral over its own noise.
 
     Args:
-        groups: where each group of tied documents starts.
+        groups: where each group of tied documents starts, and the number of documents at the end.
         places: the 0-based rank at which each group starts.
         labels: of the documents, group by group, equal labels adjacent.
         discounts: by rank.
         mus: how far a label shifts the mean of the noise, one a group.
         nodes: of the integral over a normal variable.
         chances: weights of the nodes, which add up to 1.
-        first: first group.
-        last: one past the last group.
-        expected: receives one number a document.
     """
-    longest = longest_list(groups, first, last)
-    p = np.empty(longest + 1)
-    for group in range(first, last):
+    expected = np.empty(labels.size)
+    p = np.empty(longest_list(groups, 0, groups.size - 1) + 1)
+    for group in range(groups.size - 1):
         start, stop = groups[group], groups[group + 1]
         size = stop - start
         mu = mus[group]
@@ -169,3 +151,4 @@ def tied_discounts(
                 for r in range(size):
                     total += chances[node] * p[r] * discounts[places[group] + r]
             expected[j] = total
+    return expected

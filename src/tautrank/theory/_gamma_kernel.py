@@ -12,21 +12,18 @@ from tautrank.losses.randomness import GAMMA_STREAM, fill_uniform
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def drawn_gammas(
-    offsets: NDArray[np.int64], seed: np.uint64, step: int, first: int, last: int, gamma: NDArray[np.float64]
-) -> None:
-    """Write the gammas that ``xendcg(gamma=uniform)`` draws for the queries ``first`` to ``last``.
+def drawn_gammas(offsets: NDArray[np.int64], seed: np.uint64, step: int) -> NDArray[np.float64]:
+    """The gammas that ``xendcg(gamma=uniform)`` draws, one a document.
 
     Args:
-        offsets: where each query starts.
+        offsets: where each query starts, and the number of documents at the end.
         seed: the loss's seed.
         step: the loss's step.
-        first: first query.
-        last: one past the last query.
-        gamma: receives one number a document.
     """
-    for query in range(first, last):
+    gamma = np.empty(offsets[-1])
+    for query in range(offsets.size - 1):
         fill_uniform(gamma[offsets[query] : offsets[query + 1]], seed, step, query, GAMMA_STREAM)
+    return gamma
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -35,11 +32,7 @@ def smallest_jensen_gaps(
     least: NDArray[np.float64],
     unit: NDArray[np.float64],
     offsets: NDArray[np.int64],
-    first: int,
-    last: int,
-    gaps: NDArray[np.float64],
-    windows: NDArray[np.int64],
-) -> None:
+) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Find the gammas of 0 and 1 that minimise ``log sum phi rho - sum phi log rho``.
 
     The gap is concave in the target ``phi``, so its minimum is a corner of the box of gammas, and there it also
@@ -50,13 +43,15 @@ def smallest_jensen_gaps(
         log_rho: log of the softmax of the scores, from the highest to the lowest within each query.
         least: the target's numerator at a gamma of 1 in that order.
         unit: what a gamma of 0 adds to it, one a query.
-        offsets: where each query starts.
-        first: first query.
-        last: one past the last query.
-        gaps: receives the smallest gap, one a query; infinity where no document has a numerator.
-        windows: receives for each query the first place of the window and the one past its last.
+        offsets: where each query starts, and the number of documents at the end.
+
+    Returns:
+        The smallest gap, one a query, infinity where no document has a numerator; and for each query the first place of
+        the window and the one past its last.
     """
-    for query in range(first, last):
+    gaps = np.empty(offsets.size - 1)
+    windows = np.empty((gaps.size, 2), np.int64)
+    for query in range(gaps.size):
         start, stop = offsets[query], offsets[query + 1]
         weight = 0.0
         likely = 0.0
@@ -90,3 +85,4 @@ def smallest_jensen_gaps(
         gaps[query] = best
         windows[query, 0] = from_place
         windows[query, 1] = to_place
+    return gaps, windows

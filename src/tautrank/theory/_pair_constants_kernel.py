@@ -19,30 +19,28 @@ def pair_sums(
     gap: NDArray[np.float64],
     cap: float,
     k: int,
-    first: int,
-    last: int,
-    sums: NDArray[np.float64],
-) -> None:
-    """Write for each query what its pairs add up to, with ``w_ij`` the rank part of the loss's weight.
+) -> NDArray[np.float64]:
+    """What the pairs of each query add up to, with ``w_ij`` the rank part of the loss's weight.
 
     Args:
         ranks: 0-based, in the order of the arrangement, as is everything that is one a document.
         gains: what weighs a document.
         levels: rank of the label among the distinct labels.
-        offsets: where each query starts.
+        offsets: where each query starts, and the number of documents at the end.
         v: discount by rank.
         gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``.
         cap: the most that a difference of gains counts.
         k: pairs count when their upper rank is at most this.
-        first: first query.
-        last: one past the last query.
-        sums: receives three numbers a query: ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order;
-            ``sum w_ij u_j`` over the pairs of equal labels; ``sum w_ij min(u_i, u_j)`` over the pairs of unlike ones.
+
+    Returns:
+        Three numbers a query: ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order; ``sum w_ij u_j``
+        over the pairs of equal labels; ``sum w_ij min(u_i, u_j)`` over the pairs of unlike ones.
     """
-    longest = longest_list(offsets, first, last)
+    sums = np.empty((offsets.size - 1, 3))
+    longest = longest_list(offsets, 0, offsets.size - 1)
     u = np.empty(longest)
     level = np.empty(longest)
-    for query in range(first, last):
+    for query in range(offsets.size - 1):
         start, stop = offsets[query], offsets[query + 1]
         for p in range(start, stop):
             u[ranks[p]] = gains[p]
@@ -60,3 +58,4 @@ def pair_sums(
         sums[query, 0] = wrong
         sums[query, 1] = alike
         sums[query, 2] = unlike
+    return sums

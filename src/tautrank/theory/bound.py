@@ -5,22 +5,26 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from tautrank.errors import OptionError
 from tautrank.losses import Loss
+from tautrank.losses import loss as loss_named
 from tautrank.metrics.base import mean_over_queries
 
 F64 = NDArray[np.float64]
+_Kind = TypeVar("_Kind", bound=Loss)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class Bound:
     """Both sides of ``upper >= lower``, for each query and for the average over queries.
 
-    A query the theorem does not speak of (no relevant document) is NaN and left out of the averages.
+    A query the theorem does not speak of (no relevant document) is NaN and left out of the averages: where one side is
+    NaN, so are the other and the steps.
 
     Args:
         name: the inequality, as one would write it.
@@ -47,6 +51,12 @@ class Bound:
     mean_lower: float | None = None
     steps: Mapping[str, F64] = field(default_factory=dict)
     constants: Mapping[str, F64] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        silent = np.isnan(self.upper) | np.isnan(self.lower)
+        object.__setattr__(self, "upper", np.where(silent, np.nan, self.upper))
+        object.__setattr__(self, "lower", np.where(silent, np.nan, self.lower))
+        object.__setattr__(self, "steps", {name: np.where(silent, np.nan, step) for name, step in self.steps.items()})
 
     @property
     def gap(self) -> F64:
@@ -100,7 +110,7 @@ class Bound:
         )
 
 
-def negative_log(values: F64) -> F64:
+def negative_log(values: ArrayLike) -> F64:
     """``-log`` of numbers that may be 0, which is infinity, or NaN.
 
     >>> negative_log(np.array([1.0, 0.0, np.nan]))
@@ -108,8 +118,7 @@ def negative_log(values: F64) -> F64:
     """
     with np.errstate(divide="ignore"):
         # 0 - 0 is 0, where -0 would print as such.
-        result: F64 = 0.0 - np.log(values)
-    return result
+        return np.asarray(0.0 - np.log(values))
 
 
 def sees_scores(loss: Loss) -> bool:
@@ -122,19 +131,25 @@ def sees_scores(loss: Loss) -> bool:
     return loss.noise is None or loss.strength == 0
 
 
-def check_sees_scores(loss: Loss) -> None:
-    """Refuse a loss that adds noise: theorems speak of the scores themselves.
+def loss_without_noise(loss: Loss | str, kind: type[_Kind], expected: str) -> _Kind:
+    """The loss a theorem speaks of: one of a kind, without noise, since theorems speak of the scores themselves.
 
     Args:
-        loss: the loss.
+        loss: the loss, or its name.
+        kind: what it has to be.
+        expected: the same in words.
 
-    >>> from tautrank.losses import loss
-    >>> check_sees_scores(loss("listnet", noise="gumbel"))
+    >>> from tautrank.losses import ListNet
+    >>> loss_without_noise("listnet(noise=gumbel)", ListNet, "a listnet loss")
     Traceback (most recent call last):
     tautrank.errors.OptionError: loss: found listnet(noise=gumbel); expected a loss without noise, because bounds
     speak of the scores themselves
     """
-    if not sees_scores(loss):
+    chosen = loss_named(loss)
+    if not isinstance(chosen, kind):
+        raise OptionError(f"loss: found {chosen}; expected {expected}")
+    if not sees_scores(chosen):
         raise OptionError(
-            f"loss: found {loss}; expected a loss without noise, because bounds speak of the scores themselves"
+            f"loss: found {chosen}; expected a loss without noise, because bounds speak of the scores themselves"
         )
+    return chosen

@@ -139,6 +139,11 @@ def _by_name(loss: str) -> Surrogate:
     return surrogate(loss_named(loss))
 
 
+@surrogate.register
+def _as_it_is(loss: Surrogate) -> Surrogate:
+    return loss
+
+
 def _ndcg_of(loss: SoftRank | LambdaRank | NDCGLoss1 | NDCGLoss2 | NDCGLoss2PP) -> Metric:
     return NDCG(k=loss.k, gain=loss.gain, discount=loss.discount)
 
@@ -300,13 +305,17 @@ def directness(
     >>> directness("softrank(sigma=0.5)", [1.0, 2.0, 0.0], [0.0, 0.5, -0.5], [0, 1, 0], [0, 3])
     eps1 0.02985, eps2 0.113: at most 0.1727 worse than the best by the metric, measured 0
     """
-    chosen = loss if isinstance(loss, Surrogate) else surrogate(loss)
-    by_loss, lists = check_scored_lists(loss_scores, labels, offsets)
-    by_metric, _ = check_scored_lists(metric_scores, labels, offsets)
-    y, cuts = lists.labels, lists.offsets
-    metric_costs = np.stack([chosen.metric_costs(s, y, cuts) for s in (by_loss, by_metric)])
-    loss_costs = np.stack([chosen.costs(s, y, cuts, seed) for s in (by_loss, by_metric)])
-    return Directness(np.where(np.isnan(metric_costs), np.nan, loss_costs), metric_costs)
+    chosen = surrogate(loss)
+    costs = [_costs(chosen, scores, labels, offsets, seed) for scores in (loss_scores, metric_scores)]
+    return Directness(*map(np.stack, zip(*costs, strict=True)))
+
+
+def _costs(chosen: Surrogate, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, seed: int) -> tuple[F64, F64]:
+    """``O1`` and ``O2`` of each query; NaN where it is skipped."""
+    s, lists = check_scored_lists(scores, labels, offsets)
+    metric_costs = chosen.metric_costs(s, lists.labels, lists.offsets)
+    loss_costs = chosen.costs(s, lists.labels, lists.offsets, seed)
+    return np.where(np.isnan(metric_costs), np.nan, loss_costs), metric_costs
 
 
 def directness_among(
@@ -334,9 +343,8 @@ def directness_among(
     >>> directness_among("xendcg(gamma=1)", scorings, [0, 1, 0], [0, 3])
     eps1 0.1562, eps2 0.1562: at most 0.4686 worse than the best by the metric, measured 0
     """
-    chosen = loss if isinstance(loss, Surrogate) else surrogate(loss)
-    best = best_scorings(chosen, scorings, labels, offsets, seed=seed)
-    return directness(chosen, scorings[best[0]], scorings[best[1]], labels, offsets, seed=seed)
+    by_loss, by_metric = best_scorings(loss, scorings, labels, offsets, seed=seed)
+    return directness(loss, scorings[by_loss], scorings[by_metric], labels, offsets, seed=seed)
 
 
 def best_scorings(
@@ -361,17 +369,11 @@ def best_scorings(
     >>> best_scorings("lambdarank(k=none)", ([1.0, 2.0], [0.0, 3.0]), [0, 1], [0, 2])  # NDCG is 1 at both
     (1, 1)
     """
-    chosen = loss if isinstance(loss, Surrogate) else surrogate(loss)
+    chosen = surrogate(loss)
     if len(scorings) == 0:
         raise DataError("scorings: found none; expected at least one")
-    by_loss, by_metric = [], []
-    for scores in scorings:
-        s, lists = check_scored_lists(scores, labels, offsets)
-        metric_costs = chosen.metric_costs(s, lists.labels, lists.offsets)
-        loss_costs = chosen.costs(s, lists.labels, lists.offsets, seed)
-        by_loss.append(mean_over_queries(np.where(np.isnan(metric_costs), np.nan, loss_costs)))
-        by_metric.append(mean_over_queries(metric_costs))
-    losses, metrics = np.array(by_loss), np.array(by_metric)
+    costs = [_costs(chosen, scores, labels, offsets, seed) for scores in scorings]
+    losses, metrics = np.array([[mean_over_queries(values) for values in pair] for pair in costs]).T
     among = metrics <= metrics.min() + 1e-12
     return int(np.argmin(losses)), int(np.argmin(np.where(among, losses, np.inf)))
 

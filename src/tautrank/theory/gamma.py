@@ -81,8 +81,7 @@ def gammas_of(
         return optimal_gamma(s, lists.labels, lists.offsets).gamma
     from tautrank.theory._gamma_kernel import drawn_gammas
 
-    gamma = np.empty(s.size)
-    drawn_gammas(lists.offsets, np.uint64(seed), step, 0, lists.sizes.size, gamma)
+    gamma: F64 = drawn_gammas(lists.offsets, np.uint64(seed), step)
     return gamma
 
 
@@ -136,16 +135,13 @@ def smallest_jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
     s, lists = check_scored_lists(scores, labels, offsets)
     from tautrank.theory._gamma_kernel import smallest_jensen_gaps
 
-    queries = lists.sizes.size
-    query = np.repeat(np.arange(queries), lists.sizes)
+    query = lists.query
     order = np.lexsort((-s, query))
     log_rho = log_softmax(s, lists.offsets)[order]
     highest = query_maxima(lists.labels, lists.offsets)
     unit = np.exp2(-highest)
     least = np.exp2(lists.labels - highest[query])[order] - unit[query]
-    gaps = np.empty(queries)
-    windows = np.empty((queries, 2), np.int64)
-    smallest_jensen_gaps(log_rho, least, unit, lists.offsets, 0, queries, gaps, windows)
+    gaps, windows = smallest_jensen_gaps(log_rho, least, unit, lists.offsets)
     place = np.arange(s.size) - lists.offsets[query]
     inside = (place >= windows[query, 0]) & (place < windows[query, 1]) & lists.has_relevant[query]
     gamma = np.ones(s.size)

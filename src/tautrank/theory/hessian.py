@@ -217,9 +217,9 @@ def newton_steps(
             f"targets: those of query {query} add up to {totals[query]:g}; expected numbers of at least 0 "
             "that add up to 1"
         )
-    # With the exact logarithm, so that a rho that underflows still gives the size of the step.
-    log_rho = log_softmax(scores, cuts) + np.repeat(np.log1p(-damped.missing), np.diff(cuts))
-    with np.errstate(over="ignore", invalid="ignore"):
+    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+        # With the exact logarithm, so that a rho that underflows still gives the size of the step.
+        log_rho = log_softmax(scores, cuts) + np.repeat(np.log1p(-damped.missing), np.diff(cuts))
         exact = np.where(phi > 0, -phi * np.exp(-log_rho), 0.0)
         error = exact
         for _ in range(whole("terms", terms, 1)):

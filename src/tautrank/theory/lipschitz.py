@@ -119,19 +119,17 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
     if loss.every_pair:
         weights = float(v.max(initial=0.0)) * (lists.sizes - 1) * query_sums(u, lists.offsets)
     else:
-        place = np.arange(u.size) - np.repeat(lists.offsets[:-1], lists.sizes)
+        others = lists.sizes[lists.query] - 1
         if math.isfinite(loss._cap):
             # Every pair of unlike labels counts the same: all pairs but those of equal labels.
-            query = np.repeat(np.arange(lists.sizes.size), lists.sizes)
-            _, group, count = np.unique(np.stack((query, u)), axis=1, return_inverse=True, return_counts=True)
-            differences_of_u = query_sums(
-                0.5 * (np.repeat(lists.sizes, lists.sizes) - count[group.ravel()]), lists.offsets
-            )
+            _, group, count = np.unique(np.stack((lists.query, u)), axis=1, return_inverse=True, return_counts=True)
+            of_documents = 0.5 * (others + 1 - count[group.ravel()])
         else:
             # From the lowest to the highest u, the sum of all differences.
-            differences_of_u = query_sums(u * (2.0 * place - np.repeat(lists.sizes - 1, lists.sizes)), lists.offsets)
+            place = np.arange(u.size) - lists.offsets[lists.query]
+            of_documents = u * (2.0 * place - others)
         steepest = float(v[0] - v[-1] + gap[1:].max(initial=0.0)) if v.size else 0.0
-        weights = steepest * differences_of_u
+        weights = steepest * query_sums(of_documents, lists.offsets)
     return np.where(lists.has_relevant, 2.0 * loss.sigma / math.log(2.0) * np.maximum(weights, 0.0), 0.0)
 
 

@@ -26,12 +26,11 @@ from tautrank.losses import (
     NDCGLoss2PP,
     RankNet,
 )
-from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
 from tautrank.losses.pairwise import _PairObjective
 from tautrank.metrics import Discount, Gain, discount_values, gain_values, metric
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.bound import Bound, check_sees_scores
+from tautrank.theory.bound import Bound, loss_without_noise
 from tautrank.theory.distributions import check_scored_lists
 
 F64 = NDArray[np.float64]
@@ -116,8 +115,6 @@ def lambdaloss_bound(
     chosen = _plain_lambdaloss(loss)
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
-    empty = ~lists.has_relevant
-    value = chosen.bind(y, cuts).values(s)
     sums = _pair_sums(chosen, s, lists)
     constants: dict[str, F64] = {}
     if isinstance(chosen, ARPLoss1 | ARPLoss2):
@@ -126,15 +123,12 @@ def lambdaloss_bound(
         constants |= {"C2": sums[:, 1], "C3": sums[:, 2]}
     added = sum(constants.values(), start=np.zeros(cuts.size - 1))
     lower_name, lower, source = _lower_side(chosen, s, lists, sums, ties)
-    empty |= np.isnan(lower)
-    upper = np.where(empty, np.nan, value + added)
-    lower = np.where(empty, np.nan, lower)
     return Bound(
         name=f"{' + '.join([chosen.name, *constants])} >= {lower_name}",
         paper=f"{_PAPER}, {source}",
-        upper=upper,
-        lower=lower,
-        steps={"0-1 loss <= logistic loss (12)": np.where(empty, np.nan, sums[:, 0] + added)},
+        upper=chosen.bind(y, cuts).values(s) + added,
+        lower=np.where(lists.has_relevant, lower, np.nan),
+        steps={"0-1 loss <= logistic loss (12)": sums[:, 0] + added},
         constants=constants,
     )
 
@@ -176,15 +170,12 @@ def ndcg_cost_bound(
     check_full_lists(chosen, lists)
     y, cuts = lists.labels, lists.offsets
     ndcg = metric("ndcg", gain=chosen.gain, discount=chosen.discount, ties=ties).per_query(s, y, cuts)
-    empty = np.isnan(ndcg)
-    upper = np.where(empty, np.nan, chosen.bind(y, cuts).values(s))
-    sums = _pair_sums(chosen, s, lists)
     return Bound(
         name=f"{chosen.name} >= 1 - NDCG",
         paper=f"{_PAPER}, sec. 5, without its constants",
-        upper=upper,
+        upper=chosen.bind(y, cuts).values(s),
         lower=1.0 - ndcg,
-        steps={"0-1 loss <= logistic loss (12)": np.where(empty, np.nan, sums[:, 0])},
+        steps={"0-1 loss <= logistic loss (12)": _pair_sums(chosen, s, lists)[:, 0]},
     )
 
 
@@ -217,13 +208,11 @@ def lambdarank_metric_bound(
     """
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
-    upper = metric("lambdarank-metric", gain=gain, discount=discount, ties=ties).per_query(s, y, cuts)
-    lower = ndcg_cost(s, y, cuts, gain=gain, discount=discount, ties=ties)
     return Bound(
         name="LambdaRank's metric >= sum G - NDCG",
         paper=f"{_PAPER}, sec. 5.3",
-        upper=upper,
-        lower=lower,
+        upper=metric("lambdarank-metric", gain=gain, discount=discount, ties=ties).per_query(s, y, cuts),
+        lower=ndcg_cost(s, y, cuts, gain=gain, discount=discount, ties=ties),
     )
 
 
@@ -247,10 +236,8 @@ def check_full_lists(loss: LambdaLoss, lists: Lists) -> None:
 
 
 def _plain_lambdaloss(loss: Loss | str) -> LambdaLoss:
-    chosen = loss_named(loss)
-    if not isinstance(chosen, LambdaLoss):
-        raise OptionError(f"loss: found {chosen}; expected one of the LambdaLoss family")
-    check_sees_scores(chosen)
+    # The class itself is abstract, which is no hindrance to asking for its kind.
+    chosen = loss_without_noise(loss, LambdaLoss, "one of the LambdaLoss family")  # type: ignore[type-abstract]
     if chosen.norm is not None:
         raise OptionError(f"loss: found norm={chosen.norm}; expected norm=None, which is the loss of the paper")
     if chosen._draws_rankings:
@@ -266,15 +253,13 @@ def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
     assert isinstance(objective, _PairObjective)
     ranks = objective._ranks(scores)
     v, gap = objective._tables
-    sums = np.zeros((lists.sizes.size, 3))
     if loss.every_pair:
         above = np.minimum(ranks, objective._rows)
+        sums = np.zeros((lists.sizes.size, 3))
         sums[:, 0] = query_sums(objective._weights * v[ranks] * above, lists.offsets)
     else:
-        pair_sums(
-            ranks, objective._weights, objective._levels, lists.offsets, v, gap,
-            loss._cap, objective._rows, 0, lists.sizes.size, sums,
-        )  # fmt: skip
+        weights, levels = objective._weights, objective._levels
+        sums = pair_sums(ranks, weights, levels, lists.offsets, v, gap, loss._cap, objective._rows)
     return sums
 
 

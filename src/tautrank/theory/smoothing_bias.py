@@ -28,7 +28,7 @@ from tautrank.metrics import DCG, DCGRR, NDCG, BoundMetric, Metric, discount_val
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory.bound import Bound
 from tautrank.theory.distributions import check_scored_lists
-from tautrank.theory.softrank_bounds import largest_steps
+from tautrank.theory.softrank_bounds import begins_group, largest_steps
 
 F64 = NDArray[np.float64]
 
@@ -195,8 +195,7 @@ def flipped_pairs(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, s
     array([0.5   , 0.0023])
     """
     s, lists = check_scored_lists(scores, labels, offsets)
-    sums: F64 = _flips(s, lists, _of_queries("sigma", sigma, lists), _of_queries("mu", mu, lists))
-    return sums
+    return _flips(s, lists, _of_queries("sigma", sigma, lists), _of_queries("mu", mu, lists))
 
 
 def smoothing_bias_bound(
@@ -229,13 +228,11 @@ def smoothing_bias_bound(
     gains = lists.gains(chosen.gain) / np.repeat(_norms(chosen, lists), lists.sizes)
     shifts = np.full(lists.sizes.size, real("mu", mu, 0.0))
     flips = _flips(s, lists, np.zeros_like(shifts), shifts, np.nan_to_num(gains))
-    upper = np.minimum(largest_steps(chosen.discount, chosen.k, lists) * flips, best - found.worst)
-    lower = np.abs(found.bias)
     return Bound(
         name="d sum (G_i - G_j) Phi >= |smoothed - worst|",
         paper=f"{_PAPER}, Theorem 1 with numbers",
-        upper=upper,
-        lower=lower,
+        upper=np.minimum(largest_steps(chosen.discount, chosen.k, lists) * flips, best - found.worst),
+        lower=np.abs(found.bias),
     )
 
 
@@ -333,14 +330,10 @@ def _flips(scores: F64, lists: Lists, sigmas: F64, mus: F64, gains: F64 | None =
     """The expected number of flips; or with gains, each flip counting the difference of the two."""
     from tautrank.theory._contest_kernel import DIFFERENCE, UNLIKE, flip_sums
 
-    query = np.repeat(np.arange(lists.sizes.size), lists.sizes)
-    order = np.lexsort((lists.labels, -scores, query))
-    sums = np.empty(lists.sizes.size)
-    weights = lists.labels if gains is None else gains
-    flip_sums(
-        scores[order], lists.labels[order], weights[order], UNLIKE if gains is None else DIFFERENCE, lists.offsets,
-        sigmas, mus, 0, sums.size, sums,
-    )  # fmt: skip
+    order = np.lexsort((lists.labels, -scores, lists.query))
+    labels = lists.labels[order]
+    weights, counts = (labels, UNLIKE) if gains is None else (gains[order], DIFFERENCE)
+    sums: F64 = flip_sums(scores[order], labels, weights, counts, lists.offsets, sigmas, mus)
     return sums
 
 
@@ -374,10 +367,9 @@ def _copies(judge: Metric, lists: Lists, count: int) -> BoundMetric:
 
 def _levels(scores: F64, lists: Lists) -> F64:
     """Whole numbers in the order of the scores of a query, equal ones where scores are tied."""
-    query = np.repeat(np.arange(lists.sizes.size), lists.sizes)
-    order = np.lexsort((scores, query))
+    order = np.lexsort((scores, lists.query))
     level = np.empty(scores.size)
-    level[order] = np.cumsum(np.r_[0, (np.diff(scores[order]) != 0) | (np.diff(query[order]) != 0)][: scores.size])
+    level[order] = np.cumsum(begins_group(scores[order], lists.query))
     return level
 
 
@@ -390,9 +382,8 @@ def _discounted(judge: Metric | str) -> DCG | NDCG:
 
 def _norms(judge: DCG | NDCG, lists: Lists) -> F64:
     """What the DCG of each query is divided by; NaN without a gain."""
-    ideal = DCG(k=judge.k, gain=judge.gain, discount=judge.discount).per_query(
-        lists.labels, lists.labels, lists.offsets
-    )
+    y = lists.labels
+    ideal = DCG(k=judge.k, gain=judge.gain, discount=judge.discount).per_query(y, y, lists.offsets)
     return ideal if isinstance(judge, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
 
 
@@ -400,19 +391,15 @@ def _limits(scores: F64, lists: Lists, judge: DCG | NDCG, mus: F64) -> F64:
     """The limit of the smoothed metric, each query with a shift of its own; NaN where the query is skipped."""
     from tautrank.theory._contest_kernel import tied_discounts
 
-    query = np.repeat(np.arange(lists.sizes.size), lists.sizes)
-    order = np.lexsort((lists.labels, -scores, query))
-    labels, of_query = lists.labels[order], query[order]
-    begins = np.r_[True, (np.diff(scores[order]) != 0) | (np.diff(of_query) != 0)][: scores.size]
-    starts = np.flatnonzero(begins).astype(np.int64)
+    order = np.lexsort((lists.labels, -scores, lists.query))
+    labels = lists.labels[order]
+    starts = np.flatnonzero(begins_group(scores[order], lists.query)).astype(np.int64)
+    query = lists.query[starts]
     discounts = discount_values(lists.longest, judge.discount)
     if judge.k is not None:
         discounts[judge.k :] = 0.0
     nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
     chances = np.exp(-0.5 * nodes**2)
-    expected = np.empty(scores.size)
-    tied_discounts(
-        np.append(starts, scores.size), starts - lists.offsets[of_query[starts]], labels, discounts,
-        mus[of_query[starts]], nodes, chances / chances.sum(), 0, starts.size, expected,
-    )  # fmt: skip
+    groups, places = np.append(starts, scores.size), starts - lists.offsets[query]
+    expected = tied_discounts(groups, places, labels, discounts, mus[query], nodes, chances / chances.sum())
     return query_sums(gain_values(labels, judge.gain) * expected, lists.offsets) / _norms(judge, lists)

@@ -12,13 +12,11 @@ import dataclasses
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.errors import OptionError
 from tautrank.losses import XENDCG, ListNet, Loss, SoftmaxLoss
-from tautrank.losses import loss as loss_named
 from tautrank.metrics import Gain, Metric, gain_values, metric
 from tautrank.metrics.base import mean_over_queries
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory.bound import Bound, check_sees_scores, negative_log
+from tautrank.theory.bound import Bound, loss_without_noise, negative_log
 from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
 from tautrank.theory.gamma import cross_entropy, gammas_of
 from tautrank.theory.jensen import log_expected_probability
@@ -65,20 +63,9 @@ def xe_ndcg_bound(
     >>> xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=0.5)
     XE >= -log(NDCG + 1/maxDCG): 1.513 >= 0.2545 on average over 1 query, the smallest gap 1.258; holds
     """
-    parts = _XEParts.of(scores, labels, offsets, loss, gamma, ties, seed, step)
-    translation = parts.kept(1.0 / parts.ideal)
-    return Bound(
-        name="XE >= -log(NDCG + 1/maxDCG)",
-        paper=f"{_XE_PAPER}, Theorem 1",
-        upper=parts.value,
-        lower=negative_log(parts.ndcg + translation),
-        mean_lower=float(negative_log(mean_over_queries(parts.ndcg) + np.array(mean_over_queries(translation)))),
-        steps={
-            "Jensen's inequality (13)": parts.kept(-parts.log_expected),
-            "rho <= 1/rank (9)": negative_log((parts.reciprocal + 1.0) / parts.total),
-            "log2(1 + rank) <= rank (11)": negative_log((parts.dcg + 1.0) / parts.total),
-        },
-    )
+    proof = _XEProof.of(scores, labels, offsets, loss, gamma, ties, seed, step)
+    mean = mean_over_queries(proof.ndcg) + mean_over_queries(1.0 / proof.ideal)
+    return proof.bound("XE >= -log(NDCG + 1/maxDCG)", "Theorem 1", np.ones_like(proof.ideal), mean)
 
 
 def xe_ndcg_refined_bound(
@@ -115,20 +102,10 @@ def xe_ndcg_refined_bound(
     >>> bool(bound.lower[0] == -np.log(metric("ndcg").mean([1.0, 2.0, 0.0], [3, 0, 1], [0, 3])))
     True
     """
-    parts = _XEParts.of(scores, labels, offsets, loss, gamma, ties, seed, step)
-    lower = parts.ndcg + parts.spared / parts.ideal
-    return Bound(
-        name="XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)",
-        paper=f"{_XE_PAPER}, from the proof of Theorem 1",
-        upper=parts.value,
-        lower=negative_log(lower),
-        mean_lower=float(negative_log(np.array(mean_over_queries(lower)))),
-        steps={
-            "Jensen's inequality (13)": parts.kept(-parts.log_expected),
-            "rho <= 1/rank (9)": negative_log((parts.reciprocal + parts.spared) / parts.total),
-            "log2(1 + rank) <= rank (11)": negative_log((parts.dcg + parts.spared) / parts.total),
-        },
-    )
+    proof = _XEProof.of(scores, labels, offsets, loss, gamma, ties, seed, step)
+    name = "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)"
+    mean = mean_over_queries(proof.ndcg + proof.spared / proof.ideal)
+    return proof.bound(name, "from the proof of Theorem 1", proof.spared, mean)
 
 
 def softmax_mrr_bound(
@@ -197,8 +174,8 @@ def softmax_ndcg_bound(
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class _XEParts:
-    """Everything the proof of Theorem 1 speaks of, one a query; NaN without a relevant document."""
+class _XEProof:
+    """Everything the proof of Theorem 1 speaks of, one a query; the metrics are NaN without a relevant document."""
 
     value: F64
     log_expected: F64
@@ -208,9 +185,6 @@ class _XEParts:
     ndcg: F64
     total: F64
     spared: F64
-
-    def kept(self, values: F64) -> F64:
-        return np.where(np.isnan(self.ndcg), np.nan, values)
 
     @classmethod
     def of(
@@ -223,11 +197,8 @@ class _XEParts:
         ties: str,
         seed: int,
         step: int,
-    ) -> _XEParts:
-        chosen = loss_named(loss)
-        if not isinstance(chosen, XENDCG):
-            raise OptionError(f"loss: found {chosen}; expected a xendcg loss")
-        check_sees_scores(chosen)
+    ) -> _XEProof:
+        chosen = loss_without_noise(loss, XENDCG, "a xendcg loss")
         s, lists = check_scored_lists(scores, labels, offsets)
         y, cuts = lists.labels, lists.offsets
         if gamma is None:
@@ -236,20 +207,30 @@ class _XEParts:
         else:
             used = check_gamma(gamma, lists)
             value = cross_entropy(s, y, cuts, used)
-        targets = gamma_targets(y, cuts, used)
-        empty = ~lists.has_relevant
-        ideal = metric("dcg").per_query(y, y, cuts)
-        total = query_sums(gain_values(y) + (1.0 - used), cuts)
-        spared = query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts)
         return cls(
-            value=np.where(empty, np.nan, value),
-            log_expected=log_expected_probability(s, targets, cuts),
+            value=value,
+            log_expected=log_expected_probability(s, gamma_targets(y, cuts, used), cuts),
             reciprocal=metric("dcg", discount="reciprocal", ties=ties).per_query(s, y, cuts),
             dcg=metric("dcg", ties=ties).per_query(s, y, cuts),
-            ideal=ideal,
+            ideal=metric("dcg").per_query(y, y, cuts),
             ndcg=metric("ndcg", ties=ties).per_query(s, y, cuts),
-            total=np.where(empty, np.nan, total),
-            spared=np.where(empty, np.nan, spared),
+            total=query_sums(gain_values(y) + (1.0 - used), cuts),
+            spared=query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts),
+        )
+
+    def bound(self, name: str, source: str, added: F64, mean: float) -> Bound:
+        """``XE >= -log(NDCG + added/maxDCG)``, and above ``-log`` of the mean."""
+        return Bound(
+            name=name,
+            paper=f"{_XE_PAPER}, {source}",
+            upper=self.value,
+            lower=negative_log(self.ndcg + added / self.ideal),
+            mean_lower=float(negative_log(mean)),
+            steps={
+                "Jensen's inequality (13)": -self.log_expected,
+                "rho <= 1/rank (9)": negative_log((self.reciprocal + added) / self.total),
+                "log2(1 + rank) <= rank (11)": negative_log((self.dcg + added) / self.total),
+            },
         )
 
 
@@ -263,10 +244,7 @@ def _listnet_bound(
     judge: Metric,
 ) -> Bound:
     """The loss above ``-log`` of a metric, with ``-log sum phi rho`` between them."""
-    chosen = loss_named(loss)
-    if not isinstance(chosen, ListNet):
-        raise OptionError(f"loss: found {chosen}; expected a listnet loss")
-    check_sees_scores(chosen)
+    chosen = loss_without_noise(loss, ListNet, "a listnet loss")
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
     judged = judge.per_query(s, y, cuts)
@@ -274,10 +252,10 @@ def _listnet_bound(
     return Bound(
         name=name,
         paper=f"{_BINARY_PAPER}, {theorem}",
-        upper=np.where(np.isnan(judged), np.nan, chosen.bind(y, cuts).values(s)),
+        upper=chosen.bind(y, cuts).values(s),
         lower=negative_log(judged),
-        mean_lower=float(negative_log(np.array(mean_over_queries(judged)))),
-        steps={"Jensen's inequality": np.where(np.isnan(judged), np.nan, -expected)},
+        mean_lower=float(negative_log(mean_over_queries(judged))),
+        steps={"Jensen's inequality": -expected},
     )
 
 

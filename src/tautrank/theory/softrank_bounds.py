@@ -29,11 +29,10 @@ from tautrank.arguments import choice, real
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.losses import Loss, SoftRank
-from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists, numbers
 from tautrank.metrics import Discount, discount_values, metric
 from tautrank.metrics.ordering import query_maxima
-from tautrank.theory.bound import Bound, check_sees_scores
+from tautrank.theory.bound import Bound, loss_without_noise
 from tautrank.theory.distributions import check_finite_scores, check_scored_lists
 
 F64 = NDArray[np.float64]
@@ -182,14 +181,11 @@ def softrank_ndcg_bound(
     else:
         function = softrank_bound if version == "proof" else softrank_bound_as_stated
         upper = np.full_like(lower, np.nan)
-        spoken = (least_distances(s, lists.offsets) > 0) & (lists.sizes > 0)
+        delta = least_distances(s, lists.offsets)
+        spoken = (delta > 0) & (lists.sizes > 0)
         tops = query_maxima(lists.labels, lists.offsets)
-        upper[spoken] = function(
-            chosen.sigma, least_distances(s, lists.offsets)[spoken], lists.sizes[spoken], tops[spoken]
-        )
+        upper[spoken] = function(chosen.sigma, delta[spoken], lists.sizes[spoken], tops[spoken])
         upper[np.isinf(upper)] = np.nan
-    silent = np.isnan(upper) | np.isnan(ndcg)
-    upper, lower = np.where(silent, np.nan, upper), np.where(silent, np.nan, lower)
     where = {"proof": "proof of Theorem 2", "stated": "Theorem 2", "contests": "a sharper form of Theorem 2"}
     return Bound(
         name="bound >= |NDCG - SoftNDCG|",
@@ -245,23 +241,20 @@ def softrank_curve(
     """
     chosen = _exact_softrank(loss)
     widths = numbers("sigmas", sigmas, "one number a point of the curve")
-    columns: dict[str, list[F64]] = {version: [] for version in VERSIONS}
-    differences = []
-    for sigma in widths.tolist():
-        at = dataclasses.replace(chosen, sigma=sigma)
-        bounds = {v: softrank_ndcg_bound(scores, labels, offsets, at, version=v) for v in VERSIONS}
-        differences.append(bounds["contests"].lower)
-        for version, bound in bounds.items():
-            columns[version].append(bound.upper)
-    queries = np.asarray(offsets).size - 1
-    shape = (widths.size, queries)
-    stacked = {version: np.array(rows).reshape(shape) for version, rows in columns.items()}
+    losses = [dataclasses.replace(chosen, sigma=sigma) for sigma in widths.tolist()]
+    proof, stated, contests = (
+        [softrank_ndcg_bound(scores, labels, offsets, at, version=version) for at in losses] for version in VERSIONS
+    )
+
+    def rows(values: list[F64]) -> F64:
+        return np.array(values).reshape(widths.size, np.asarray(offsets).size - 1)
+
     return SoftRankCurve(
         sigma=widths,
-        difference=np.array(differences).reshape(shape),
-        bound=stacked["proof"],
-        bound_as_stated=stacked["stated"],
-        bound_by_contests=stacked["contests"],
+        difference=rows([bound.lower for bound in contests]),
+        bound=rows([bound.upper for bound in proof]),
+        bound_as_stated=rows([bound.upper for bound in stated]),
+        bound_by_contests=rows([bound.upper for bound in contests]),
     )
 
 
@@ -308,21 +301,29 @@ def soft_ranks(scores: ArrayLike, offsets: ArrayLike, sigma: float) -> SoftRanks
     s, cuts = check_finite_scores(scores, offsets)
     width = real("sigma", sigma, 0.0, above=True)
     sizes = np.diff(cuts)
-    means, variances = np.empty(s.size), np.empty(s.size)
-    contest_moments(s, cuts, width, 0, sizes.size, means, variances)
+    means, variances = contest_moments(s, cuts, width)
     query = np.repeat(np.arange(sizes.size), sizes)
     order = np.lexsort((-s, query))
     # The rank of a tied document is that of the first of them.
-    first = np.r_[True, (np.diff(s[order]) != 0) | (np.diff(query[order]) != 0)] if s.size else np.zeros(0, bool)
-    place = np.arange(s.size) - cuts[query]
+    first = np.where(begins_group(s[order], query), np.arange(s.size), 0)
     rank = np.empty(s.size)
-    rank[order] = np.maximum.accumulate(np.where(first, np.arange(s.size), 0)) - (np.arange(s.size) - place)
+    rank[order] = np.maximum.accumulate(first) - cuts[query]
     # One copy of its list for each document, in which it alone is relevant.
     starts = offsets_from_sizes(sizes[query])
     member = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes[query]) + np.repeat(cuts[query], sizes[query])
     alone = (member == np.repeat(np.arange(s.size), sizes[query])).astype(np.float64)
     values = SoftRank(sigma=width).bind(alone, starts).values(s[member])
     return SoftRanks(rank, means, variances, 1.0 - values)
+
+
+def begins_group(scores: F64, query: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Where the first of several equal scores of a query stands, in lists that are sorted by score.
+
+    >>> begins_group(np.array([2.0, 2.0, 1.0, 1.0]), np.array([0, 0, 0, 1]))
+    array([ True, False,  True,  True])
+    """
+    begins: NDArray[np.bool_] = np.r_[True, (np.diff(scores) != 0) | (np.diff(query) != 0)][: scores.size]
+    return begins
 
 
 def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
@@ -360,26 +361,22 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
 
 
 def _exact_softrank(loss: Loss | str) -> SoftRank:
-    chosen = loss_named(loss)
-    if not isinstance(chosen, SoftRank) or chosen.estimator != "exact":
-        raise OptionError(f"loss: found {chosen}; expected a softrank loss with estimator=exact")
-    check_sees_scores(chosen)
+    expected = "a softrank loss with estimator=exact"
+    chosen = loss_without_noise(loss, SoftRank, expected)
+    if chosen.estimator != "exact":
+        raise OptionError(f"loss: found {chosen}; expected {expected}")
     return chosen
 
 
 def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
     from tautrank.theory._contest_kernel import SUM, flip_sums
 
-    gains = lists.gains(loss.gain)
-    ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(
-        lists.labels, lists.labels, lists.offsets
-    )
-    order = np.lexsort((-scores, np.repeat(np.arange(lists.sizes.size), lists.sizes)))
-    sums = np.empty(lists.sizes.size)
-    flip_sums(
-        scores[order], lists.labels[order], gains[order], SUM, lists.offsets, np.full(sums.size, loss.sigma),
-        np.zeros(sums.size), 0, sums.size, sums,
-    )  # fmt: skip
+    y, cuts = lists.labels, lists.offsets
+    ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(y, y, cuts)
+    order = np.lexsort((-scores, lists.query))
+    gains = lists.gains(loss.gain)[order]
+    sigmas, mus = np.full(ideal.size, loss.sigma), np.zeros(ideal.size)
+    sums: F64 = flip_sums(scores[order], y[order], gains, SUM, cuts, sigmas, mus)
     return largest_steps(loss.discount, loss.k, lists) * sums / ideal
 
 
@@ -417,19 +414,18 @@ def _checked_setting(
     sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
 ) -> tuple[F64, F64, F64, F64]:
     arrays = []
-    for name, value, least in (
-        ("sigma", sigma, 0.0),
-        ("delta", delta, 0.0),
-        ("documents", documents, 1.0),
-        ("highest_label", highest_label, 0.0),
+    for name, value, enough, least, bound in (
+        ("sigma", sigma, np.greater, 0, "above 0"),
+        ("delta", delta, np.greater, 0, "above 0"),
+        ("documents", documents, np.greater_equal, 1, "of at least 1"),
+        ("highest_label", highest_label, np.greater_equal, 0, "of at least 0"),
     ):
         array = np.asarray(value)
         if array.dtype.kind not in "iuf":
             raise OptionError(f"{name}: found {value!r}; expected numbers")
-        wrong = ~(array > least) if name in ("sigma", "delta") else ~(array >= least)
+        wrong = ~enough(array, least)
         if wrong.any():
-            bound = f"above {least:g}" if name in ("sigma", "delta") else f"of at least {least:g}"
             raise OptionError(f"{name}: found {array[wrong].flat[0]:g}; expected numbers {bound}")
         arrays.append(array.astype(np.float64))
     s, d, n, top = np.broadcast_arrays(*arrays)
-    return s.copy(), d.copy(), n.copy(), top.copy()
+    return s, d, n, top
