@@ -47,7 +47,7 @@ def main() -> int:
         ERR.print(f"measuring: {name} ...", style="dim")
         found[name] = list(PARTS[name]())
     rows = [row for part in found.values() for row in part]
-    OUT.print(table(rows).to_rich())
+    OUT.print(table(rows))
     if arguments.write:
         kept = sections_of(arguments.write.read_text()) if arguments.write.exists() else {}
         page = as_markdown(kept | {name: section(part) for name, part in found.items()})

@@ -1,4 +1,4 @@
-"""The commands on a real terminal, where bars are drawn: they end well, draw, and leave no traceback."""
+"""The commands on a real terminal, where bars are drawn: they end well, and leave no traceback; and narrow tables."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import subprocess
 import sys
 
 import pytest
+from rich.console import Console
 
 import tautrank as tr
+from tautrank.report_table import Cell, Column, ReportTable
 
 COMMANDS = {
     "data info": ["data", "info", "train.txt"],
@@ -60,3 +62,22 @@ def test_commands_draw_on_a_terminal(command, folder):
     assert code == 0, seen
     if command[0] != "data":
         assert "━" in seen  # a bar
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
+    names = ("lightgbm:lambdarank", "ndcg-loss2++") if width > 40 else ("lambdarank", "ndcg-loss2++")
+    titles = ("ndcg@5", "ndcg@10 (lower is better)", "map", "w/t/l", "trees", "sec.")
+    columns = (Column("", ("row",), words=True), Column("loss", words=True), *map(Column, titles))
+    rows = [[letter, name] for letter, name in zip("ab", names, strict=True)]
+    numbers = [[f"0.{i}{j}12 ±.0{i}{j}" for j in range(len(titles))] for i in range(2)]
+    cells = tuple(tuple(map(Cell, words + row)) for words, row in zip(rows, numbers, strict=True))
+    console = Console(width=width, color_system=None)
+    with console.capture() as captured:
+        console.print(ReportTable(columns, cells))
+    lines = captured.get().splitlines()
+    assert max(map(len, lines)) <= width
+    for name, row in zip(names, numbers, strict=True):
+        found = [line for line in lines if name in line]
+        assert [number for line in found for number in row if number in line] == row
+    assert (sum(" loss " in line for line in lines) == 1) == (width == 120)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tautrank.errors import DataError
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table
 
 Value: TypeAlias = str | int | float | None
@@ -163,22 +165,48 @@ class ReportTable:
             lines.append("| " + " | ".join(cells) + " |")
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
-    def to_rich(self) -> Table:
-        """The table for a terminal. In a narrow one words may take several lines; a number must not be cut."""
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        """What `rich.print` prints: sentences take several lines in a narrow terminal, a name or a number does not.
+
+        Columns that find no room follow in a table of their own, behind the words that the rows begin with.
+        """
+        leading = list(itertools.takewhile(lambda i: self.columns[i].words, range(len(self.columns))))
+        shown = leading
+        for i in range(len(leading), len(self.columns)):
+            if len(shown) > len(leading) and self._room_left([*shown, i], options.max_width) < 0:
+                yield self._rich(shown, options.max_width)
+                shown = leading
+            shown = [*shown, i]
+        yield self._rich(shown, options.max_width)
+
+    def _widths(self, i: int, room: int) -> tuple[int, int]:
+        """The least and the full width of a column in a terminal."""
+        column, texts = self.columns[i], [row[i].text + row[i].marks for row in self.rows]
+        breakable = [column.title, *(texts if column.words else [])]
+        words = max(len(word) for text in breakable for word in (text.split() or [""]))
+        whole = 0 if column.words else max(map(len, texts), default=0)
+        return max(min(words, room // 3), whole), max(map(len, [column.title, *texts]))
+
+    def _room_left(self, shown: Sequence[int], room: int) -> int:
+        return (
+            room - sum(self._widths(i, room)[0] for i in shown) - 3 * len(shown) + 1
+        )  # three between columns, two outside
+
+    def _rich(self, shown: Sequence[int], room: int) -> Table:
         from rich import box
         from rich.markup import escape
         from rich.table import Table
 
+        spare = max(self._room_left(shown, room), 0)
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i, column in enumerate(self.columns):
-            widths = [len(row[i].text + row[i].marks) for row in self.rows]
-            if column.words:
-                table.add_column(escape(column.title), overflow="fold", min_width=min(_WORD, max(widths, default=0)))
-            else:
-                least = max(widths, default=0)
-                table.add_column(escape(column.title), justify="right", min_width=least, overflow="fold")
+        for i in shown:
+            least, full = self._widths(i, room)
+            width = least + min(full - least, spare)
+            spare -= width - least
+            justify: Literal["left", "right"] = "left" if self.columns[i].words else "right"
+            table.add_column(escape(self.columns[i].title), justify=justify, width=width, overflow="fold")
         for row in self.rows:
-            table.add_row(*(escape(cell.text + cell.marks.translate(_SUPERSCRIPT)) for cell in row))
+            table.add_row(*(escape(row[i].text + row[i].marks.translate(_SUPERSCRIPT)) for i in shown))
         return table
 
 
@@ -188,7 +216,6 @@ def _shown(value: Value) -> str:
     return f"{value:.4f}" if isinstance(value, float) else str(value)
 
 
-_WORD = 10  # what a column of words keeps at least
 _SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")
 _LATEX = {
     "\\": r"\textbackslash{}",

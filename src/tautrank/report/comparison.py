@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 from rich.console import Console
-from rich.table import Table
 
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
@@ -198,9 +197,9 @@ class Comparison:
             f"{_EMPTY[self.plan.metrics[0].empty]}."
         )
 
-    def table(self) -> Table:
-        """The comparison as a Rich table."""
-        return self.report_table().to_rich()
+    def table(self) -> ReportTable:
+        """The comparison as a table that `rich.print` prints."""
+        return self.report_table()
 
     def to_csv(self) -> str:
         """The comparison as CSV: means, spreads and all other numbers in full, a row a system."""

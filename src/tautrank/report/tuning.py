@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from rich.console import Console
-from rich.table import Table
 
 from tautrank.engines.langevin import Langevin
 from tautrank.metrics import Metric
@@ -121,8 +120,8 @@ class Tuning:
             rows.append([record.number, o.state, o.score, o.trees, o.grown, o.seconds, *searched, o.error])
         return ReportTable.of(titles, rows).to_csv()
 
-    def table(self, n: int = _SHOWN, width: int | None = None) -> Table:
-        """The best trials as a Rich table.
+    def table(self, n: int = _SHOWN, width: int | None = None) -> ReportTable:
+        """The best trials as a table that `rich.print` prints.
 
         Args:
             n: how many.
@@ -140,7 +139,7 @@ class Tuning:
             names, values = ["configuration"], [[_in_a_line(t, names)] for t in trials]
         columns = [Column(title, words=title in ("loss", "configuration")) for title in titles + names]
         cells = (tuple(map(Cell, a + b)) for a, b in zip(rows, values, strict=True))
-        return ReportTable(tuple(columns), tuple(cells)).to_rich()
+        return ReportTable(tuple(columns), tuple(cells))
 
     def best_in_words(self) -> str:
         """The best configuration in a line."""

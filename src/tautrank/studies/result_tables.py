@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import math
 import re
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tautrank.report_table import Cell, Column, ReportTable, Value
 from tautrank.studies.claims import PLAIN
 from tautrank.studies.judging import Judgement
 from tautrank.studies.results import CellResult, StudyResult, plain
 from tautrank.studies.study import OTHER_DATA, FixedParts, OnItself, OwnFolds, Resampling
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 _CSV_FIELDS = (
     *("condition", "value", "system", "metric", "part", "trials", "mean", "deviation", "low", "high"),
@@ -244,15 +241,14 @@ def as_dict(result: StudyResult) -> dict[str, Any]:
     }
 
 
-def rich_tables(result: StudyResult) -> list[Table]:
-    """A table a metric and one of the claims, for the terminal: narrow, since numbers must not be cut.
+def terminal_tables(result: StudyResult) -> list[ReportTable]:
+    """A table a metric and one of the claims: narrow, for a terminal.
 
     Args:
         result: of a study.
     """
     metrics = dict.fromkeys(cell.metric for cell in result.cells)
-    tables = [cell_table(result, name) for name in metrics]
-    return [table.to_rich() for table in (*tables, *([claim_table(result)] if result.verdicts else []))]
+    return [*(cell_table(result, name) for name in metrics), *([claim_table(result)] if result.verdicts else [])]
 
 
 def p_text(p: float) -> str:

@@ -10,22 +10,20 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.metrics import metric
 from tautrank.metrics.evaluation import or_none
+from tautrank.report_table import ReportTable
 from tautrank.studies.claims import Better, Cell, Claim
 from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge, overlap_of
 from tautrank.studies.plan import StudyPlan, Trial
 from tautrank.studies.store import StudyStore
 from tautrank.studies.study import Printed
 from tautrank.studies.trial import DONE, Outcome
-
-if TYPE_CHECKING:
-    from rich.table import Table
 
 F64 = NDArray[np.float64]
 
@@ -199,11 +197,11 @@ class StudyResult:
 
         return as_csv(self)
 
-    def tables(self) -> list[Table]:
-        """The cells and the verdicts as Rich tables."""
-        from tautrank.studies.result_tables import rich_tables
+    def tables(self) -> list[ReportTable]:
+        """The cells and the verdicts as tables that `rich.print` prints."""
+        from tautrank.studies.result_tables import terminal_tables
 
-        return rich_tables(self)
+        return terminal_tables(self)
 
     def __str__(self) -> str:
         return self.to_markdown()
