@@ -22,8 +22,6 @@ from tautrank.metrics import Metric, metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
-from tautrank.ranker import Ranker
-from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.data_source import fingerprint
 from tautrank.studies.processes import Ask, Lost, run_jobs
 from tautrank.studies.search_space import random_configurations
@@ -247,11 +245,7 @@ def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, A
         configurations = random_configurations(plan.tune, seed)
     fixed = {"random_state": random_state_of(plan, unit), "n_jobs": n_jobs, "verbose": 0}
     fixed |= {**plan.parameters, **system.parameters}
-    rankers = (
-        (values, Ranker(metric=plan.metrics[0], **parameters_of(Configuration(system.loss, values), fixed)))
-        for values in configurations
-    )
-    best = train_best(rankers, Splits(train, valid, splits.test), plan.metrics)
+    best = train_best(system.loss, configurations, fixed, Splits(train, valid, splits.test), plan.metrics)
     return {
         "valid": or_none(best.valid),
         "configuration": best.configuration,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -16,6 +16,7 @@ from tautrank.errors import TautrankError
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.ranker import Ranker
+from tautrank.studies.configuration import Configuration, parameters_of
 
 F64 = npt.NDArray[np.float64]
 
@@ -65,20 +66,26 @@ class Trained:
 
 
 def train_best(
-    candidates: Iterable[tuple[dict[str, Any], Ranker]], splits: Splits, metrics: Sequence[Metric]
+    loss: str,
+    configurations: Iterable[dict[str, Any]],
+    fixed: Mapping[str, Any],
+    splits: Splits,
+    metrics: Sequence[Metric],
 ) -> Trained:
-    """Fit every candidate and keep the one with the best validation value of the first metric.
+    """Fit a ranker of every configuration and keep the one with the best validation value of the first metric.
 
     Args:
-        candidates: configurations, each with a ranker that is set to it.
+        loss: what `Ranker` takes.
+        configurations: values by name, as `Configuration` has them.
+        fixed: parameters of `Ranker` that are the same whatever is tried.
         splits: what to train, validate and test on.
         metrics: the first one decides, all are measured.
 
+    >>> from tautrank.metrics import metric
     >>> from tautrank.simulate import simulate_web_search
     >>> splits = Splits(*simulate_web_search(40, n_features=16, mean_length=8).split([0.5, 0.25, 0.25]))
-    >>> rankers = (({"num_leaves": n}, Ranker(n_estimators=3, num_leaves=n)) for n in (2, 7))
-    >>> from tautrank.metrics import metric
-    >>> best = train_best(rankers, splits, [metric("ndcg@5")])
+    >>> tried = [{"num_leaves": 2}, {"num_leaves": 7}]
+    >>> best = train_best("lambdarank", tried, {"n_estimators": 3}, splits, [metric("ndcg@5")])
     >>> best.valid == max(attempt["valid"] for attempt in best.tried)
     True
     """
@@ -87,7 +94,8 @@ def train_best(
     sign = 1 if metrics[0].higher_is_better else -1
     best: Trained | None = None
     tried: list[dict[str, Any]] = []
-    for configuration, ranker in candidates:
+    for configuration in configurations:
+        ranker = Ranker(metric=metrics[0], **parameters_of(Configuration(loss, configuration), fixed))
         start = time.perf_counter()
         ranker.fit(splits.train, splits.valid)
         seconds = time.perf_counter() - start

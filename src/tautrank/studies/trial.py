@@ -8,7 +8,7 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,9 +20,7 @@ from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarni
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import metric
 from tautrank.metrics.evaluation import or_none
-from tautrank.ranker import Ranker
 from tautrank.studies.changes import changed
-from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.data_source import NONE, DataSource, fingerprint_of
 from tautrank.studies.division import divide, takes_all_queries, together
 from tautrank.studies.measurements import MEASUREMENTS
@@ -74,7 +72,13 @@ def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
     sizes = {name: part.n_queries for name, part in zip(splits._fields, splits, strict=True) if part is not None}
     splits = changed(splits, from_plain(spec["changes"]), spec["seed"])
     metrics = [metric(name) for name in spec["metrics"]]
-    best = train_best(_candidates(spec), splits, metrics)
+    configurations: list[dict[str, Any]] = [{}]
+    if spec["configurations"]:
+        search = Search(from_plain(spec["search"]))
+        configurations = search.draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
+    fixed = {"random_state": spec["seed"], "n_jobs": spec["n_jobs"], "verbose": 0}
+    fixed |= {"eval_train": "train" in spec["curves"], **from_plain(spec["parameters"])}
+    best = train_best(spec["loss"], configurations, fixed, splits, metrics)
     means = {"test": {name: or_none(mean_of_counted(values)) for name, values in best.values.items()}}
     for part in (name for name in spec["judged"] if name != "test"):
         judged = getattr(splits, part)
@@ -127,19 +131,6 @@ def attempt(spec: Mapping[str, Any], version: str, own: Sequence[OwnLoss] = ()) 
             return outcome(DONE, result=canonical(run_trial(spec)))
     except Exception as error:
         return outcome(FAILED, error=in_a_sentence(error))
-
-
-def _candidates(spec: Mapping[str, Any]) -> Iterator[tuple[dict[str, Any], Ranker]]:
-    """A ranker for each configuration of the search; one with the parameters as they are where there is none."""
-    fixed = {"random_state": spec["seed"], "n_jobs": spec["n_jobs"], "verbose": 0}
-    fixed |= {"eval_train": "train" in spec["curves"], **from_plain(spec["parameters"])}
-    configurations: list[dict[str, Any]] = [{}]
-    if spec["configurations"]:
-        search = Search(from_plain(spec["search"]))
-        configurations = search.draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
-    for configuration in configurations:
-        given = parameters_of(Configuration(spec["loss"], configuration), fixed)
-        yield configuration, Ranker(metric=spec["metrics"][0], **given)
 
 
 def _measured(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
