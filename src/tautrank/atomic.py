@@ -24,13 +24,11 @@ def require_writable(path: str | os.PathLike[str]) -> None:
     tautrank.errors.DataError: no/such/folder/out.txt: cannot be written (No such file or directory)
     """
     target = Path(path)
-    try:
+    with _in_a_sentence(target):
         if target.is_dir():
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
             pass
-    except OSError as error:
-        raise DataError(f"{target}: cannot be written ({error.strerror})") from None
 
 
 @contextmanager
@@ -49,10 +47,8 @@ def atomic_write(path: str | os.PathLike[str], *, durable: bool = True) -> Itera
     ['out.txt']
     """
     target = Path(path)
-    try:
+    with _in_a_sentence(target):
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
-    except OSError as error:
-        raise DataError(f"{target}: cannot be written ({error.strerror})") from None
     try:
         with os.fdopen(descriptor, "wb") as file:
             yield cast(BinaryIO, file)
@@ -63,11 +59,17 @@ def atomic_write(path: str | os.PathLike[str], *, durable: bool = True) -> Itera
         umask = os.umask(0)
         os.umask(umask)
         os.chmod(temporary, 0o666 & ~umask)
-        try:
+        with _in_a_sentence(target):
             os.replace(temporary, target)
-        except OSError as error:
-            raise DataError(f"{target}: cannot be written ({error.strerror})") from None
     except BaseException:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+@contextmanager
+def _in_a_sentence(target: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise DataError(f"{target}: cannot be written ({error.strerror})") from None

@@ -14,22 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from tautrank import __version__
-from tautrank.command_options import (
-    AsJson,
-    EarlyStopping,
-    EngineParameters,
-    Imported,
-    Jobs,
-    LearningRate,
-    Leaves,
-    Reading,
-    Seed,
-    Trees,
-    engine_parameters,
-    import_losses,
-    names_of,
-    reads_files,
-)
+from tautrank import command_options as options
 from tautrank.command_output import ERR, OUT, print_json, reading_bar, trainings_bar
 from tautrank.errors import OptionError, TautrankError, TautrankWarning
 from tautrank.export_commands import export
@@ -79,13 +64,13 @@ def _root(version: Annotated[bool, typer.Option("--version", help="Print the ver
 
 
 @data_app.command("info")
-@reads_files
+@options.reads_files
 def data_info(
     *,
     paths: Annotated[list[Path], typer.Argument(help="Files, or a data set's folder.", show_default=False)],
     fold: Annotated[int, typer.Option(help="Which fold of a folder.")] = 1,
-    reading: Reading,
-    as_json: AsJson = False,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
 ) -> None:
     """Count queries, documents, features, labels, list lengths, empty and constant queries, duplicate rows.
 
@@ -108,7 +93,7 @@ def data_info(
 
 
 @app.command()
-@reads_files
+@options.reads_files
 def evaluate(
     *,
     data: Annotated[
@@ -122,8 +107,8 @@ def evaluate(
     ties: Annotated[str | None, typer.Option(help="worst (default), expected, best or input.")] = None,
     empty: Annotated[str | None, typer.Option(help="skip (default), zero or one.")] = None,
     per_query: Annotated[Path | None, typer.Option(help="Also write every query's values to this CSV file.")] = None,
-    reading: Reading,
-    as_json: AsJson = False,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
 ) -> None:
     """Judge scores from any tool by metrics that say how they treat ties and empty queries.
 
@@ -136,7 +121,7 @@ def evaluate(
     from tautrank.report.terminal import evaluation_table
 
     given = {name: value for name, value in (("ties", ties), ("empty", empty)) if value is not None}
-    chosen = [metric(name, **given) for name in names_of(metrics, "--metrics")]
+    chosen = [metric(name, **given) for name in options.names_of(metrics, "--metrics")]
     if scores is not None and model is None:
         judged = reading.scored(scores, data)
     elif model is not None and scores is None:
@@ -161,19 +146,19 @@ def evaluate(
 
 
 @app.command()
-@reads_files
+@options.reads_files
 def train(
     *,
     data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
     model: Annotated[Path, typer.Option("--model", "-o", help="Where to save the model.", show_default=False)],
     valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
     loss: Annotated[str, typer.Option(help="What to optimise, such as 'ndcg-loss2++' or 'xendcg'.")] = "lambdarank",
-    imported: Imported = None,
+    imported: options.Imported = None,
     metric: Annotated[str, typer.Option(help="What to judge by, and to stop early by.")] = "ndcg@10",
-    trees: Trees = 500,
-    learning_rate: LearningRate = 0.05,
-    leaves: Leaves = 31,
-    early_stopping: EarlyStopping = 50,
+    trees: options.Trees = 500,
+    learning_rate: options.LearningRate = 0.05,
+    leaves: options.Leaves = 31,
+    early_stopping: options.EarlyStopping = 50,
     langevin_temperature: Annotated[
         float | None,
         typer.Option(help="Langevin boosting: noise on gradients, the less the higher; 1e8 if only the next is given."),
@@ -182,10 +167,10 @@ def train(
         float | None,
         typer.Option(help="Langevin boosting: shrinking before each tree; 1e-4 if only the last is given."),
     ] = None,
-    param: EngineParameters = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
-    reading: Reading,
+    param: options.EngineParameters = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    reading: options.Reading,
 ) -> None:
     """Train a model and save it in one file.
 
@@ -198,7 +183,7 @@ def train(
     from tautrank.metrics import metric as metric_of
     from tautrank.ranker import Ranker
 
-    import_losses(imported)
+    options.import_losses(imported)
     engine_for("lightgbm", read_loss(loss))  # a wrong name is said before the data is read
     judge = metric_of(metric)
     strengths = {"temperature": langevin_temperature, "shrink_rate": langevin_shrink_rate}
@@ -210,7 +195,7 @@ def train(
     given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
     given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
     given["early_stopping_rounds"] = early_stopping if valid and early_stopping else None
-    ranker = Ranker(**given | engine_parameters(param)).fit(*parts)
+    ranker = Ranker(**given | options.engine_parameters(param)).fit(*parts)
     ranker.save(model)
     told = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
     if valid is not None:
@@ -219,7 +204,7 @@ def train(
 
 
 @app.command()
-@reads_files
+@options.reads_files
 def rank(
     *,
     data: Annotated[Path, typer.Argument(help="Documents to rank (LETOR, Parquet, CSV).", show_default=False)],
@@ -227,7 +212,7 @@ def rank(
     output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
     kind: Annotated[str, typer.Option("--format", help="scores (one a line) or trec (a TREC run).")] = "scores",
     tag: Annotated[str, typer.Option(help="Name of the run, in a TREC run's last column.")] = "tautrank",
-    reading: Reading,
+    reading: options.Reading,
 ) -> None:
     """Score documents with a model: one score a line in the order of the file, or a TREC run.
 
@@ -262,7 +247,7 @@ def rank(
 
 
 @app.command()
-@reads_files
+@options.reads_files
 def compare(
     *,
     context: typer.Context,
@@ -282,7 +267,7 @@ def compare(
             help="Losses, separated by commas; may be repeated. Default LightGBM's LambdaRank and some of ours.",
         ),
     ] = None,
-    imported: Imported = None,
+    imported: options.Imported = None,
     metrics: Annotated[
         list[str] | None,
         typer.Option(
@@ -296,13 +281,13 @@ def compare(
     results: Annotated[Path, typer.Option(help="Folder of finished trainings; a re-run goes on from there.")] = Path(
         "tautrank-results"
     ),
-    trees: Trees = 300,
-    learning_rate: LearningRate = 0.05,
-    leaves: Leaves = 31,
-    early_stopping: EarlyStopping = 50,
-    param: EngineParameters = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
+    trees: options.Trees = 300,
+    learning_rate: options.LearningRate = 0.05,
+    leaves: options.Leaves = 31,
+    early_stopping: options.EarlyStopping = 50,
+    param: options.EngineParameters = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
     workers: Annotated[
         int | None, typer.Option(help="Trainings side by side; default by the size of the data.")
     ] = None,
@@ -313,8 +298,8 @@ def compare(
         Path | None,
         typer.Option(help="Also write an HTML page with figures; needs pip install 'tautrank\\[report]'."),
     ] = None,
-    reading: Reading,
-    as_json: AsJson = False,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
 ) -> None:
     """Train several losses on the same data, repeatedly, and show which wins are real.
 
@@ -326,13 +311,13 @@ def compare(
     from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan
 
-    import_losses(imported)
-    names = names_of(losses, "--losses") or list(DEFAULT_LOSSES)
-    judges = names_of(metrics, "--metrics") or list(DEFAULT_METRICS)
+    options.import_losses(imported)
+    names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
+    judges = options.names_of(metrics, "--metrics") or list(DEFAULT_METRICS)
     given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
     given["early_stopping_rounds"] = early_stopping or None
     plan: dict[str, Any] = {"repeats": repeats, "vary": vary, "seed": seed, "tune": tune, "n_jobs": jobs}
-    plan["parameters"] = given | engine_parameters(param)
+    plan["parameters"] = given | options.engine_parameters(param)
     make_plan(names, judges, **plan)  # a wrong name is said before the data is read
     if report is not None:
         require_plotly()  # and what is missing before anything is trained
@@ -377,7 +362,7 @@ def compare(
 
 
 @app.command()
-@reads_files
+@options.reads_files
 def tune(
     *,
     data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
@@ -388,7 +373,7 @@ def tune(
             "--loss", "-l", help="What to optimise, default lambdarank; several, separated by commas, to choose from."
         ),
     ] = None,
-    imported: Imported = None,
+    imported: options.Imported = None,
     metric: Annotated[str, typer.Option(help="What to judge by, and to stop early by.")] = "ndcg@10",
     trials: Annotated[int, typer.Option(help="Configurations to try, those in the storage included.")] = 50,
     space: Annotated[
@@ -400,15 +385,15 @@ def tune(
     timeout: Annotated[float | None, typer.Option(help="Stop after so many seconds.")] = None,
     model: Annotated[Path | None, typer.Option("--model", "-o", help="Where to save the best model.")] = None,
     refit: Annotated[str, typer.Option(help="What the best model learns from: train or train+valid.")] = "train",
-    trees: Trees = 500,
-    early_stopping: EarlyStopping = 50,
-    param: EngineParameters = None,
-    seed: Seed = 0,
-    jobs: Jobs = None,
+    trees: options.Trees = 500,
+    early_stopping: options.EarlyStopping = 50,
+    param: options.EngineParameters = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
     workers: Annotated[int, typer.Option(help="Trainings side by side.")] = 1,
-    reading: Reading,
+    reading: options.Reading,
     as_csv: Annotated[bool, typer.Option("--csv", help="Print all trials as CSV.")] = False,
-    as_json: AsJson = False,
+    as_json: options.AsJson = False,
 ) -> None:
     """Search for the parameters that rank best on validation data, and train the best model. Needs Optuna.
 
@@ -421,12 +406,13 @@ def tune(
     from tautrank.tuning import tune as search
     from tautrank.tuning import tuning_plan
 
-    import_losses(imported)
-    losses = names_of(loss, "--loss") or ["lambdarank"]
+    options.import_losses(imported)
+    losses = options.names_of(loss, "--loss") or ["lambdarank"]
     asked: dict[str, Any] = {"loss": losses, "metric": metric, "space": space_named_or_in_file(space)}
     asked |= {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
     asked |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
-    asked |= {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **engine_parameters(param)}
+    asked |= {"n_estimators": trees, "early_stopping_rounds": early_stopping or None}
+    asked |= options.engine_parameters(param)
     tuning_plan(**asked)  # what is wrong is said before the data is read
     if model is not None:
         require_writable(model)
@@ -449,7 +435,7 @@ def tune(
 
 
 @theory_app.command("check")
-@reads_files
+@options.reads_files
 def theory_check(
     *,
     data: Annotated[
@@ -463,16 +449,16 @@ def theory_check(
     scores: Annotated[
         Path | None, typer.Option("--scores", help="One score a line, to check at; default scores drawn here.")
     ] = None,
-    imported: Imported = None,
+    imported: options.Imported = None,
     claims: Annotated[
         list[str] | None, typer.Option("--claims", "-c", help="Claims, separated by commas; default all, and the laws.")
     ] = None,
     queries: Annotated[int, typer.Option(help="Look at no more than so many queries, spread over the data.")] = 1000,
     reasons: Annotated[bool, typer.Option("--reasons", help="Also say why claims do not apply.")] = False,
     fold: Annotated[int, typer.Option(help="Which fold of a folder; all of its parts are taken.")] = 1,
-    seed: Seed = 0,
-    reading: Reading,
-    as_json: AsJson = False,
+    seed: options.Seed = 0,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
 ) -> None:
     """Check a loss, yours included, by laws and by all that is claimed of it: the papers' theorems, measurements.
 
@@ -492,12 +478,12 @@ def theory_check(
     from tautrank.report.theory import reasons as reasons_of
     from tautrank.theory import check_losses
 
-    own = import_losses(imported)
-    names = names_of(loss, "--loss")
+    own = options.import_losses(imported)
+    names = options.names_of(loss, "--loss")
     if imported and not own and not names:
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
     chosen = [loss_named(name) for name in names or own] or None  # a wrong name is said before the data is read
-    wanted = names_of(claims, "--claims") or None
+    wanted = options.names_of(claims, "--claims") or None
     labels, offsets, given = _labelled_lists(data, scores, fold, seed, reading)
     with reading_bar("checking") as report:
         checks = check_losses(
@@ -545,7 +531,9 @@ def demo(seed: Annotated[int, typer.Option(help="Another seed, other data.")] = 
         run_demo(OUT, seed, progress)
 
 
-def _labelled_lists(data: Path | None, scores: Path | None, fold: int, seed: int, reading: Reading) -> tuple[Any, ...]:
+def _labelled_lists(
+    data: Path | None, scores: Path | None, fold: int, seed: int, reading: options.Reading
+) -> tuple[Any, ...]:
     """Labels, offsets and scores; None for the scores where no file of them is given."""
     if scores is not None:
         if data is None or data.is_dir():
@@ -569,7 +557,7 @@ def _labelled_lists(data: Path | None, scores: Path | None, fold: int, seed: int
     return labels, offsets_from_sizes(sizes), None
 
 
-def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: Reading) -> list[Any]:
+def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading) -> list[Any]:
     from tautrank.data import Splits, list_folds
 
     if not data.is_dir():

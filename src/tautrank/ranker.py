@@ -26,9 +26,15 @@ from tautrank.losses import Loss
 from tautrank.metrics import Metric, metric
 
 F64 = NDArray[np.float64]
+Names = tuple[str, ...] | None
 
 # LightGBM, XGBoost and CatBoost take seeds of 31 bits.
 _SEEDS = 2**31
+# Parameters that say how to train, whatever the loss and the engine are.
+_OF_TRAINING = (
+    "n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds",
+    "langevin", "n_jobs", "verbose", "eval_train",
+)  # fmt: skip
 # LETOR text leaves out features that are 0, the last ones too.
 _PADDING = " (RankingData.with_n_features adds columns of zeros)"
 
@@ -183,9 +189,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         tags.input_tags.sparse = True
         return tags
 
-    def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "model_")
-
     def fit(
         self,
         X: Any,
@@ -221,9 +224,18 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_
         1.0
         """
-        if eval_group is not None or eval_qid is not None:
-            eval_set = _with_queries(eval_set, eval_group, eval_qid)
-        train, valid = self._read_data(X, y, qid, group, eval_set)
+        if isinstance(X, RankingData) and isinstance(y, RankingData):
+            if eval_set is not None:
+                raise OptionError(
+                    "eval_set: validation data is given twice; expected it once, here or after the training data"
+                )
+            y, eval_set = None, y
+        train = _ranking_data(X, y, qid, group)
+        if train.n_documents == 0 or train.n_features == 0:
+            raise DataError(
+                f"X: found {train.n_documents} documents of {train.n_features} features; expected at least one of each"
+            )
+        valid = _validation(eval_set, eval_group, eval_qid, train)
         wanted = read_loss(self.loss)
         engine = engine_for(self.engine, wanted)
         extra = dict(self._engine_parameters)
@@ -242,19 +254,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             categorical=_columns(columns, train),
         )
         seed = _seed(self.random_state)
-        settings = Settings(
-            n_estimators=self.n_estimators,
-            learning_rate=self.learning_rate,
-            num_leaves=self.num_leaves,
-            early_stopping_rounds=self.early_stopping_rounds,
-            seed=seed,
-            n_jobs=self.n_jobs,
-            eval_train=bool(self.eval_train),
-            verbose=self.verbose,
-            callbacks=tuple(callbacks),
-            langevin=self.langevin,
-            extra=extra,
-        )
+        own: dict[str, Any] = {name: getattr(self, name) for name in _OF_TRAINING}
+        settings = Settings(**own, seed=seed, callbacks=tuple(callbacks), extra=extra)
         model, record = engine.fit(task, settings)
         self._keep(model, record, train.feature_names)
         self._seed = seed
@@ -272,10 +273,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("predict")
-        features = X.X if isinstance(X, RankingData) else None
-        names = X.feature_names if isinstance(X, RankingData) else None
-        if features is None:
-            features, names = checked_features(X)
+        features, names = (X.X, X.feature_names) if isinstance(X, RankingData) else checked_features(X)
         self._check_like_fit(features.shape[1], names, "X")
         job_count(self.n_jobs)
         return self.model_.predict(features, self.n_jobs)
@@ -294,7 +292,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted("score")
         judge = metric(self.metric)
-        data = self._ranking_data(X, y, qid, group)
+        data = _ranking_data(X, y, qid, group)
         weights = _query_weights(sample_weight, data, "sample_weight")
         value = judge.mean(self.predict(data), data.labels, data.offsets, weights)
         return value if judge.higher_is_better else -value
@@ -413,7 +411,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         ranker._seed = described.seed
         return ranker
 
-    def _keep(self, model: FittedModel, record: Record, names: tuple[str, ...] | None) -> None:
+    def _keep(self, model: FittedModel, record: Record, names: Names) -> None:
         self.model_ = model
         self._record = record
         self.evals_result_ = record.history
@@ -425,37 +423,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
-
-    def _read_data(self, X: Any, y: Any, qid: Any, group: Any, eval_set: Any) -> tuple[RankingData, RankingData | None]:
-        if isinstance(X, RankingData) and isinstance(y, RankingData):
-            if eval_set is not None:
-                raise OptionError(
-                    "eval_set: validation data is given twice; expected it once, here or after the training data"
-                )
-            y, eval_set = None, y
-        train = self._ranking_data(X, y, qid, group)
-        if train.n_documents == 0 or train.n_features == 0:
-            raise DataError(
-                f"X: found {train.n_documents} documents of {train.n_features} features; expected at least one of each"
-            )
-        return train, None if eval_set is None else _validation(eval_set, train)
-
-    def _ranking_data(self, X: Any, y: Any, qid: Any, group: Any) -> RankingData:
-        if isinstance(X, RankingData):
-            if y is not None or qid is not None or group is not None:
-                raise OptionError(
-                    "X: is RankingData, which has labels and queries; expected no y, qid or group with it"
-                )
-            return X
-        if y is None:
-            raise DataError("y: found none; expected one label a document")
-        if qid is None and group is None:
-            raise DataError(
-                "qid, group: found neither; expected one of them, to say which documents belong together (inside a "
-                "pipeline or GridSearchCV: set_fit_request(qid=True) and set_score_request(qid=True))"
-            )
-        _check_not_empty(X)
-        return RankingData.from_arrays(X, y, qid, group=group)
 
     def _start(self, given: Any, train: RankingData, engine: str) -> Ranker | None:
         if given is None:
@@ -471,13 +438,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             raise UnfittedError(f"{what}: this Ranker is not fitted; expected a call of fit before")
 
-    def _check_like_fit(self, n_features: int, names: tuple[str, ...] | None, where: str) -> None:
-        if n_features != self.n_features_in_:
-            hint = _PADDING if n_features < self.n_features_in_ else ""
-            raise DataError(f"{where}: found {n_features} features; expected {self.n_features_in_}, as in fit{hint}")
+    def _check_like_fit(self, n_features: int, names: Names, where: str) -> None:
         fitted = getattr(self, "feature_names_in_", None)
-        if fitted is not None and names is not None:
-            _check_names(names, tuple(fitted), where, "as in fit")
+        _check_columns(where, n_features, names, self.n_features_in_, fitted, "as in fit")
 
 
 class _Described:
@@ -526,49 +489,45 @@ def _shrunk(described: Any) -> Shrunk | None:
     )  # fmt: skip
 
 
-def _with_queries(given: Any, group: Any, qid: Any) -> RankingData:
-    """Validation data whose queries are given apart from it."""
-    name, queries = ("eval_group", group) if group is not None else ("eval_qid", qid)
-    if group is not None and qid is not None:
-        raise OptionError("eval_group, eval_qid: found both; expected one of them")
-    (pair, queries) = (x[0] if isinstance(x, list) and len(x) == 1 else x for x in (given, queries))
-    if not isinstance(pair, (tuple, list)) or len(pair) != 2:
-        raise DataError(f"eval_set: found something else beside {name}; expected [(X, y)]")
-    try:
-        _check_not_empty(pair[0])
-        return RankingData.from_arrays(*pair, **{name.removeprefix("eval_"): queries})
-    except DataError as error:
-        raise DataError(f"eval_set: {error}") from None
-
-
-def _validation(given: Any, train: RankingData) -> RankingData:
-    """Validation data as given, checked against the training data."""
-    valid = given
-    if not isinstance(valid, RankingData):
-        parts = given
-        # LightGBM and XGBoost take a list of data sets; a list of one is as good as the one.
-        if isinstance(parts, list) and len(parts) == 1:
-            parts = parts[0]
-        if isinstance(parts, RankingData):
-            valid = parts
-        elif not isinstance(parts, (tuple, list)) or len(parts) != 3:
-            raise DataError(
-                "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
-                "eval_qid"
-            )
-        else:
-            try:
-                _check_not_empty(parts[0])
-                valid = RankingData.from_arrays(*parts)
-            except DataError as error:
-                raise DataError(f"eval_set: {error}") from None
-    if valid.n_features != train.n_features:
-        hint = _PADDING if valid.n_features < train.n_features else ""
+def _ranking_data(X: Any, y: Any, qid: Any, group: Any) -> RankingData:
+    if isinstance(X, RankingData):
+        if y is not None or qid is not None or group is not None:
+            raise OptionError("X: is RankingData, which has labels and queries; expected no y, qid or group with it")
+        return X
+    if y is None:
+        raise DataError("y: found none; expected one label a document")
+    if qid is None and group is None:
         raise DataError(
-            f"eval_set: found {valid.n_features} features; expected {train.n_features}, as in the training data{hint}"
+            "qid, group: found neither; expected one of them, to say which documents belong together (inside a "
+            "pipeline or GridSearchCV: set_fit_request(qid=True) and set_score_request(qid=True))"
         )
-    if valid.feature_names is not None and train.feature_names is not None:
-        _check_names(valid.feature_names, train.feature_names, "eval_set", "as in the training data")
+    _check_not_empty(X)
+    return RankingData.from_arrays(X, y, qid, group=group)
+
+
+def _validation(given: Any, group: Any, qid: Any, train: RankingData) -> RankingData | None:
+    """Validation data as given, its queries apart from it or not; checked against the training data."""
+    queries = {name: value for name, value in (("group", group), ("qid", qid)) if value is not None}
+    if given is None and not queries:
+        return None
+    if len(queries) == 2:
+        raise OptionError("eval_group, eval_qid: found both; expected one of them")
+    # LightGBM and XGBoost take a list of data sets; a list of one is as good as the one.
+    valid, *apart = (x[0] if isinstance(x, list) and len(x) == 1 else x for x in (given, *queries.values()))
+    if queries or not isinstance(valid, RankingData):
+        if not isinstance(valid, (tuple, list)) or len(valid) != 3 - len(queries):
+            beside = "".join(f" beside eval_{name}" for name in queries)
+            expected = (
+                "[(X, y)]" if queries else ("(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid")
+            )
+            raise DataError(f"eval_set: found something else{beside}; expected {expected}")
+        try:
+            _check_not_empty(valid[0])
+            valid = RankingData.from_arrays(*valid, **dict(zip(queries, apart, strict=True)))
+        except DataError as error:
+            raise DataError(f"eval_set: {error}") from None
+    as_in = "as in the training data"
+    _check_columns("eval_set", valid.n_features, valid.feature_names, train.n_features, train.feature_names, as_in)
     return valid
 
 
@@ -584,19 +543,28 @@ def _check_not_empty(X: Any) -> None:
         raise DataError("X: found no documents; expected at least one")
 
 
-def _check_names(found: tuple[str, ...], expected: tuple[str, ...], where: str, as_in: str) -> None:
-    for column, (name, wanted) in enumerate(zip(found, expected, strict=True)):
+def _check_columns(where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str) -> None:
+    """Refuse columns that differ from those `expected` in number or, where both have names, in their names."""
+    if n_features != expected:
+        hint = _PADDING if n_features < expected else ""
+        raise DataError(f"{where}: found {n_features} features; expected {expected}, {as_in}{hint}")
+    pairs = zip(names, known, strict=True) if names is not None and known is not None else ()
+    for column, (name, wanted) in enumerate(pairs):
         if name != wanted:
             raise DataError(f"{where}: column {column} is '{name}'; expected '{wanted}', {as_in}")
+
+
+def _floats(name: str, values: ArrayLike, expected: str) -> F64:
+    try:
+        return np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(f"{name}: found something else than numbers; expected {expected}") from None
 
 
 def _query_weights(weights: ArrayLike | None, train: RankingData, name: str) -> F64 | None:
     if weights is None:
         return None
-    try:
-        values = np.asarray(weights, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{name}: found something else than numbers; expected one a query") from None
+    values = _floats(name, weights, "one a query")
     if values.ndim != 1 or values.size not in (train.n_queries, train.n_documents):
         raise DataError(
             f"{name}: found shape {values.shape}; expected {train.n_queries}, one a query, or "
@@ -630,10 +598,7 @@ def _propensities(propensities: ArrayLike | None, train: RankingData, wanted: An
 
     if not isinstance(wanted, SoftmaxLoss):
         raise OptionError(f"propensities: the loss {wanted} has no use for them; expected listnet or xendcg")
-    try:
-        values = np.asarray(propensities, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError("propensities: found something else than numbers; expected one a document") from None
+    values = _floats("propensities", propensities, "one a document")
     if values.shape != (train.n_documents,):
         raise DataError(f"propensities: found shape {values.shape}; expected {train.n_documents}, one a document")
     return np.asarray(train.in_document_order(values))

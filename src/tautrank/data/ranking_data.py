@@ -52,13 +52,7 @@ class RankingData:
 
     @classmethod
     def from_arrays(
-        cls,
-        X: Any,
-        y: Any,
-        qid: Any = None,
-        *,
-        group: Any = None,
-        feature_names: Sequence[str] | None = None,
+        cls, X: Any, y: Any, qid: Any = None, *, group: Any = None, feature_names: Sequence[str] | None = None
     ) -> RankingData:
         """Make ranking data of arrays: NumPy, nested lists, pandas or Polars frames, SciPy sparse matrices.
 

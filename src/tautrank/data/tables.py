@@ -40,7 +40,8 @@ def read_parquet(
         features: names of the feature columns; default every other column. Nulls are missing values.
         unlabelled: take a table without the column of labels too, for documents to rank: every label is 0.
     """
-    return _from_table(path, _pyarrow("pyarrow.parquet").read_table, label, qid, features, unlabelled)
+    table = _read_table(Path(path), _pyarrow("pyarrow.parquet").read_table)
+    return _ranking_data(Path(path), table, label, qid, features, unlabelled)
 
 
 def read_csv(
@@ -60,7 +61,7 @@ def read_csv(
     csv = _pyarrow("pyarrow.csv")
     separator = "\t" if ending(Path(path)) == ".tsv" else ","
     read = functools.partial(csv.read_csv, parse_options=csv.ParseOptions(delimiter=separator))
-    return _from_table(path, read, label, qid, features, unlabelled, separator)
+    return _ranking_data(Path(path), _read_table(Path(path), read, separator), label, qid, features, unlabelled)
 
 
 def _pyarrow(module: str) -> Any:
@@ -72,16 +73,7 @@ def _pyarrow(module: str) -> Any:
         ) from None
 
 
-def _from_table(
-    path: PathLike,
-    read: Callable[[str], Any],
-    label: str,
-    qid: str,
-    features: Sequence[str] | None,
-    unlabelled: bool,
-    separator: str = ",",
-) -> RankingData:
-    file = Path(path)
+def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:
     if not file.exists():
         raise DataError(f"{file}: no such file")
     arrow = _pyarrow("pyarrow")
@@ -90,6 +82,12 @@ def _from_table(
     except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError, UnicodeDecodeError) as error:
         raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
     _check_header(file, table.column_names, separator)
+    return table
+
+
+def _ranking_data(
+    file: Path, table: Any, label: str, qid: str, features: Sequence[str] | None, unlabelled: bool
+) -> RankingData:
     has_labels = not unlabelled or label in table.column_names
     named = [("qid", qid), *(("features", name) for name in features or ())]
     for kind, name in [("label", label), *named] if has_labels else named:
