@@ -227,7 +227,7 @@ class Lists:
         """Documents a query."""
         return np.diff(self.offsets)
 
-    @functools.cached_property
+    @property
     def query(self) -> NDArray[np.int64]:
         """The query of each document."""
         return np.repeat(np.arange(self.sizes.size), self.sizes)

@@ -11,6 +11,7 @@ from tautrank.arguments import whole
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import DataError
+from tautrank.metrics.ordering import query_maxima
 from tautrank.simulate.arguments import checked_seed, probabilities_by_label, ranking_data
 
 # Click probabilities of the labels 0 to 4 that the noise starts from: Bruch 2020, appendix E.
@@ -63,9 +64,8 @@ def simulate_clicks(
 
     query = np.repeat(np.arange(data.n_queries), data.sizes)
     seen = [_impression(data, query, chance, keep_unclicked, (seed, number)) for number in range(count)]
-    rows = np.concatenate([impression[0] for impression in seen])
-    labels = np.concatenate([impression[1] for impression in seen])
-    number = np.repeat(np.arange(count), [impression[0].size for impression in seen])
+    rows, labels = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    number = np.repeat(np.arange(count), [read.size for read, _ in seen])
     # The impressions of a query side by side; the sort is stable, so each stays in the order it was read in.
     of_list = query[rows] * count + number
     order = np.argsort(of_list, kind="stable")
@@ -103,10 +103,8 @@ def _impression(
     rng = np.random.default_rng(key)
     place = rng.random(query.size)
     clicked = rng.random(query.size) < chance
-    end = np.full(data.n_queries, np.inf)
-    filled = np.flatnonzero(data.sizes)
-    if filled.size:
-        end[filled] = np.minimum.reduceat(np.where(clicked, place, np.inf), data.offsets[filled])
+    # The lowest place of a click, infinity without one.
+    end = -query_maxima(np.where(clicked, -place, -np.inf), data.offsets)
     if not keep_unclicked:
         end[np.isinf(end)] = -1
     read = np.flatnonzero(place <= end[query])

@@ -71,8 +71,7 @@ def simulate_blocks(
         truth[start:end] = score[kept]
 
     with ThreadPoolExecutor(threads) as pool:
-        for _ in pool.map(make, range(n_blocks)):
-            pass
+        list(pool.map(make, range(n_blocks)))  # raises what a block raised
     return RankingData(X, labels, offsets, np.arange(n_queries), _names(shape, columns, n_features)), truth
 
 
@@ -118,13 +117,6 @@ def _scale(shape: Shape) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=64)
-def _cuts(shape: Shape, noise: float) -> tuple[float, ...]:
-    query, rng = _reference(shape)
-    truth = _documents(shape, query, _REFERENCE_QUERIES, rng)[2]
-    judged = truth + noise * rng.standard_normal(truth.size)
-    return tuple(np.quantile(judged, np.cumsum(shape.label_shares)[:-1]).tolist())
-
-
 def label_cuts(shape: Shape, noise: float) -> Doubles:
     """Where the judged relevance passes from one label to the next, so that labels have the shape's shares.
 
@@ -139,7 +131,12 @@ def label_cuts(shape: Shape, noise: float) -> Doubles:
     >>> bool((np.diff(label_cuts(MSLR, 0.8)) > 0).all())
     True
     """
-    return np.array(_cuts(shape, float(noise)))
+    query, rng = _reference(shape)
+    truth = _documents(shape, query, _REFERENCE_QUERIES, rng)[2]
+    judged = truth + noise * rng.standard_normal(truth.size)
+    cuts: Doubles = np.quantile(judged, np.cumsum(shape.label_shares)[:-1])
+    cuts.flags.writeable = False  # kept for the next call
+    return cuts
 
 
 def _spread_columns(width: int, wanted: int) -> npt.NDArray[np.int64]:

@@ -10,6 +10,7 @@ Qin and Liu, *Introducing LETOR 4.0 Datasets*, 2013; the list of features is tha
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -75,6 +76,11 @@ class _Stream:
     spread: float
     slope: float
 
+    @property
+    def mean_length(self) -> float:
+        """Of a document that has such a stream."""
+        return float(np.exp(self.typical + self.width**2 / 2))
+
 
 _BODY = _Stream(6.2, 0.9, -np.inf, 0.9, 0.9, 0.3, 0.5, 0.9, 0.6)
 _ANCHOR = _Stream(2.5, 1.3, -0.2, 0.3, 0.8, 0.4, 0.8, 0.8, 0.8)
@@ -115,17 +121,13 @@ def fill_text_match(
     rarity = (0.15 * (idf - 4)).astype(np.float32)[:, query]
     n_terms = terms.astype(np.float32)[query]
 
-    whole_counts = np.zeros((_MOST_TERMS, query.size), np.float32)
-    whole_length = np.zeros(query.size, np.float32)
-    for position, stream in enumerate(_PARTS):
+    texts: list[tuple[Any, ...]] = []
+    for stream in _PARTS:
         length = _lengths(stream, qualities, rng)
-        counts = _counts(stream, length, qualities, asked, rarity, rng)
-        whole_counts += counts
-        whole_length += length
-        typical = np.float32(np.exp(stream.typical + stream.width**2 / 2))
-        _fill_stream(out[position : 125 : len(STREAMS)], counts, length, typical, asked, weights, n_terms)
-    typical = np.float32(sum(np.exp(stream.typical + stream.width**2 / 2) for stream in _PARTS))
-    _fill_stream(out[4 : 125 : len(STREAMS)], whole_counts, whole_length, typical, asked, weights, n_terms)
+        texts.append((_counts(stream, length, qualities, asked, rarity, rng), length, stream.mean_length))
+    whole = tuple(map(sum, zip(*texts, strict=True)))
+    for position, (counts, length, mean) in enumerate([*texts, whole]):
+        _fill_stream(out[position : 125 : len(STREAMS)], counts, length, np.float32(mean), asked, weights, n_terms)
     first = _FAMILIES.index("idf") * len(STREAMS)
     out[first : first + len(STREAMS)] = idf_of_stream[:, query]
     _fill_page(out[125:], qualities, rng)
@@ -165,7 +167,7 @@ def _counts(
 
 
 def _fill_stream(
-    out: Singles, counts: Singles, length: Singles, typical: np.float32, asked: Singles, weights: Singles, n: Singles
+    out: Singles, counts: Singles, length: Singles, mean: np.float32, asked: Singles, weights: Singles, n: Singles
 ) -> None:
     """Write the 25 features of one stream; ``asked`` is 1 where the query has that term, ``weights`` is its idf."""
     per_word: Singles = np.reciprocal(np.maximum(length, 1))
@@ -181,7 +183,7 @@ def _fill_stream(
     norm = np.sqrt((weights * weights).sum(axis=0))
     out[20] = (counts * weights * weights).sum(axis=0) * np.sqrt(per_word) / norm
     saturated = counts * np.float32(_K1 + 1)
-    saturated /= counts + np.float32(_K1) * (np.float32(1 - _B) + np.float32(_B) * length / typical)
+    saturated /= counts + np.float32(_K1) * (np.float32(1 - _B) + np.float32(_B) * length / mean)
     out[21] = (saturated * weights).sum(axis=0)
     # In the collection a term of idf w makes up about exp(-w) / 100 of the words.
     background = np.exp(-weights) * np.float32(0.01)
