@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tautrank as tr
-from bench.side_by_side import Claims, alone, interleaved
+from bench.side_by_side import Claims, alone, beside, interleaved
 from tautrank.command_output import ERR
 
 QUERIES, DOCUMENTS, FEATURES, THREADS = 6000, 120, 136, 2
@@ -83,14 +83,7 @@ def _gradients() -> Claims:
         ("lambdarank gradient, k=30", "k=30", "lgb k=30", 3.0),
         ("xendcg gradient", "xendcg", "lgb xendcg", 1.0),
     ):
-        peer = times[theirs] - times["regression"]
-        ratio = peer / times[mine]
-        yield (
-            f"{what}, beside LightGBM's ({times[mine] * 1e3:.0f} ms / {peer * 1e3:.0f} ms)",
-            f"{ratio:.1f}x",
-            f"{asked:g}x",
-            ratio >= asked,
-        )
+        yield beside(f"{what}, beside LightGBM's", times[mine], times[theirs] - times["regression"], asked)
     for what, mine, base in (("full lists", "++ full", "full"), ("k=30", "++ k=30", "k=30")):
         ratio = times[mine] / times[base]
         yield f"time of ndcg-loss2++ over lambdarank, {what}", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5

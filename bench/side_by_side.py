@@ -42,6 +42,13 @@ def interleaved(candidates: Mapping[str, Callable[[], Any]], rounds: int, *, set
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
+def beside(what: str, ours: float, theirs: float, least: float | None) -> tuple[str, str, str, bool]:
+    """How many times as fast ours is, which should be at least so much; None where it is only told."""
+    ratio = theirs / ours
+    asked, holds = ("told", True) if least is None else (f"{least:g}x", ratio >= least)
+    return f"{what} ({ours * 1e3:.0f} ms / {theirs * 1e3:.0f} ms)", f"{ratio:.1f}x", asked, holds
+
+
 def alone(*arguments: str, **environment: str) -> Any:
     """What a Python process of its own prints, as JSON: its memory and its caches are nobody else's."""
     command = [sys.executable, *arguments]

@@ -42,52 +42,31 @@ class StudyRun:
         return ["tautrank", "study", "run", self.study, *(["--data", data] if data else []), *self.options.split()]
 
 
-def _runs() -> tuple[StudyRun, ...]:
-    published = (
-        ("xe-table1", "--trials 100"),
-        ("xe-figure2", "--trials 20"),
-        ("binary-table1", "--trials 20"),
-        ("lambdaloss-table3", "--trials 10"),
-        ("lambdaloss-table4", "--trials 10"),
-        ("lambdaloss-table5", "--trials 10"),
-        ("lambdaloss-figure3", "--trials 5"),
-        ("lambdaloss-figure4", "--trials 5"),
-        ("lambdaloss-figure5", "--trials 10"),
-        ("xe-figure4", "--trials 20"),
-        ("xe-figure3-labels", "--trials 20"),
-        ("xe-figure3-negatives", "--trials 20"),
-        ("stochasticrank-table2-ndcg", "--trials 3 --configs 10 --trees 300"),
-        ("stochasticrank-table2-mrr", "--trials 3 --configs 10 --trees 300"),
-        ("stochasticrank-table3", "--trials 3 --configs 10 --trees 300"),
-    )
-    made_up = (
-        ("xe-table1", "--trials 10"),
-        ("lambdaloss-table3", "--trials 5"),
-        ("lambdaloss-table4", "--trials 5"),
-        ("lambdaloss-table5", "--trials 5"),
-        ("lambdaloss-figure4", "--trials 3"),
-        ("lambdaloss-figure5", "--trials 3"),
-        ("binary-table1", "--trials 5"),
-        ("xe-figure2", "--trials 5"),
-        ("xe-figure4", "--trials 3"),
-        ("xe-figure3-labels", "--trials 3"),
-        ("xe-figure3-negatives", "--trials 3"),
-        ("stochasticrank-table3", "--trials 1 --configs 4 --trees 200"),
-        ("stochasticrank-table2-mrr", "--trials 1 --configs 4 --trees 200"),
-        ("stochasticrank-table2-ndcg", "--trials 1 --configs 4 --trees 200"),
-        ("lambdaloss-figure3", "--trials 3"),
-    )
-    long_lists = (("xe-table1", "--trials 10"), ("binary-table1", "--trials 5"), ("lambdaloss-table3", "--trials 5"))
-    alone = ("xe-figure1", "directness-sigma", "directness-losses", "stochasticrank-table1")
-    return (
-        *(StudyRun(study) for study in alone),
-        *(StudyRun(study, "mq2008", options) for study, options in published),
-        *(StudyRun(study, MADE_UP, options) for study, options in made_up),
-        *(StudyRun(study, "clueweb09", options) for study, options in long_lists),
-    )
-
-
-RUNS = _runs()
+# On MQ2008, and on the data made up.
+_BUDGETS = {
+    "xe-table1": ("--trials 100", "--trials 10"),
+    "xe-figure2": ("--trials 20", "--trials 5"),
+    "binary-table1": ("--trials 20", "--trials 5"),
+    "lambdaloss-table3": ("--trials 10", "--trials 5"),
+    "lambdaloss-table4": ("--trials 10", "--trials 5"),
+    "lambdaloss-table5": ("--trials 10", "--trials 5"),
+    "lambdaloss-figure3": ("--trials 5", "--trials 3"),
+    "lambdaloss-figure4": ("--trials 5", "--trials 3"),
+    "lambdaloss-figure5": ("--trials 10", "--trials 3"),
+    "xe-figure4": ("--trials 20", "--trials 3"),
+    "xe-figure3-labels": ("--trials 20", "--trials 3"),
+    "xe-figure3-negatives": ("--trials 20", "--trials 3"),
+    "stochasticrank-table2-ndcg": ("--trials 3 --configs 10 --trees 300", "--trials 1 --configs 4 --trees 200"),
+    "stochasticrank-table2-mrr": ("--trials 3 --configs 10 --trees 300", "--trials 1 --configs 4 --trees 200"),
+    "stochasticrank-table3": ("--trials 3 --configs 10 --trees 300", "--trials 1 --configs 4 --trees 200"),
+}
+_LONG_LISTS = {"xe-table1": "--trials 10", "binary-table1": "--trials 5", "lambdaloss-table3": "--trials 5"}
+RUNS = (
+    *(StudyRun(study) for study in ("xe-figure1", "directness-sigma", "directness-losses", "stochasticrank-table1")),
+    *(StudyRun(study, "mq2008", options) for study, (options, _) in _BUDGETS.items()),
+    *(StudyRun(study, MADE_UP, options) for study, (_, options) in _BUDGETS.items()),
+    *(StudyRun(study, "clueweb09", options) for study, options in _LONG_LISTS.items()),
+)
 
 
 def run(one: StudyRun) -> int:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
 from tautrank.errors import OptionError
-from tautrank.export.names import refuse_names_with
 from tautrank.ranker import Ranker
 
 # LightGBM separates names by spaces, and writes them into JSON unescaped.
@@ -27,7 +27,9 @@ def lightgbm_text(ranker: Ranker, names: Sequence[str] | None) -> str:
     text = ranker.model_.to_bytes().decode()
     if names is None:
         return text
-    refuse_names_with(_FORBIDDEN, names, "LightGBM")
+    for name, character in itertools.product(names, _FORBIDDEN):
+        if character in name:
+            raise OptionError(f"features: LightGBM cannot read the name '{name}'; expected names without '{character}'")
     header = re.search(r"^feature_names=(.*)$", text, re.MULTILINE)
     assert header is not None, "LightGBM writes the names of features"
     new = dict(zip(header[1].split(" "), names, strict=True))

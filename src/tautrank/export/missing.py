@@ -43,7 +43,7 @@ def warn_of_missing(trees: Sequence[Tree], names: Sequence[str], system: str, do
 
 
 def say(sentence: str) -> None:
-    """Warn the caller of `export_model`.
+    """Warn of what the other system will do differently.
 
     Args:
         sentence: what to know.

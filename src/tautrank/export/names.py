@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError
 from tautrank.ranker import Ranker
 
 
@@ -69,23 +69,3 @@ def read_names(path: str | os.PathLike[str]) -> list[Any]:
         reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
         raise DataError(f"{target}: found broken JSON ({reason}); expected a list of names") from None
     return [entry.get("name") if isinstance(entry, dict) else entry for entry in listed]
-
-
-def refuse_names_with(forbidden: str, names: Sequence[str], system: str) -> None:
-    """Say which name a system cannot read.
-
-    Args:
-        forbidden: characters.
-        names: of the features.
-        system: for the sentence.
-
-    >>> refuse_names_with(" ,", ["title", "body text"], "LightGBM")
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: features: LightGBM cannot read the name 'body text'; expected names without ' '
-    """
-    for name in names:
-        for character in forbidden:
-            if character in name:
-                raise OptionError(
-                    f"features: {system} cannot read the name '{name}'; expected names without '{character}'"
-                )

@@ -104,7 +104,7 @@ def lightgbm_trees(text: str) -> list[Tree]:
             raise OptionError(
                 "format: the model splits by category (categorical_feature); expected lightgbm, which has such splits"
             )
-        threshold = np.array([float(word) for word in found["threshold"].split()], np.float64)
+        threshold = np.array(found["threshold"].split(), np.float64)
         trees.append(
             _tree(
                 found["split_feature"].split(),
@@ -112,7 +112,7 @@ def lightgbm_trees(text: str) -> list[Tree]:
                 _missing_left(threshold, np.array(found["decision_type"].split(), np.int64)),
                 found["left_child"].split(),
                 found["right_child"].split(),
-                [float(word) for word in found["leaf_value"].split()],
+                found["leaf_value"].split(),
             )
         )
     return trees
@@ -167,15 +167,10 @@ def xgboost_trees(content: bytes) -> list[Tree]:
     return trees
 
 
-def _tree(feature: object, threshold: object, missing_left: object, left: object, right: object, leaf: object) -> Tree:
-    return Tree(
-        np.array(feature, np.int64),
-        np.array(threshold, np.float64),
-        np.array(missing_left, np.bool_),
-        np.array(left, np.int64),
-        np.array(right, np.int64),
-        np.array(leaf, np.float64),
-    )
+def _tree(*fields: object) -> Tree:
+    """A tree of anything that becomes its arrays."""
+    kinds = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
+    return Tree(*(np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)))
 
 
 def nested_text(tree: Tree, split: Callable[[int, int], tuple[str, str, str]], leaf: Callable[[int, int], str]) -> str:
