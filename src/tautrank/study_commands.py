@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.table import Table
 
+from tautrank.command_options import AsJson, Imported, Seed, import_losses
 from tautrank.command_output import ERR, OUT, print_json, trainings_bar
 from tautrank.errors import TautrankError, unknown
 
@@ -42,11 +43,6 @@ Workers = Annotated[int | None, typer.Option(help="Processes that train side by 
 Dask = Annotated[
     str, typer.Option(help="Run on Dask: a scheduler's address or file, or 'local' for a cluster of --workers here.")
 ]
-Imported = Annotated[
-    list[str] | None,
-    typer.Option("--import", help="A .py file, or a module, that registers a loss of the study's own; it is run."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
 
 
 @study_app.command("list")
@@ -92,7 +88,7 @@ def run(
     dask: Dask = "",
     fold: Fold = None,
     recipe: Annotated[str, typer.Option(help="Whose parameters to use; default the data set this looks like.")] = "",
-    seed: Annotated[int, typer.Option(help="Where all randomness starts.")] = 0,
+    seed: Seed = 0,
     jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads of one training.")] = 1,
     as_json: AsJson = False,
 ) -> None:
@@ -134,7 +130,7 @@ def resume(
     from tautrank.studies.data_source import read_source
     from tautrank.studies.store import StudyStore
 
-    _import_losses(imported)
+    import_losses(imported)
     moved = read_source(data, fold) if data else None
     with StudyStore.open(store, data=moved) as opened:
         _check_version(opened)
@@ -151,7 +147,7 @@ def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> 
     from tautrank.studies.run_lock import owner_of
     from tautrank.studies.store import StudyStore
 
-    _import_losses(imported)
+    import_losses(imported)
     with StudyStore.open(store) as opened:
         counts, meta = opened.counts(), opened.meta
         failures = opened.failures()
@@ -190,7 +186,7 @@ def report(
     from tautrank.studies.results import collect
     from tautrank.studies.store import StudyStore
 
-    _import_losses(imported)
+    import_losses(imported)
     if output is not None and output.suffix.lower() not in _WRITERS:
         raise unknown("ending of --output", output.suffix or output.name, _WRITERS)
     with StudyStore.open(store) as opened:
@@ -201,13 +197,6 @@ def report(
     with atomic_write(output) as file:
         file.write(text.encode())
     OUT.print(f"{output}: written", markup=False, soft_wrap=True)
-
-
-def _import_losses(sources: list[str] | None) -> None:
-    from tautrank.losses.own_losses import import_losses
-
-    for source in sources or []:
-        import_losses(source)
 
 
 def _page(result: StudyResult) -> str:

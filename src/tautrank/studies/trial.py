@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import socket
 import threading
 import time
@@ -144,12 +143,8 @@ def _measured(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dic
     if missing:
         raise OptionError(f"metrics: found '{missing[0]}'; expected what is measured: {', '.join(values)}")
     test = {name: list(values[name]) for name in spec["metrics"]}
-    numbers = {name: np.array([math.nan if x is None else x for x in v]) for name, v in test.items()}
-    return {
-        "test": test,
-        "means": {"test": {name: or_none(mean_of_counted(v)) for name, v in numbers.items()}},
-        **found,
-    }
+    means = {name: or_none(mean_of_counted(np.array(v, np.float64))) for name, v in test.items()}
+    return {"test": test, "means": {"test": means}, **found}
 
 
 # The data of the last trials, so that a worker reads it once. Dask runs trials on several threads of one process.
