@@ -45,6 +45,14 @@ def done():
     return Outcome("done", result="{}")
 
 
+def asks_and_divides(job, ask):
+    return 60 / ask(job)
+
+
+def never_ends(job, ask):
+    time.sleep(600)
+
+
 class IsStillborn:
     """Work that ends the process that receives it."""
 

@@ -97,7 +97,7 @@ def run_jobs(
                 if kind == _DIED:
                     del processes[connection]
                 given = process.given
-                if given is None:  # it has become ready, or died of nothing in particular
+                if given is None:  # it has become ready, or died without a job
                     continue
                 if kind == _RAISED:
                     raise content

@@ -27,7 +27,7 @@ class Outcome:
 
     Args:
         state: ``done``; ``pruned``, where its curve was hopeless; ``failed``, where it cannot be trained; or
-            ``unfinished``, where time was up.
+            ``unfinished``, where time was up or its process died.
         score: the best validation value; of a pruned trial the best until then.
         trees: how many trees give it.
         grown: how many there were.
