@@ -26,9 +26,9 @@ from tautrank.errors import DataError, MissingDependencyError, OptionError, Taut
 from tautrank.report.tuning import Tuning
 from tautrank.studies.configuration import Configuration, parameters_of
 from tautrank.studies.run_lock import RunLock
-from tautrank.studies.search import Budget, SearchInterrupted
 from tautrank.studies.search_space import Choice, Uniform, WholeNumber, range_to_plain, read_range
 from tautrank.studies.tuning_plan import make_tuning_plan
+from tautrank.studies.tuning_search import Budget, SearchInterrupted
 from tautrank.studies.tuning_space import (
     SPACES,
     named_space,
@@ -238,7 +238,9 @@ def test_several_processes_find_the_same_and_one_that_dies_takes_its_trial_along
     parts, tmp_path, monkeypatch
 ):
     search = {**SEARCH, "n_trials": 5, "refit": None}  # the first five are never pruned
-    monkeypatch.setattr("tautrank.studies.search.run_tuning_trial", dying_workers.dies_of_the_second_tuning_trial)
+    monkeypatch.setattr(
+        "tautrank.studies.tuning_search.run_tuning_trial", dying_workers.dies_of_the_second_tuning_trial
+    )
     two = tr.tune(*parts, storage=tmp_path / "tune.db", workers=2, **{**search, "n_jobs": 2})
     monkeypatch.undo()
     whole = tr.tune(*parts, **search)
@@ -295,7 +297,7 @@ def test_time_that_is_up_ends_a_search(parts, found, tmp_path, monkeypatch):
     """By a clock that goes on by a second whenever it is looked at: once a trial, and once a tree."""
     seconds = itertools.count()
     clock = types.SimpleNamespace(monotonic=lambda: next(seconds), perf_counter=time.perf_counter)
-    monkeypatch.setattr("tautrank.studies.search.time", clock)
+    monkeypatch.setattr("tautrank.studies.tuning_search.time", clock)
     monkeypatch.setattr("tautrank.studies.tuning_trial.time", clock)
     search = {**SEARCH, "storage": tmp_path / "tune.log"}
     with pytest.raises(OptionError, match=r"timeout: found no trial that ended in 20 seconds; expected more time"):

@@ -401,7 +401,7 @@ def tune(
     """
     from tautrank.atomic import require_writable
     from tautrank.report.tuning import print_interrupted, print_tuning
-    from tautrank.studies.search import SearchInterrupted
+    from tautrank.studies.tuning_search import SearchInterrupted
     from tautrank.studies.tuning_space import space_named_or_in_file
     from tautrank.tuning import tune as search
     from tautrank.tuning import tuning_plan

@@ -11,9 +11,9 @@ from tautrank.data import RankingData
 from tautrank.losses import Loss
 from tautrank.metrics import Metric
 from tautrank.report.tuning import Tuning
-from tautrank.studies.search import REFITS, Budget, best_of, refitted, run_search
 from tautrank.studies.training import Progress
 from tautrank.studies.tuning_plan import TuningPlan, make_tuning_plan
+from tautrank.studies.tuning_search import REFITS, Budget, best_of, refitted, run_search
 from tautrank.studies.tuning_store import checked_path, require_optuna
 
 

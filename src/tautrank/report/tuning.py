@@ -15,8 +15,8 @@ from tautrank.engines.langevin import Langevin
 from tautrank.metrics import Metric
 from tautrank.ranker import Ranker
 from tautrank.report_table import Cell, Column, ReportTable
-from tautrank.studies.search import SearchInterrupted, best_of, best_parameters
 from tautrank.studies.tuning_plan import TuningPlan
+from tautrank.studies.tuning_search import SearchInterrupted, best_of, best_parameters
 from tautrank.studies.tuning_trial import DONE, PRUNED, TrialRecord
 
 _SHOWN = 10
