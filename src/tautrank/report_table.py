@@ -127,6 +127,22 @@ class ReportTable:
         columns = tuple(Column(title, words=word) for title, word in zip(titles, words, strict=True))
         return cls(columns, tuple(tuple(Cell(_shown(value), (value,)) for value in row) for row in rows), note)
 
+    @classmethod
+    def of_rows(cls, rows: Sequence[Sequence[tuple[Column, Cell]]], note: str = "") -> ReportTable:
+        """Make a table of rows that bring their columns along, the same ones in each.
+
+        Args:
+            rows: cells with their columns; at least one row.
+            note: how to read the table.
+
+        >>> loss, trees = Column("loss", words=True), Column("trees")
+        >>> print(ReportTable.of_rows([[(loss, Cell("mse")), (trees, Cell("120"))]]).to_csv())
+        loss,trees
+        mse,120
+        """
+        columns = tuple(column for column, _ in rows[0])
+        return cls(columns, tuple(tuple(cell for _, cell in row) for row in rows), note)
+
     def to_csv(self) -> str:
         """All values in full, a line a row, under a line of headings; a missing value is an empty cell."""
         out = io.StringIO()

@@ -105,36 +105,35 @@ class Comparison:
         """The comparison as columns and rows, each cell with its numbers in full."""
         metrics = self.plan.metrics
         wins = {str(m): self.wins(m) for m in metrics}
-        columns = [Column("", ("row",), words=True), Column("loss", words=True)]
-        for m in metrics:
-            title = str(m) + ("" if m.higher_is_better else " (lower is better)")
-            fields = (str(m), f"{m} spread", f"{m} better than")
-            columns.append(Column(title, fields, high_first=m.higher_is_better))
-            if self.systems[0].untuned:
-                columns.append(Column("all tried", (f"{m} all tried",), high_first=m.higher_is_better))
-        columns += [
-            Column("w/t/l", ("won", "tied", "lost"), high_first=True),
-            Column("trees"),
-            Column("sec.", ("seconds",)),
-        ]
         rows = []
         for i, system in enumerate(self.systems):
-            row = [Cell(_letter(i)), Cell(system.name)]
+            row = [
+                (Column("", ("row",), words=True), Cell(_letter(i))),
+                (Column("loss", words=True), Cell(system.name)),
+            ]
             for m in metrics:
                 means = system.means(str(m))
-                spread = f" ±{_spread(means):.3f}".replace("±0.", "±.") if means.size > 1 else ""
+                mean, spread = float(means.mean()), _spread(means)
                 beaten = "".join(_letter(j) for j in wins[str(m)][i])
-                mean = float(means.mean())
-                row.append(Cell(f"{mean:.4f}{spread}", (mean, _spread(means), beaten), beaten))
+                text = f"{mean:.4f}" + (f" ±{spread:.3f}".replace("±0.", "±.") if means.size > 1 else "")
+                title = str(m) + ("" if m.higher_is_better else " (lower is better)")
+                fields = (str(m), f"{m} spread", f"{m} better than")
+                column = Column(title, fields, high_first=m.higher_is_better)
+                row.append((column, Cell(text, (mean, spread, beaten), beaten)))
                 if system.untuned:
                     tried = float(np.mean(system.untuned[str(m)]))
-                    row.append(Cell(f"{tried:.4f}", (tried,)))
+                    column = Column("all tried", (f"{m} all tried",), high_first=m.higher_is_better)
+                    row.append((column, Cell(f"{tried:.4f}", (tried,))))
             counts = self.win_tie_loss(metrics[0], i)
-            row.append(Cell("/".join(map(str, counts)), counts) if i else Cell("", (None, None, None)))
+            won = Cell("/".join(map(str, counts)), counts) if i else Cell("", (None, None, None))
             trees, seconds = float(np.mean(system.trees)), float(np.mean(system.seconds))
-            row += [Cell(f"{trees:.0f}", (trees,)), Cell(f"{seconds:.1f}", (seconds,))]
-            rows.append(tuple(row))
-        return ReportTable(tuple(columns), tuple(rows), self.note())
+            row += [
+                (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won),
+                (Column("trees"), Cell(f"{trees:.0f}", (trees,))),
+                (Column("sec.", ("seconds",)), Cell(f"{seconds:.1f}", (seconds,))),
+            ]
+            rows.append(row)
+        return ReportTable.of_rows(rows, self.note())
 
     def pair_table(self) -> ReportTable:
         """Every pair of systems on every metric: who is better, by how much, and how sure that is."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Sequence
+from typing import TypeAlias
 
 import numpy as np
 
@@ -13,12 +15,14 @@ from tautrank.report.study_gains import pair_gains, same_queries
 from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.changes import Change
 from tautrank.studies.claims import PLAIN
-from tautrank.studies.judging import UNDECIDED, Judgement
+from tautrank.studies.judging import UNDECIDED
 from tautrank.studies.plain_values import from_plain
-from tautrank.studies.result_tables import mean_text, note, p_text, printed_text, signed_text
+from tautrank.studies.result_tables import against_baseline, mean_text, note, printed_text, signed_text
 from tautrank.studies.results import CellResult, StudyResult
 
 OWN_MARK, CORRECTED_MARK = "†", "*"
+
+_Titled: TypeAlias = tuple[Column, Cell]
 
 
 def result_tables(result: StudyResult) -> dict[str, ReportTable]:
@@ -70,109 +74,82 @@ def _means_of_one(result: StudyResult, metrics: Sequence[str]) -> ReportTable:
     """One system: a row a condition, a column a metric."""
     study = result.plan.study
     system = study.system_names[0]
-    columns = _condition_columns(result) or [Column("system", words=True)]
-    for name in metrics:
-        for part in study.judged:
-            columns += _mean_columns(result, name, part, name)
     rows = []
     for condition in study.condition_names:
-        row = _condition_cells(result, condition) or [Cell(system)]
-        for name in metrics:
-            for part in study.judged:
-                row += _mean_cells(result, name, part, result.by_place.get((condition, system, name, part)))
-        rows.append(tuple(row))
-    return ReportTable(tuple(columns), tuple(rows), reading(result))
+        row = _condition_cells(result, condition) or [_words("system", system)]
+        for name, part in itertools.product(metrics, study.judged):
+            row += _mean_cells(result, name, part, name, result.by_place.get((condition, system, name, part)))
+        rows.append(row)
+    return ReportTable.of_rows(rows, reading(result))
 
 
 def _comparisons(result: StudyResult, metrics: Sequence[str]) -> ReportTable:
     """Several systems: a row for each under each condition, with both tests against the baseline."""
     study = result.plan.study
     together = len(metrics) > 1
-    trained = not study.measures_only
-    columns = [*_condition_columns(result), Column("system", words=True)]
-    columns += [Column("metric", words=True)] if together else []
-    for part in study.judged:
-        columns += _mean_columns(result, metrics[0], part, "mean" if together else metrics[0])
-        if part == "test":
-            columns += [Column(f"minus {study.baseline}", high_first=True), Column("p own"), Column("p corr.")]
-            columns += [Column("w/t/l", ("won", "tied", "lost"), high_first=True)] if trained else []
     rows = []
-    for condition in study.condition_names:
-        for name in (name for name in metrics if name in study.metrics_under(condition)):
-            for system in study.system_names:
-                row = [*_condition_cells(result, condition), Cell(system), *([Cell(name)] if together else [])]
-                for part in study.judged:
-                    cell = result.cell(condition, system, name, part)
-                    row += _mean_cells(result, metrics[0], part, cell)
-                    if part == "test":
-                        row += _against_baseline(cell)
-                        row += [_won_cell(result, cell)] if trained else []
-                rows.append(tuple(row))
+    for condition, name, system in itertools.product(study.condition_names, metrics, study.system_names):
+        if name not in study.metrics_under(condition):
+            continue
+        row = [*_condition_cells(result, condition), _words("system", system)]
+        row += [_words("metric", name)] if together else []
+        for part in study.judged:
+            cell = result.cell(condition, system, name, part)
+            row += _mean_cells(result, metrics[0], part, "mean" if together else name, cell)
+            if part == "test":
+                row += against_baseline(cell, study.baseline, _marks(cell))
+                row += [] if study.measures_only else [_won_cell(result, cell)]
+        rows.append(row)
     whose = f"{' or '.join(metrics)} of {', '.join(study.judged)} queries. " if _by_part(result) else ""
-    return ReportTable(tuple(columns), tuple(rows), whose + reading(result))
+    return ReportTable.of_rows(rows, whose + reading(result))
 
 
-def _condition_columns(result: StudyResult) -> list[Column]:
-    if result.plan.study.condition_names == (PLAIN,):
-        return []
-    return [Column("condition", ("value", "condition") if _with_values(result) else (), words=True)]
+def _words(title: str, text: str) -> _Titled:
+    return Column(title, words=True), Cell(text)
 
 
-def _condition_cells(result: StudyResult, name: str) -> list[Cell]:
+def _condition_cells(result: StudyResult, name: str) -> list[_Titled]:
     """The name, sorted by the value where all conditions have one."""
-    if result.plan.study.condition_names == (PLAIN,):
+    study = result.plan.study
+    if study.condition_names == (PLAIN,):
         return []
-    return [Cell(name, (result.plan.study.condition(name).value, name) if _with_values(result) else ())]
+    if any(condition.value is None for condition in study.conditions):
+        return [_words("condition", name)]
+    return [(Column("condition", ("value", "condition"), words=True), Cell(name, (study.condition(name).value, name)))]
 
 
-def _with_values(result: StudyResult) -> bool:
-    return all(condition.value is not None for condition in result.plan.study.conditions)
-
-
-def _mean_columns(result: StudyResult, name: str, part: str, title: str) -> list[Column]:
+def _mean_cells(result: StudyResult, name: str, part: str, title: str, cell: CellResult | None) -> list[_Titled]:
     higher = next(cell.higher_is_better for cell in result.cells if cell.metric == name)
     field = title if part == "test" else f"{title} {part}"
     fields = (field, f"{field} deviation", f"{field} low", f"{field} high")
     # The names of metrics may be long; where each part has a column, the text below the table says whose it is.
     shown = part if _by_part(result) else title
-    columns = [Column(shown if higher else f"{shown} (lower is better)", fields, high_first=higher)]
-    if _in_print(result, name, part):
-        columns.append(Column("in print", (f"{field} in print", f"{field} in print spread"), high_first=higher))
-    return columns
-
-
-def _mean_cells(result: StudyResult, name: str, part: str, cell: CellResult | None) -> list[Cell]:
+    column = Column(shown if higher else f"{shown} (lower is better)", fields, high_first=higher)
     numbers = (math.nan,) * 4 if cell is None else (cell.mean, cell.deviation, *cell.interval)
-    cells = [Cell(mean_text(cell), numbers)]
-    return [*cells, _printed_cell(cell)] if _in_print(result, name, part) else cells
+    cells = [(column, Cell(mean_text(cell), numbers))]
+    if any(other.printed for other in result.cells if (other.metric, other.part) == (name, part)):
+        column = Column("in print", (f"{field} in print", f"{field} in print spread"), high_first=higher)
+        cells.append((column, _printed_cell(cell)))
+    return cells
 
 
 def _by_part(result: StudyResult) -> bool:
     return len(result.plan.study.systems) > 1 and len(result.plan.study.judged) > 1
 
 
-def _in_print(result: StudyResult, name: str, part: str) -> bool:
-    return any(cell.printed for cell in result.cells if (cell.metric, cell.part) == (name, part))
+def _marks(cell: CellResult) -> str:
+    """Which tests find a difference from the baseline."""
+    tests = ((OWN_MARK, cell.own), (CORRECTED_MARK, cell.corrected))
+    return "".join(mark for mark, judged in tests if judged is not None and judged.verdict != UNDECIDED)
 
 
-def _against_baseline(cell: CellResult) -> list[Cell]:
-    own, corrected = (_p_value(judgement) for judgement in (cell.own, cell.corrected))
-    if cell.own is None or cell.corrected is None:
-        return [Cell("", (math.nan,)), Cell("", (own,)), Cell("", (corrected,))]
-    marks = OWN_MARK * (cell.own.verdict != UNDECIDED) + CORRECTED_MARK * (cell.corrected.verdict != UNDECIDED)
-    return [
-        Cell(signed_text(cell.difference), (cell.difference,), marks),
-        Cell(p_text(own), (own,)),
-        Cell(p_text(corrected), (corrected,)),
-    ]
-
-
-def _won_cell(result: StudyResult, cell: CellResult) -> Cell:
+def _won_cell(result: StudyResult, cell: CellResult) -> _Titled:
+    column = Column("w/t/l", ("won", "tied", "lost"), high_first=True)
     gains = pair_gains(result, cell.condition, cell.system, cell.metric)
     if cell.system == result.plan.study.baseline or not gains.size:
-        return Cell("", (None, None, None))
+        return column, Cell("", (None, None, None))
     counts = win_tie_loss(gains)
-    return Cell("/".join(map(str, counts)), counts)
+    return column, Cell("/".join(map(str, counts)), counts)
 
 
 def _printed_cell(cell: CellResult | None) -> Cell:
@@ -191,40 +168,36 @@ def printed_table(result: StudyResult) -> ReportTable | None:
     if not shown or recipe is None:
         return None
     several, parts = study.condition_names != (PLAIN,), len({cell.part for cell in shown}) > 1
-    columns = [Column("condition", words=True)] if several else []
-    columns += [Column("system", words=True), Column("metric", words=True)]
-    columns += [Column("queries", words=True)] if parts else []
-    columns += [
-        Column("in print", ("in print", "in print spread"), high_first=True),
-        Column("here", ("here", "here deviation"), high_first=True),
-        Column("here minus print", high_first=True),
-        Column("lead in print", high_first=True),
-        Column("lead here", high_first=True),
-    ]
     rows = []
     for cell in shown:
         assert cell.printed is not None
-        row = [Cell(cell.condition)] if several else []
-        row += [Cell(cell.system), Cell(cell.metric), *([Cell(cell.part)] if parts else [])]
-        row += [_printed_cell(cell), Cell(mean_text(cell), (cell.mean, cell.deviation))]
-        row.append(_signed(cell.mean - cell.printed.value))
+        row = [_words("condition", cell.condition)] if several else []
+        row += [_words("system", cell.system), _words("metric", cell.metric)]
+        row += [_words("queries", cell.part)] if parts else []
+        here = Cell(mean_text(cell), (cell.mean, cell.deviation))
+        row += [
+            (Column("in print", ("in print", "in print spread"), high_first=True), _printed_cell(cell)),
+            (Column("here", ("here", "here deviation"), high_first=True), here),
+            _signed("here minus print", cell.mean - cell.printed.value),
+        ]
         reference = result.cell(cell.condition, study.baseline, cell.metric, cell.part)
         if cell.system == study.baseline:
-            row += [Cell("", (math.nan,)), Cell("", (math.nan,))]
+            row += [(Column(title, high_first=True), Cell("", (math.nan,))) for title in ("lead in print", "lead here")]
         else:
-            row.append(_signed(cell.printed.value - reference.printed.value if reference.printed else math.nan))
-            row.append(_signed(cell.difference if cell.part == "test" else cell.mean - reference.mean))
-        rows.append(tuple(row))
+            in_print = cell.printed.value - reference.printed.value if reference.printed else math.nan
+            lead = cell.difference if cell.part == "test" else cell.mean - reference.mean
+            row += [_signed("lead in print", in_print), _signed("lead here", lead)]
+        rows.append(row)
     data = ", ".join(result.plan.data.given)
     said = (
         f"In print is what the paper has for {recipe.title}; here the data is {data}. A lead is what a system has more "
         f"than {study.baseline}: on other data than the paper's, compare leads rather than how high systems stand."
     )
-    return ReportTable(tuple(columns), tuple(rows), said)
+    return ReportTable.of_rows(rows, said)
 
 
-def _signed(value: float) -> Cell:
-    return Cell(signed_text(value), (value,))
+def _signed(title: str, value: float) -> _Titled:
+    return Column(title, high_first=True), Cell(signed_text(value), (value,))
 
 
 def run_table(result: StudyResult) -> ReportTable:
@@ -233,32 +206,28 @@ def run_table(result: StudyResult) -> ReportTable:
     Args:
         result: of a study.
     """
-    plan, study = result.plan, result.plan.study
-    specs = [trial.spec for trial in plan.trials() if trial.spec["trial"] == 0]
-    several, trained = study.condition_names != (PLAIN,), not study.measures_only
-    changing = any(spec["changes"] for spec in specs)
-    searching = any(spec.get("search") for spec in specs)
-    columns = [Column("condition", words=True)] if several else []
-    columns += [Column("system", words=True), Column("loss" if trained else "measurement", words=True)]
-    columns += [Column("trees")] if trained else []
-    columns += [Column("sec.", ("seconds",)), Column("parameters", words=True)]
-    columns += [Column("searched", words=True), Column("chosen, trial by trial", words=True)] if searching else []
-    columns += [Column("change of the data", words=True)] if changing else []
+    study = result.plan.study
+    specs = [trial.spec for trial in result.plan.trials() if trial.spec["trial"] == 0]
+    trained = not study.measures_only
+    changing, searching = any(spec["changes"] for spec in specs), any(spec.get("search") for spec in specs)
     rows = []
     for spec in specs:
         place = (spec["condition"], spec["system"])
-        row = [Cell(spec["condition"])] if several else []
-        row += [Cell(spec["system"]), Cell(spec.get("loss") or spec["measure"])]
-        row += [_mean_of(result.trees.get(place, []), "{:.0f}")] if trained else []
-        row.append(_mean_of(result.seconds.get(place, []), "{:.2f}"))
-        row.append(Cell(parameters_text(from_plain(spec["parameters"]))))
+        row = [_words("condition", spec["condition"])] if study.condition_names != (PLAIN,) else []
+        row.append(_words("system", spec["system"]))
+        row.append(_words("loss" if trained else "measurement", spec.get("loss") or spec["measure"]))
+        row += [(Column("trees"), _mean_of(result.trees.get(place, []), "{:.0f}"))] if trained else []
+        row.append((Column("sec.", ("seconds",)), _mean_of(result.seconds.get(place, []), "{:.2f}")))
+        row.append(_words("parameters", parameters_text(from_plain(spec["parameters"]))))
         if searching:
             chosen = (parameters_text(configuration) for configuration in result.chosen.get(place, []))
-            row += [Cell(parameters_text(from_plain(spec["search"]))), Cell("; ".join(chosen))]
-        row += [Cell("; ".join(map(_change_text, from_plain(spec["changes"]))))] if changing else []
-        rows.append(tuple(row))
+            row.append(_words("searched", parameters_text(from_plain(spec["search"]))))
+            row.append(_words("chosen, trial by trial", "; ".join(chosen)))
+        if changing:
+            row.append(_words("change of the data", "; ".join(map(_change_text, from_plain(spec["changes"])))))
+        rows.append(row)
     said = "Trees and seconds are means over trials." if trained else "Seconds are means over trials."
-    return ReportTable(tuple(columns), tuple(rows), said)
+    return ReportTable.of_rows(rows, said)
 
 
 def failure_table(result: StudyResult) -> ReportTable:
@@ -279,7 +248,3 @@ def _mean_of(numbers: Sequence[float], form: str) -> Cell:
         return Cell("-", (math.nan,))
     mean = float(np.mean(numbers))
     return Cell(form.format(mean), (mean,))
-
-
-def _p_value(judgement: Judgement | None) -> float:
-    return math.nan if judgement is None else judgement.p_value

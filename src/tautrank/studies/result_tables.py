@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import re
 from typing import Any
@@ -27,32 +28,39 @@ def cell_table(result: StudyResult, only: str = "") -> ReportTable:
         only: the only metric to show; all where it is empty.
     """
     study = result.plan.study
-    several = study.condition_names != (PLAIN,)
     shown = list(dict.fromkeys((c.metric, c.part) for c in result.cells if only in ("", c.metric)))
-    in_print = {column for c in result.cells if c.printed for column in [(c.metric, c.part)]}
-    compared = len(study.systems) > 1
-    columns = [Column(title, words=True) for title in (["condition"] if several else []) + ["system"]]
-    for name, part in shown:
-        columns.append(Column(name + ("" if part == "test" else f" {part}")))
-        if (name, part) in in_print:
-            columns.append(Column("in print"))
-        if compared and part == "test":
-            columns += [Column(title) for title in (f"minus {study.baseline}", "p own", "p corr.")]
+    in_print = {(c.metric, c.part) for c in result.cells if c.printed}
     rows = []
-    for condition in study.condition_names:
+    for condition, system in itertools.product(study.condition_names, study.system_names):
         if only and only not in study.metrics_under(condition):
             continue
-        for system in study.system_names:
-            row = [condition, system] if several else [system]
-            for name, part in shown:
-                cell = result.by_place.get((condition, system, name, part))
-                row.append(mean_text(cell))
-                if (name, part) in in_print:
-                    row.append(printed_text(cell))
-                if compared and part == "test":
-                    row += _against_baseline(cell)
-            rows.append(tuple(map(Cell, row)))
-    return ReportTable(tuple(columns), tuple(rows), note(result))
+        row = [(Column("condition", words=True), Cell(condition))] if study.condition_names != (PLAIN,) else []
+        row.append((Column("system", words=True), Cell(system)))
+        for name, part in shown:
+            cell = result.by_place.get((condition, system, name, part))
+            row.append((Column(name + ("" if part == "test" else f" {part}")), Cell(mean_text(cell))))
+            if (name, part) in in_print:
+                row.append((Column("in print"), Cell(printed_text(cell))))
+            if len(study.systems) > 1 and part == "test":
+                row += against_baseline(cell, study.baseline)
+        rows.append(row)
+    return ReportTable.of_rows(rows, note(result))
+
+
+def against_baseline(cell: CellResult | None, baseline: str, marks: str = "") -> list[tuple[Column, Cell]]:
+    """How far a cell is ahead of the baseline, and the p-values of both tests.
+
+    Args:
+        cell: which; None where there is none.
+        baseline: the system it is compared with.
+        marks: behind the difference.
+    """
+    columns = (Column(f"minus {baseline}", high_first=True), Column("p own"), Column("p corr."))
+    if cell is None or cell.own is None or cell.corrected is None:
+        return [(column, Cell("", (math.nan,))) for column in columns]
+    p_values = (cell.own.p_value, cell.corrected.p_value)
+    cells = [Cell(signed_text(cell.difference), (cell.difference,), marks), *(Cell(p_text(p), (p,)) for p in p_values)]
+    return list(zip(columns, cells, strict=True))
 
 
 def claim_table(result: StudyResult) -> ReportTable:
@@ -295,12 +303,6 @@ def printed_text(cell: CellResult | None) -> str:
         return _NONE
     spread = f" ±{_short(f'{cell.printed.spread:.4f}')}" if cell.printed.spread is not None else ""
     return f"{cell.printed.value:.4f}{spread}"
-
-
-def _against_baseline(cell: CellResult | None) -> list[str]:
-    if cell is None or cell.own is None or cell.corrected is None:
-        return ["", "", ""]
-    return [signed_text(cell.difference), p_text(cell.own.p_value), p_text(cell.corrected.p_value)]
 
 
 def signed_text(value: float) -> str:
