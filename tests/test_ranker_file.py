@@ -329,7 +329,6 @@ def test_parameters_from_a_file_are_only_kept(saved, tmp_path):
 
 
 def test_archives_that_would_fill_the_memory_are_refused(saved, tmp_path, monkeypatch):
-    monkeypatch.setattr(model_file, "_META_LIMIT", 20_000)
     monkeypatch.setattr(model_file, "_ALWAYS_FINE", 20_000)
     path = tmp_path / "bomb.taut"
     rewritten(saved, path, lambda members: members.update({"meta.json": b" " * 1_000_000}))

@@ -41,10 +41,10 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
     >>> print(unknown("metric", "zzz", ["ndcg", "err"]))
     unknown metric 'zzz' (known: err, ndcg)
     """
-    names = sorted(known)
+    names = {name.lower(): name for name in sorted(known)}
     match = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
-    hint = f"; did you mean '{match[0]}'?" if match else ""
+    hint = f"; did you mean '{names[match[0]]}'?" if match else ""
     if len(names) <= _MOST_NAMED:
-        return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
-    close = difflib.get_close_matches(word.lower(), names, n=5, cutoff=0.3)
+        return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names.values())})")
+    close = [names[name] for name in difflib.get_close_matches(word.lower(), names, n=5, cutoff=0.3)]
     return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")

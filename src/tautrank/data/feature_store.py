@@ -69,7 +69,7 @@ class FeatureStore:
     """
 
     def __init__(self, sparse: Sparse = "auto", width: int | None = None) -> None:
-        self._choice = sparse
+        self._auto = sparse == "auto"
         self.width = width or 0
         self._laid_width = self.width  # columns the dense buffer is laid out for; may run ahead of `width`
         self.rows = 0
@@ -91,12 +91,8 @@ class FeatureStore:
         """Add ``len(indptr) - 1`` compressed rows."""
         rows = indptr.size - 1
         self.width = max(self.width, width)
-        nonzero = int(np.count_nonzero(values)) if self._choice == "auto" else values.size
-        if (
-            not self._compressed
-            and self._choice == "auto"
-            and prefers_sparse(self.rows + rows, self.width, self._stored + nonzero)
-        ):
+        nonzero = int(np.count_nonzero(values)) if self._auto else values.size
+        if not self._compressed and self._becomes_sparse(self.rows + rows, self.width, self._stored + nonzero):
             self._compress()
         if self._compressed:
             self._append_compressed(indptr, indices, values)
@@ -112,9 +108,9 @@ class FeatureStore:
             return
         assert parsed.dense is not None
         rows = parsed.labels.size
-        stored = int(np.count_nonzero(parsed.dense)) if self._choice == "auto" else parsed.dense.size
+        stored = int(np.count_nonzero(parsed.dense)) if self._auto else parsed.dense.size
         adoptable = self.rows == 0 and self.width <= parsed.width and not self._compressed
-        if adoptable and not (self._choice == "auto" and prefers_sparse(rows, parsed.width, stored)):
+        if adoptable and not self._becomes_sparse(rows, parsed.width, stored):
             self._dense.array = parsed.dense
             self._dense.used = parsed.dense.size
             self.width = self._laid_width = parsed.width
@@ -137,6 +133,9 @@ class FeatureStore:
             rows = self._dense.array[: self._dense.used].reshape(self.rows, self._laid_width)[first_row:]
             parsed.dense = rows[:, : parsed.width].reshape(-1)
         return parsed
+
+    def _becomes_sparse(self, rows: int, width: int, stored: int) -> bool:
+        return self._auto and prefers_sparse(rows, width, stored)
 
     def _append_dense(self, indptr: Any, indices: Any, values: Any) -> None:
         from tautrank.data._letor_kernel import scatter_rows
@@ -161,7 +160,7 @@ class FeatureStore:
         self._laid_width = new
 
     def _append_compressed(self, indptr: Any, indices: Any, values: Any) -> None:
-        if self._choice == "auto":  # a stored zero says nothing that an absent one does not
+        if self._auto:  # a stored zero says nothing that an absent one does not
             keep = values != 0
             if not keep.all():
                 kept = np.zeros(values.size + 1, np.int64)
@@ -197,7 +196,7 @@ class FeatureStore:
 
         parts = (self._values.finished(), self._indices.finished(), self._indptr.finished())
         matrix = csr_matrix(parts, shape=(self.rows, self.width))
-        if self._choice == "auto" and not prefers_sparse(self.rows, self.width, self._stored):
+        if self._auto and not prefers_sparse(self.rows, self.width, self._stored):
             return np.asarray(matrix.todense(order="C"))
         return matrix
 

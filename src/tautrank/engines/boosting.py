@@ -103,11 +103,8 @@ class Gradients:
         self._objective = task.loss.bind(
             data.labels, data.offsets, weights=task.weights, seed=settings.seed, n_jobs=settings.threads, **more
         )
-        self._noise: GradientNoise | None = None
-        if settings.langevin is not None:
-            self._noise = GradientNoise(
-                settings.langevin, settings.learning_rate, data.offsets, settings.seed, settings.threads
-            )
+        of_training = (settings.learning_rate, data.offsets, settings.seed, settings.threads)
+        self._noise = None if settings.langevin is None else GradientNoise(settings.langevin, *of_training)
         self._scores = np.empty(data.n_documents, np.float32)
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)

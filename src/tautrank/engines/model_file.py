@@ -26,7 +26,6 @@ _FORMAT = "tautrank model"
 _META = "meta.json"
 _ZIP_START = b"PK\x03\x04"
 # An archive made to fill the memory expands a thousandfold; trees as text shrink to a third or so.
-_META_LIMIT = 256 * 2**20
 _ALWAYS_FINE = 256 * 2**20
 _LARGEST_RATIO = 100
 
@@ -70,10 +69,7 @@ def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes
             if not start:
                 raise DataError(f"{target}: is empty; expected a model saved by tautrank")
             if start != _ZIP_START[: len(start)]:
-                raise DataError(
-                    f"{target}: is not a tautrank model (it starts with {start!r}); expected a file "
-                    "written by Ranker.save"
-                )
+                raise _not_ours(target, f"is not a tautrank model (it starts with {start!r})")
             try:
                 with zipfile.ZipFile(file) as archive:
                     return _read(archive, target)
@@ -84,20 +80,20 @@ def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes
         raise DataError(f"{target}: cannot be read ({error.strerror}); expected a model saved by tautrank") from None
 
 
+def _not_ours(target: Path, what: str) -> DataError:
+    return DataError(f"{target}: {what}; expected a file written by Ranker.save")
+
+
 def _read(archive: zipfile.ZipFile, target: Path) -> tuple[dict[str, Any], bytes]:
     if _META not in archive.namelist():
-        raise DataError(
-            f"{target}: is not a tautrank model (a zip archive without {_META}); expected a file written by Ranker.save"
-        )
+        raise _not_ours(target, f"is not a tautrank model (a zip archive without {_META})")
     text = _member(archive, _META, target)
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError):
-        raise DataError(f"{target}: {_META} is not JSON; expected a file written by Ranker.save") from None
+        raise _not_ours(target, f"{_META} is not JSON") from None
     if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
-        raise DataError(
-            f"{target}: is not a tautrank model ({_META} does not say so); expected a file written by Ranker.save"
-        )
+        raise _not_ours(target, f"is not a tautrank model ({_META} does not say so)")
     version = meta.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
         raise DataError(f"{target}: has the format version {version!r}; expected {FORMAT_VERSION}")
@@ -110,7 +106,7 @@ def _read(archive: zipfile.ZipFile, target: Path) -> tuple[dict[str, Any], bytes
     model = meta.get("model")
     member = model.get("member") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(member, str):
-        raise DataError(f"{target}: {_META} does not say where the trees are; expected a file written by Ranker.save")
+        raise _not_ours(target, f"{_META} does not say where the trees are")
     if member not in archive.namelist():
         raise DataError(f"{target}: has no member '{member}'; expected the trees there")
     content = _member(archive, member, target)
@@ -121,7 +117,7 @@ def _read(archive: zipfile.ZipFile, target: Path) -> tuple[dict[str, Any], bytes
 
 def _member(archive: zipfile.ZipFile, name: str, target: Path) -> bytes:
     entry = archive.getinfo(name)
-    limit = _META_LIMIT if name == _META else max(_ALWAYS_FINE, _LARGEST_RATIO * entry.compress_size)
+    limit = _ALWAYS_FINE if name == _META else max(_ALWAYS_FINE, _LARGEST_RATIO * entry.compress_size)
     if entry.file_size > limit:
         raise DataError(f"{target}: '{name}' would take {entry.file_size:,} bytes; expected at most {limit:,}")
     try:

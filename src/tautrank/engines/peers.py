@@ -88,12 +88,7 @@ def native_loss(text: str) -> NativeLoss | None:
                 f"loss: found '{text}'; expected CatBoost's own spelling, catboost:{head}:name=value;name=value"
             )
         return NativeLoss(tool, f"{spelled[head.lower()]}:{parameters}")
-    # Names are matched in lower case; CatBoost's are shown as CatBoost writes them.
-    error = unknown("loss", f"{tool}:{objective}", [name.lower() for name in PEERS])
-    shown = str(error)
-    for name in PEERS:
-        shown = re.sub(rf"(?<![\w:]){re.escape(name.lower())}(?![\w:])", name, shown)
-    raise OptionError(shown)
+    raise unknown("loss", f"{tool}:{objective}", PEERS)
 
 
 def imported(tool: str) -> Any:
