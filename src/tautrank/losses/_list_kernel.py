@@ -22,6 +22,7 @@ import numpy as np
 from numba import from_dtype, njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
+from numba.extending import overload
 from numpy.typing import NDArray
 
 from tautrank.errors import OptionError
@@ -32,11 +33,24 @@ _WHOLES = types.Array(types.int64, 1, "C")
 _type_of: Any = numba.typeof
 
 
+def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
+    """What ``one_list`` takes of ``held``: nothing, or the part of the list."""
+    return () if held is None else (held[start:stop],)
+
+
+@overload(_of_list, strict=False)
+def _compiled_of_list(held: Any, start: int, stop: int) -> Any:
+    if held == types.none:
+        return lambda held, start, stop: ()
+    return lambda held, start, stop: (held[start:stop],)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def each_list(
     one_list: Any,
     scores: NDArray[Any],
     labels: NDArray[Any],
+    held: NDArray[Any] | None,
     offsets: NDArray[np.int64],
     scale: NDArray[np.float64],
     parameters: Any,
@@ -52,129 +66,63 @@ def each_list(
         one_list: as `ListLoss` describes it.
         scores: one a document.
         labels: one a document.
+        held: the scores that weights are taken from, one a document; None for a function that does not take them.
         offsets: where each query starts.
         scale: the weight of each query; 0 where it has no relevant document.
-        parameters: what ``one_list`` takes behind ``hess``.
+        parameters: what ``one_list`` takes behind ``hess`` or ``held``.
         first: first query.
         last: one past the last query.
         grad: receives the gradient, one a document.
         hess: receives the hessian, one a document.
-        values: receives one value a query.
+        values: receives one value a query; filled with 0.
     """
     for query in range(first, last):
         start, stop = offsets[query], offsets[query + 1]
-        g = grad[start:stop]
-        h = hess[start:stop]
+        g, h = grad[start:stop], hess[start:stop]
         g[:] = 0.0
         h[:] = 0.0
-        values[query] = 0.0
-        if scale[query] != 0.0:
-            value = one_list(scores[start:stop], labels[start:stop], g, h, *parameters)
-            values[query] = scale[query] * value
-            _scale(g, h, scale[query])
+        if scale[query] == 0.0:
+            continue
+        more = _of_list(held, start, stop) + parameters
+        values[query] = scale[query] * one_list(scores[start:stop], labels[start:stop], g, h, *more)
+        factor = grad.dtype.type(scale[query])
+        for document in range(g.shape[0]):
+            g[document] *= factor
+            h[document] *= factor
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def each_list_held(
-    one_list: Any,
-    scores: NDArray[Any],
-    labels: NDArray[Any],
-    held: NDArray[Any],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    parameters: Any,
-    first: int,
-    last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
-    values: NDArray[np.float64],
-) -> None:
-    """`each_list` for a function that takes weights from other scores than those it is differentiated by.
-
-    Args:
-        one_list: as in `each_list`; it takes ``held`` behind ``hess``.
-        scores: one a document.
-        labels: one a document.
-        held: the scores that weights are taken from, one a document.
-        offsets: where each query starts.
-        scale: as in `each_list`.
-        parameters: what ``one_list`` takes behind ``held``.
-        first: first query.
-        last: one past the last query.
-        grad: receives the gradient, one a document.
-        hess: receives the hessian, one a document.
-        values: receives one value a query.
-    """
-    for query in range(first, last):
-        start, stop = offsets[query], offsets[query + 1]
-        g = grad[start:stop]
-        h = hess[start:stop]
-        g[:] = 0.0
-        h[:] = 0.0
-        values[query] = 0.0
-        if scale[query] != 0.0:
-            value = one_list(scores[start:stop], labels[start:stop], g, h, held[start:stop], *parameters)
-            values[query] = scale[query] * value
-            _scale(g, h, scale[query])
-
-
-@njit(error_model="numpy", inline="always")
-def _scale(grad: NDArray[Any], hess: NDArray[Any], by: float) -> None:
-    factor = grad.dtype.type(by)
-    for document in range(grad.shape[0]):
-        grad[document] *= factor
-        hess[document] *= factor
-
-
-class Compiled:
-    """A function of one list made ready for one kind of scores and parameters.
+def compiled(
+    one_list: Callable[..., Any], kind: np.dtype[Any], parameters: tuple[Any, ...], holds: bool
+) -> Callable[..., None]:
+    """`each_list` of a function of one list, as a function of what follows it; compiled once a process, or read from
+    Numba's cache.
 
     Args:
         one_list: the function, compiled or not.
         kind: of the scores, ``float32`` or ``float64``.
-        parameters: Numba's type of the tuple of what it takes behind the lists.
-        holds: whether it takes ``held``.
-    """
-
-    def __init__(self, one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool) -> None:
-        lane = from_dtype(kind)
-        # Who writes into the scores or the labels would change the next call: that does not compile.
-        read = types.Array(lane, 1, "C", readonly=True)
-        written = types.Array(lane, 1, "C")
-        more = (read,) if holds else ()
-        signature = types.float64(read, read, written, written, *more, *parameters.types)
-        self._one_list = _jitted(one_list)
-        try:
-            self._one_list.compile(signature)
-        except (NumbaError, UnsupportedBytecodeError) as error:  # the second is none of the first
-            raise OptionError(_sentence(one_list, error)) from None
-        kernel = each_list_held if holds else each_list
-        lists = (read, read, *more, _WHOLES, _FLOATS)
-        rest = (parameters, types.int64, types.int64, written, written, _FLOATS)
-        # What `compile` returns is called as it is: the dispatcher would take the function for a type of its own, and
-        # compile everything around it again in every process.
-        self._kernel = kernel.compile(types.void(types.FunctionType(signature), *lists, *rest))
-
-    def __call__(self, *arguments: Any) -> None:
-        """Run the kernel; arguments as those of `each_list` behind the function."""
-        self._kernel(self._one_list, *arguments)
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool) -> Compiled:
-    return Compiled(one_list, kind, parameters, holds)
-
-
-def compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: tuple[Any, ...], holds: bool) -> Compiled:
-    """The kernel of a function of one list; compiled once a process, or read from Numba's cache.
-
-    Args:
-        one_list: the function.
-        kind: of the scores.
         parameters: what it takes behind the lists.
         holds: whether it takes ``held``.
     """
     return _compiled(one_list, kind, _type_of(parameters), holds)
+
+
+@functools.lru_cache(maxsize=256)
+def _compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool) -> Callable[..., None]:
+    lane = from_dtype(kind)
+    # Who writes into the scores or the labels would change the next call: that does not compile.
+    read = types.Array(lane, 1, "C", readonly=True)
+    written = types.Array(lane, 1, "C")
+    signature = types.float64(read, read, written, written, *([read] if holds else []), *parameters.types)
+    function = _jitted(one_list)
+    try:
+        function.compile(signature)
+    except (NumbaError, UnsupportedBytecodeError) as error:  # the second is none of the first
+        raise OptionError(_sentence(one_list, error)) from None
+    lists = (read, read, read if holds else types.none, _WHOLES, _FLOATS)
+    rest = (parameters, types.int64, types.int64, written, written, _FLOATS)
+    # What `compile` returns is called as it is: the dispatcher would take the function for a type of its own, and
+    # compile everything around it again in every process.
+    return functools.partial(each_list.compile(types.void(types.FunctionType(signature), *lists, *rest)), function)
 
 
 def _jitted(one_list: Callable[..., Any]) -> Any:

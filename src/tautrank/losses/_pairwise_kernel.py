@@ -12,7 +12,7 @@ No kernel holds more than a few arrays of the length of the longest list.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -22,6 +22,42 @@ from tautrank.losses._ranking_kernel import LANES, REORDER, longest_list
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp
+
+
+class Pairs(NamedTuple):
+    """Ranked lists and how their pairs are weighed: what every kernel of the family is given.
+
+    Args:
+        scores: one a document: those that rank the documents.
+        arrangement: flat indices of the documents in the order of equal scores.
+        ranks: 0-based, in the order of the arrangement.
+        gains: one row a sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
+        levels: rank of the label among the distinct labels, in that order; not read by `swap_gradients`.
+        offsets: where each query starts.
+        scale: one a query: what the sums are multiplied by, 0 where there is nothing to learn.
+        v: discount by rank, padded.
+        gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
+        cap: the most that a difference of gains counts.
+        every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of unlike labels.
+        normalise: divide by the score distance, and each query's sums to the logarithm of their size.
+        k: rows to visit.
+        sigma: steepness.
+    """
+
+    scores: NDArray[Any]
+    arrangement: NDArray[np.int64]
+    ranks: NDArray[np.int32]
+    gains: NDArray[Any]
+    levels: NDArray[Any]
+    offsets: NDArray[np.int64]
+    scale: NDArray[np.float64]
+    v: NDArray[Any]
+    gap: NDArray[Any]
+    cap: float
+    every_pair: bool
+    normalise: bool
+    k: int
+    sigma: float
 
 
 @njit(error_model="numpy", inline="always")
@@ -44,6 +80,15 @@ def _exponentials(
         else:
             a[p] = s.dtype.type(1.0) / b[p]
     return stop
+
+
+@njit(error_model="numpy", inline="always")
+def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
+    """Both derivatives, but for sigma, of a pair that weighs ``weight |d|``; ``d > 0`` if the upper one is better."""
+    p = one / (one + x)
+    y = x * p
+    w = weight * d
+    return w * (y if d > zero else p), abs(w) * y * p
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
@@ -85,34 +130,10 @@ def _swap_rows(
             t = _U(column)
             j = i1 + t
             bj, uj, vj = b[j], u[j], v[j]
-            x = a0 * bj
-            p = one / (one + x)
-            y = x * p
-            d = u0 - uj
-            w = (max(v0 - vj, zero) + gap[t + _U(3)]) * d
-            l0 = w * (y if d > zero else p)
-            c0 = abs(w) * y * p
-            x = a1 * bj
-            p = one / (one + x)
-            y = x * p
-            d = u1 - uj
-            w = (max(v1 - vj, zero) + gap[t + _U(2)]) * d
-            l1 = w * (y if d > zero else p)
-            c1 = abs(w) * y * p
-            x = a2 * bj
-            p = one / (one + x)
-            y = x * p
-            d = u2 - uj
-            w = (max(v2 - vj, zero) + gap[t + _U(1)]) * d
-            l2 = w * (y if d > zero else p)
-            c2 = abs(w) * y * p
-            x = a3 * bj
-            p = one / (one + x)
-            y = x * p
-            d = u3 - uj
-            w = (max(v3 - vj, zero) + gap[t]) * d
-            l3 = w * (y if d > zero else p)
-            c3 = abs(w) * y * p
+            l0, c0 = _pull(a0 * bj, max(v0 - vj, zero) + gap[t + _U(3)], u0 - uj, zero, one)
+            l1, c1 = _pull(a1 * bj, max(v1 - vj, zero) + gap[t + _U(2)], u1 - uj, zero, one)
+            l2, c2 = _pull(a2 * bj, max(v2 - vj, zero) + gap[t + _U(1)], u2 - uj, zero, one)
+            l3, c3 = _pull(a3 * bj, max(v3 - vj, zero) + gap[t], u3 - uj, zero, one)
             g[j] += (l0 + l1) + (l2 + l3)
             h[j] += (c0 + c1) + (c2 + c3)
             g0 += l0
@@ -134,56 +155,29 @@ def _swap_rows(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def swap_gradients(
-    scores: NDArray[Any],
-    arrangement: NDArray[np.int64],
-    ranks: NDArray[np.int32],
-    gains: NDArray[Any],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    v: NDArray[Any],
-    gap: NDArray[Any],
-    k: int,
-    sigma: float,
-    reach: float,
-    first: int,
-    last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
-) -> None:
+def swap_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: NDArray[Any], hess: NDArray[Any]) -> None:
     """Gradients where a pair is weighed by ranks times difference of gains: one ranking, no normaliser.
 
     Args:
-        scores: one a document.
-        arrangement: flat indices of the documents in the order of equal scores.
-        ranks: 0-based, in the order of the arrangement.
-        gains: normalised gains in that order, non-decreasing in the label.
-        offsets: where each query starts.
-        scale: one a query: what the sums are multiplied by, 0 where there is nothing to learn.
-        v: discount by rank, padded.
-        gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
-        k: rows to visit.
-        sigma: steepness.
+        pairs: the lists; their gains never fall as labels rise, so that levels are not read.
         reach: see `_exponentials`.
         first: first query.
         last: one past the last query.
         grad: receives the gradient, one a document.
         hess: receives the second derivative, one a document.
     """
+    scores, arrangement, ranks, by_sample, _, offsets, scale, v, gap, _, _, _, k, sigma = pairs
+    gains = by_sample[0]
     size = longest_list(offsets, first, last) + 2 * LANES
-    s = np.empty(size, scores.dtype)
-    u = np.empty(size, scores.dtype)
-    a = np.empty(size, scores.dtype)
-    b = np.empty(size, scores.dtype)
-    g = np.empty(size, scores.dtype)
-    h = np.empty(size, scores.dtype)
+    s, u = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
-            for p in range(start, start + n):
-                grad[p] = 0.0
-                hess[p] = 0.0
+            grad[start : start + n] = 0.0
+            hess[start : start + n] = 0.0
             continue
         for p in range(start, start + n):
             s[ranks[p]] = scores[arrangement[p]]
@@ -317,65 +311,30 @@ def _normaliser(total: float) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def general_gradients(
-    scores: NDArray[Any],
-    arrangement: NDArray[np.int64],
-    ranks: NDArray[np.int32],
-    gains: NDArray[Any],
-    levels: NDArray[Any],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    v: NDArray[Any],
-    gap: NDArray[Any],
-    cap: float,
-    every_pair: bool,
-    normalise: bool,
-    k: int,
-    sigma: float,
-    reach: float,
-    first: int,
-    last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
+    pairs: Pairs, reach: float, first: int, last: int, grad: NDArray[Any], hess: NDArray[Any]
 ) -> None:
     """Gradients of every other member of the family: soft assignment, normalised, capped, or over all pairs.
 
     Args:
-        scores: one a document.
-        arrangement: flat indices of the documents in the order of equal scores.
-        ranks: 0-based, in the order of the arrangement.
-        gains: one row a sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
-        levels: rank of the label among the distinct labels, in the order of the arrangement.
-        offsets: where each query starts.
-        scale: one a query: what the sums are multiplied by, 0 where there is nothing to learn.
-        v: discount by rank, padded.
-        gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
-        cap: the most that a difference of gains counts.
-        every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of unlike labels.
-        normalise: divide by the score distance, and each query's sums to the logarithm of their size.
-        k: rows to visit.
-        sigma: steepness.
+        pairs: the lists.
         reach: see `_exponentials`.
         first: first query.
         last: one past the last query.
         grad: receives the gradient, one a document.
         hess: receives the second derivative, one a document.
     """
+    scores, arrangement, ranks, gains, levels, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last) + 2 * LANES
-    s = np.empty(size, scores.dtype)
-    u = np.empty(size, scores.dtype)
-    level = np.empty(size, scores.dtype)
-    a = np.empty(size, scores.dtype)
-    b = np.empty(size, scores.dtype)
-    g = np.empty(size, scores.dtype)
-    h = np.empty(size, scores.dtype)
+    s, u, level = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     samples = gains.shape[0]
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
-            for p in range(start, start + n):
-                grad[p] = 0.0
-                hess[p] = 0.0
+            grad[start : start + n] = 0.0
+            hess[start : start + n] = 0.0
             continue
         for p in range(start, start + n):
             s[ranks[p]] = scores[arrangement[p]]
@@ -421,56 +380,21 @@ def general_gradients(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pair_values(
-    held: NDArray[np.float64],
-    scores: NDArray[np.float64],
-    arrangement: NDArray[np.int64],
-    ranks: NDArray[np.int32],
-    gains: NDArray[np.float64],
-    levels: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    v: NDArray[np.float64],
-    gap: NDArray[np.float64],
-    cap: float,
-    every_pair: bool,
-    normalise: bool,
-    k: int,
-    sigma: float,
-    first: int,
-    last: int,
-    values: NDArray[np.float64],
-) -> None:
-    """The loss of each query at ``scores``, with the weights and normalisers that belong to the scores ``held``.
+def pair_values(pairs: Pairs, scores: NDArray[np.float64], first: int, last: int, values: NDArray[np.float64]) -> None:
+    """The loss of each query at ``scores``, with the weights and normalisers that belong to those of the pairs.
 
     Args:
-        held: the scores that rank the documents.
+        pairs: the lists, ranked by the scores that are held; all in float64.
         scores: the scores of the smooth part.
-        arrangement: as in `general_gradients`, as is everything that follows.
-        ranks: those of the scores ``held``.
-        gains: one row a sampled ranking.
-        levels: rank of the label among the distinct labels.
-        offsets: where each query starts.
-        scale: one a query; 0 where the value is 0.
-        v: discount by rank.
-        gap: weight by distance of ranks.
-        cap: the most that a difference of gains counts.
-        every_pair: which kind of weights.
-        normalise: whether to normalise.
-        k: rows to visit.
-        sigma: steepness.
         first: first query.
         last: one past the last query.
-        values: receives one value a query: the sum of ``w_ij log(1 + exp(...))`` times ``scale``.
+        values: receives one value a query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``; filled with 0.
     """
-    size = longest_list(offsets, first, last) + 2 * LANES
-    s = np.empty(size)
-    moved = np.empty(size)
-    u = np.empty(size)
-    level = np.empty(size)
+    held, arrangement, ranks, gains, levels, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
+    size = longest_list(offsets, first, last)
+    s, moved, u, level = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     samples = gains.shape[0]
     for query in range(first, last):
-        values[query] = 0.0
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:

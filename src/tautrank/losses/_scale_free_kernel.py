@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from tautrank.losses._normal_kernel import GROUP
 from tautrank.losses._ranking_kernel import longest_list
-from tautrank.losses._smoothing_kernel import DENSITY_AT_0, draw_positions, mean_positions, sort_positions
+from tautrank.losses._smoothing_kernel import DENSITY_AT_0, Draws, draw_positions, mean_positions, sort_positions
 
 _Compile = Callable[[Callable[..., None]], Callable[..., None]]
 
@@ -97,41 +97,23 @@ def _own_place(first_position: float, by_score: bool) -> int:
 
 def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compile) -> Kernels:
     @compiled
-    def gradients(
-        scores: Any,
-        arrangement: Any,
-        shift: Any,
-        values: Any,
-        offsets: Any,
-        scale: Any,
-        by_score: bool,
-        k: int,
-        sigma: float,
-        samples: int,
-        far: float,
-        seed: Any,
-        step: int,
-        first: int,
-        last: int,
-        grad: Any,
-        hess: Any,
-    ) -> None:
+    def gradients(draws: Draws, by_score: bool, first: int, last: int, grad: Any, hess: Any) -> None:
+        _, arrangement, _, values, offsets, scale, k, sigma, samples, _, _, _ = draws
         longest = longest_list(offsets, first, last)
         x, t, v, b, m, noise, order, spare = _scratch(longest)
         g, h = np.empty(longest), np.empty(longest)
         share = DENSITY_AT_0 / (sigma * samples)
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            for i in range(start, start + n):
-                grad[i] = 0.0
-                hess[i] = 0.0
             if scale[query] == 0.0:
                 continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            grad[start : start + n] = 0.0
+            hess[start : start + n] = 0.0
             depth = min(k, n)
-            mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+            mean_positions(draws, query, x)
             for sample in range(samples):
-                draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+                draw_positions(draws, query, sample, x, noise, t)
                 _list_in_order(t, x, values, start, n, by_score, order, spare, v, b, m)
                 prepared = sums(v[:n], b[:n], depth)
                 for i in range(n):
@@ -154,43 +136,24 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
                     hess[at] += share * h[i]
 
     @compiled
-    def log_derivatives(
-        scores: Any,
-        arrangement: Any,
-        shift: Any,
-        values: Any,
-        offsets: Any,
-        scale: Any,
-        by_score: bool,
-        k: int,
-        sigma: float,
-        samples: int,
-        far: float,
-        seed: Any,
-        step: int,
-        first: int,
-        last: int,
-        grad: Any,
-        hess: Any,
-    ) -> None:
-        longest = longest_list(offsets, first, last)
-        x, t, v, b, m, noise, order, spare = _scratch(longest)
+    def log_derivatives(draws: Draws, by_score: bool, first: int, last: int, grad: Any, hess: Any) -> None:
+        scores, arrangement, _, values, offsets, scale, k, sigma, samples, _, _, _ = draws
+        x, t, v, b, m, noise, order, spare = _scratch(longest_list(offsets, first, last))
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            for i in range(start, start + n):
-                grad[i] = 0.0
-                hess[i] = 0.0
             if scale[query] == 0.0:
                 continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            grad[start : start + n] = 0.0
+            hess[start : start + n] = 0.0
             depth = min(k, n)
             for i in range(n):
                 t[i] = scores[arrangement[start + i]]
             _list_in_order(t, t, values, start, n, by_score, order, spare, v, b, m)
             baseline = moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
-            mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+            mean_positions(draws, query, x)
             for sample in range(samples):
-                draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+                draw_positions(draws, query, sample, x, noise, t)
                 _list_in_order(t, x, values, start, n, by_score, order, spare, v, b, m)
                 value = moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
                 gap = (baseline - value) / (sigma * samples)
@@ -199,37 +162,19 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
                     hess[start + i] += abs(gap * noise[i])
 
     @compiled
-    def negated_values(
-        scores: Any,
-        arrangement: Any,
-        shift: Any,
-        values: Any,
-        offsets: Any,
-        scale: Any,
-        by_score: bool,
-        k: int,
-        sigma: float,
-        samples: int,
-        far: float,
-        seed: Any,
-        step: int,
-        first: int,
-        last: int,
-        results: Any,
-    ) -> None:
-        longest = longest_list(offsets, first, last)
-        x, t, v, b, m, noise, order, spare = _scratch(longest)
+    def negated_values(draws: Draws, by_score: bool, first: int, last: int, results: Any) -> None:
+        _, _, _, values, offsets, scale, k, _, samples, _, _, _ = draws
+        x, t, v, b, m, noise, order, spare = _scratch(longest_list(offsets, first, last))
         for query in range(first, last):
-            start = offsets[query]
-            n = offsets[query + 1] - start
-            results[query] = 0.0
             if scale[query] == 0.0:
                 continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
             depth = min(k, n)
-            mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+            mean_positions(draws, query, x)
             total = 0.0
             for sample in range(samples):
-                draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+                draw_positions(draws, query, sample, x, noise, t)
                 _list_in_order(t, x, values, start, n, by_score, order, spare, v, b, m)
                 total += moved(v[:n], sums(v[:n], b[:n], depth), 0, _own_place(b[0], by_score), depth)
             results[query] = -scale[query] * total / samples

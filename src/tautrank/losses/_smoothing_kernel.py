@@ -6,7 +6,7 @@ Positions are scores in units of sigma, see `_stochastic_kernel`.
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
@@ -55,8 +55,55 @@ def _bell(d: Any) -> Any:
     return bell
 
 
+@njit(nogil=True, cache=True, error_model="numpy")
+def finish_queries(
+    scores: NDArray[Any],
+    offsets: NDArray[np.int64],
+    scale: NDArray[np.float64],
+    sigma: float,
+    nu: float,
+    accelerate: bool,
+    centre: bool,
+    curvature: bool,
+    first: int,
+    last: int,
+    grad: NDArray[Any],
+    hess: NDArray[Any],
+) -> None:
+    """Turn the estimates of the queries ``first`` to ``last`` into what a booster consumes; 0 where the weight is.
+
+    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1, or the magnitude of
+    the smoothed metric's own curvature: the mass of the jumps and what acceleration took off, over sigma. This is at
+    least ``|grad| / sigma``, so that no Newton step goes further than the smoothing reaches.
+
+    Args:
+        scores: ``z``, one a document.
+        offsets: where each query starts.
+        scale: one a query: its weight, 0 where there is nothing to learn.
+        sigma: the reach of the smoothing.
+        nu: what keeps ``u`` finite where all scores are equal.
+        accelerate: whether to.
+        centre: whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the mean.
+        curvature: which hessian.
+        first: first query.
+        last: one past the last query.
+        grad: holds the estimates, receives the gradients.
+        hess: holds the mean sizes of the terms of the estimates, receives the hessians.
+    """
+    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
+        if scale[query] == 0.0:
+            grad[start:stop] = 0.0
+            hess[start:stop] = 0.0
+            continue
+        _finish(
+            scores[start:stop], scale[query], sigma, nu, accelerate, centre, curvature,
+            grad[start:stop], hess[start:stop],
+        )  # fmt: skip
+
+
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def finish_query(
+def _finish(
     scores: NDArray[Any],
     scale: float,
     sigma: float,
@@ -67,23 +114,7 @@ def finish_query(
     grad: NDArray[Any],
     hess: NDArray[Any],
 ) -> None:
-    """Turn a query's estimate into what a booster consumes: scale-free acceleration, hessian, weight.
-
-    With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1, or the magnitude of
-    the smoothed metric's own curvature: the mass of the jumps and what acceleration took off, over sigma. This is at
-    least ``|grad| / sigma``, so that no Newton step goes further than the smoothing reaches.
-
-    Args:
-        scores: ``z`` of the query's documents.
-        scale: the weight of the query.
-        sigma: the reach of the smoothing.
-        nu: what keeps ``u`` finite where all scores are equal.
-        accelerate: whether to.
-        centre: whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the mean.
-        curvature: which hessian.
-        grad: holds the estimate, receives the gradient.
-        hess: holds the mean size of the terms of the estimate, receives the hessian.
-    """
+    """`finish_queries` for one query, whose weight is ``scale``."""
     n = scores.shape[0]
     mean = 0.0
     along = 0.0
@@ -111,50 +142,6 @@ def finish_query(
         size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
         grad[p] = scale * (grad[p] - taken)
         hess[p] = scale * size
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def finish_queries(
-    scores: NDArray[Any],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    sigma: float,
-    nu: float,
-    accelerate: bool,
-    centre: bool,
-    curvature: bool,
-    first: int,
-    last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
-) -> None:
-    """`finish_query` for the queries ``first`` to ``last``; 0 for those with nothing to learn.
-
-    Args:
-        scores: one a document.
-        offsets: where each query starts.
-        scale: one a query: its weight, 0 where there is nothing to learn.
-        sigma: as in `finish_query`, as is everything that follows but the range.
-        nu: as there.
-        accelerate: as there.
-        centre: as there.
-        curvature: as there.
-        first: first query.
-        last: one past the last query.
-        grad: holds the estimates, receives the gradients.
-        hess: holds the sizes, receives the hessians.
-    """
-    for query in range(first, last):
-        start, stop = offsets[query], offsets[query + 1]
-        if scale[query] == 0.0:
-            for p in range(start, stop):
-                grad[p] = 0.0
-                hess[p] = 0.0
-        else:
-            finish_query(
-                scores[start:stop], scale[query], sigma, nu, accelerate, centre, curvature,
-                grad[start:stop], hess[start:stop],
-            )  # fmt: skip
 
 
 @njit(cache=True, error_model="numpy")
@@ -257,37 +244,56 @@ def first_documents(
         top[i] = some[order[i]]
 
 
-@njit(cache=True, error_model="numpy")
+class Draws(NamedTuple):
+    """Lists in noise: what every kernel of a smoothed metric is given.
+
+    Args:
+        scores: one a document.
+        arrangement: flat indices of the documents in the order of equal scores: from the lowest label to the highest,
+            or, in a selection, as they come.
+        shift: ``mu y``, in the order of the arrangement.
+        values: what each document brings to the metric (a gain, a chance to stop), in that order.
+        offsets: where each query starts.
+        scale: one a query: its weight, 0 where there is nothing to learn, and kernels write nothing.
+        k: the cut-off; at least the longest list if there is none.
+        sigma: standard deviation of the noise.
+        samples: draws to average.
+        far: as far from 0 as positions may be, in units of sigma.
+        seed: of the noise.
+        step: of the noise.
+    """
+
+    scores: NDArray[Any]
+    arrangement: NDArray[np.int64]
+    shift: NDArray[np.float64]
+    values: NDArray[Any]
+    offsets: NDArray[np.int64]
+    scale: NDArray[np.float64]
+    k: int
+    sigma: float
+    samples: int
+    far: float
+    seed: np.uint64
+    step: int
+
+
+@njit(error_model="numpy", forceinline=True)
 def draw_positions(
-    x: NDArray[np.float64],
-    arrangement: NDArray[np.int64],
-    start: int,
-    n: int,
-    noise: NDArray[np.float64],
-    seed: np.uint64,
-    step: int,
-    query: int,
-    sample: int,
-    t: NDArray[np.float64],
+    draws: Draws, query: int, sample: int, x: NDArray[np.float64], noise: NDArray[np.float64], t: NDArray[np.float64]
 ) -> None:
     """Write ``x + e`` to ``t``; the noise ``e`` is left in ``noise``, in input order."""
+    start = draws.offsets[query]
+    n = draws.offsets[query + 1] - start
     padded = (n + GROUP - 1) // GROUP * GROUP
-    fill_noise(noise[:padded], seed, step, query, SMOOTHING_STREAM + 256 * sample)
+    fill_noise(noise[:padded], draws.seed, draws.step, query, SMOOTHING_STREAM + 256 * sample)
     for p in range(n):
-        t[p] = x[p] + noise[arrangement[start + p] - start]
+        t[p] = x[p] + noise[draws.arrangement[start + p] - start]
 
 
-@njit(cache=True, error_model="numpy")
-def mean_positions(
-    scores: NDArray[Any],
-    shift: NDArray[np.float64],
-    arrangement: NDArray[np.int64],
-    start: int,
-    n: int,
-    sigma: float,
-    far: float,
-    x: NDArray[np.float64],
-) -> None:
+@njit(error_model="numpy", forceinline=True)
+def mean_positions(draws: Draws, query: int, x: NDArray[np.float64]) -> None:
     """Write where each document stands without noise, in units of sigma, at most ``far`` from 0."""
-    for p in range(n):
-        x[p] = min(max(scores[arrangement[start + p]] / sigma - shift[start + p], -far), far)
+    start = draws.offsets[query]
+    for p in range(draws.offsets[query + 1] - start):
+        position = draws.scores[draws.arrangement[start + p]] / draws.sigma - draws.shift[start + p]
+        x[p] = min(max(position, -draws.far), draws.far)

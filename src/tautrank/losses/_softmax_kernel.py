@@ -212,9 +212,8 @@ def softmax_gradients(
         phi = grad[start : start + n]
         e = hess[start : start + n]
         if scale[query] == 0.0:
-            for p in range(n):
-                phi[p] = 0.0
-                e[p] = 0.0
+            phi[:] = 0.0
+            e[:] = 0.0
             continue
         best = 0
         for p in range(n):
@@ -265,13 +264,12 @@ def softmax_values(
         scores: one a document.
         targets: the distribution of each query, one a document.
         offsets: where each query starts.
-        scale: one a query.
+        scale: one a query; 0 where the value is not written.
         first: first query.
         last: one past the last query.
         values: receives one value a query.
     """
     for query in range(first, last):
-        values[query] = 0.0
         if scale[query] == 0.0:
             continue
         start, stop = offsets[query], offsets[query + 1]

@@ -30,9 +30,9 @@ from tautrank.losses._normal_kernel import GROUP
 from tautrank.losses._ranking_kernel import LANES, longest_list
 from tautrank.losses._smoothing_kernel import (
     DENSITY_AT_0,
+    Draws,
     bell,
     draw_positions,
-    finish_query,
     first_documents,
     mean_positions,
 )
@@ -247,25 +247,19 @@ def _slide_first_ranks(
         h[top[rank]] += ranked[5, rank]
 
 
+@njit(error_model="numpy", inline="always")
+def _scratch(longest: int) -> tuple[Any, ...]:
+    """Mean positions, noisy positions and noise; then what `first_documents` needs, and the first documents."""
+    size = longest + 2 * LANES
+    x, t, noise, best = np.empty(size), np.empty(size), np.empty(longest + GROUP), np.empty(size)
+    return x, t, noise, best, np.empty(size, np.int32), np.empty(size, np.int32), np.empty(longest, np.int32)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def reader_gradients(
-    scores: NDArray[Any],
-    arrangement: NDArray[np.int64],
-    shift: NDArray[np.float64],
-    gains: NDArray[Any],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
+    draws: Draws,
     drops: NDArray[np.float64],
     stops: bool,
-    k: int,
-    sigma: float,
-    nu: float,
-    accelerate: bool,
-    curvature: bool,
-    samples: int,
-    far: float,
-    seed: np.uint64,
-    step: int,
     first: int,
     last: int,
     grad: NDArray[Any],
@@ -274,38 +268,19 @@ def reader_gradients(
     """Coordinate conditional sampling for a reader's metric.
 
     Args:
-        scores: one a document.
-        arrangement: flat indices of the documents from the lowest label to the highest.
-        shift: ``mu y``, in the order of the arrangement.
-        gains: normalised gains (or chances to stop) in that order; those of 0 come first.
-        offsets: where each query starts.
-        scale: one a query: its weight, 0 where there is nothing to learn.
+        draws: the lists; their values are normalised gains (or chances to stop) of the type of the scores.
         drops: ``w_p - w_{p+1}`` by rank from 0.
         stops: whether the reader stops with the chance of the gain.
-        k: the cut-off; at least the longest list if there is none.
-        sigma: standard deviation of the noise.
-        nu: see `finish_query`.
-        accelerate: see there.
-        curvature: see there.
-        samples: draws to average.
-        far: as far from 0 as positions may be, in units of sigma.
-        seed: of the noise.
-        step: of the noise.
         first: first query.
         last: one past the last query.
-        grad: receives the gradient, one a document.
-        hess: receives the hessian, one a document.
+        grad: receives the estimate, one a document.
+        hess: receives the mean size of its terms, one a document.
     """
+    scores, arrangement, _, gains, offsets, scale, k, sigma, samples, _, _, _ = draws
     longest = longest_list(offsets, first, last)
     size = longest + 2 * LANES
     width = min(k + 1, longest) + 2 * LANES
-    x = np.empty(size)
-    t = np.empty(size)
-    noise = np.empty(longest + GROUP)
-    best = np.empty(size)
-    order = np.empty(size, np.int32)
-    some = np.empty(size, np.int32)
-    top = np.empty(longest, np.int32)
+    x, t, noise, best, order, some, top = _scratch(longest)
     high = np.empty(size, scores.dtype)
     low = np.empty(size, scores.dtype)
     gain = np.empty(size, scores.dtype)
@@ -315,15 +290,12 @@ def reader_gradients(
     points = np.empty((6, width), scores.dtype)
     ranked = np.empty((6, width), scores.dtype)
     for query in range(first, last):
+        if scale[query] == 0.0:
+            continue
         start = offsets[query]
         n = offsets[query + 1] - start
-        if scale[query] == 0.0:
-            for p in range(start, start + n):
-                grad[p] = 0.0
-                hess[p] = 0.0
-            continue
         padded = (n + LANES - 1) // LANES * LANES
-        mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+        mean_positions(draws, query, x)
         gainless = 0
         for p in range(n):
             high[p] = x[p]
@@ -338,7 +310,7 @@ def reader_gradients(
             g[p] = 0.0
             h[p] = 0.0
         for sample in range(samples):
-            draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+            draw_positions(draws, query, sample, x, noise, t)
             wanted = min(k + 1, n)
             if stops and gain[n - 1] == 1.0:
                 wanted = min(wanted, up_to_second_certain_stop(t, gain, n))
@@ -358,31 +330,13 @@ def reader_gradients(
         for p in range(n):
             grad[arrangement[start + p]] = -share * g[p]
             hess[arrangement[start + p]] = share * h[p]
-        finish_query(
-            scores[start : start + n], scale[query], sigma, nu, accelerate, True, curvature,
-            grad[start : start + n], hess[start : start + n],
-        )  # fmt: skip
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def reader_log_derivatives(
-    scores: NDArray[Any],
-    arrangement: NDArray[np.int64],
-    shift: NDArray[np.float64],
-    gains: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
+    draws: Draws,
     weights: NDArray[np.float64],
     stops: bool,
-    k: int,
-    sigma: float,
-    nu: float,
-    accelerate: bool,
-    curvature: bool,
-    samples: int,
-    far: float,
-    seed: np.uint64,
-    step: int,
     first: int,
     last: int,
     grad: NDArray[Any],
@@ -391,58 +345,36 @@ def reader_log_derivatives(
     """The log-derivative estimate for a reader's metric: ``(L(noisy) - L(scores)) e / sigma``.
 
     Args:
-        scores: one a document.
-        arrangement: as in `reader_gradients`, as is all that is not said otherwise.
-        shift: as there.
-        gains: as there, float64.
-        offsets: as there.
-        scale: as there.
+        draws: as in `reader_gradients`, but for gains in float64.
         weights: ``w`` by rank from 0.
-        stops: as there.
-        k: as there.
-        sigma: as there.
-        nu: as there.
-        accelerate: as there.
-        curvature: as there.
-        samples: as there.
-        far: as there.
-        seed: as there.
-        step: as there.
+        stops: as there, as is all that follows.
         first: first query.
         last: one past the last query.
-        grad: receives the gradient, one a document.
-        hess: receives the hessian, one a document.
+        grad: receives the estimate, one a document.
+        hess: receives the mean size of its terms, one a document.
     """
+    scores, arrangement, _, gains, offsets, scale, k, sigma, samples, _, _, _ = draws
     longest = longest_list(offsets, first, last)
-    x = np.empty(longest + 2 * LANES)
-    t = np.empty(longest + 2 * LANES)
-    noise = np.empty(longest + GROUP)
-    best = np.empty(longest + 2 * LANES)
-    order = np.empty(longest + 2 * LANES, np.int32)
-    some = np.empty(longest + 2 * LANES, np.int32)
-    top = np.empty(longest, np.int32)
+    x, t, noise, best, order, some, top = _scratch(longest)
     g = np.empty(longest)
     h = np.empty(longest)
     for query in range(first, last):
+        if scale[query] == 0.0:
+            continue
         start = offsets[query]
         n = offsets[query + 1] - start
-        if scale[query] == 0.0:
-            for p in range(start, start + n):
-                grad[p] = 0.0
-                hess[p] = 0.0
-            continue
         depth = min(k, n)
         # Without noise equal scores are ranked by the arrangement: the worst case.
         for p in range(n):
             x[p] = scores[arrangement[start + p]]
         first_documents(x, n, depth, best, order, some, top)
         baseline = reader_value(gains, top, start, depth, weights, stops)
-        mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+        mean_positions(draws, query, x)
         for p in range(n):
             g[p] = 0.0
             h[p] = 0.0
         for sample in range(samples):
-            draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+            draw_positions(draws, query, sample, x, noise, t)
             first_documents(t, n, depth, best, order, some, top)
             gap = (baseline - reader_value(gains, top, start, depth, weights, stops)) / (sigma * samples)
             for p in range(n):
@@ -451,72 +383,34 @@ def reader_log_derivatives(
         for p in range(n):
             grad[start + p] = g[p]
             hess[start + p] = h[p]
-        finish_query(
-            scores[start : start + n], scale[query], sigma, nu, accelerate, True, curvature,
-            grad[start : start + n], hess[start : start + n],
-        )  # fmt: skip
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def reader_values(
-    scores: NDArray[np.float64],
-    arrangement: NDArray[np.int64],
-    shift: NDArray[np.float64],
-    gains: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    stops: bool,
-    k: int,
-    sigma: float,
-    samples: int,
-    far: float,
-    seed: np.uint64,
-    step: int,
-    first: int,
-    last: int,
-    values: NDArray[np.float64],
+    draws: Draws, weights: NDArray[np.float64], stops: bool, first: int, last: int, values: NDArray[np.float64]
 ) -> None:
     """The negated metric of each query, the mean over the draws that the gradient of the same step uses.
 
     Args:
-        scores: one a document.
-        arrangement: as in `reader_log_derivatives`, as is all that follows but the last.
-        shift: as there.
-        gains: as there.
-        offsets: as there.
-        scale: as there.
+        draws: as in `reader_log_derivatives`, as is all that follows but the last.
         weights: as there.
         stops: as there.
-        k: as there.
-        sigma: as there.
-        samples: as there.
-        far: as there.
-        seed: as there.
-        step: as there.
         first: first query.
         last: one past the last query.
         values: receives one value a query.
     """
-    longest = longest_list(offsets, first, last)
-    x = np.empty(longest + 2 * LANES)
-    t = np.empty(longest + 2 * LANES)
-    noise = np.empty(longest + GROUP)
-    best = np.empty(longest + 2 * LANES)
-    order = np.empty(longest + 2 * LANES, np.int32)
-    some = np.empty(longest + 2 * LANES, np.int32)
-    top = np.empty(longest, np.int32)
+    offsets, scale, samples = draws.offsets, draws.scale, draws.samples
+    x, t, noise, best, order, some, top = _scratch(longest_list(offsets, first, last))
     for query in range(first, last):
-        values[query] = 0.0
         if scale[query] == 0.0:
             continue
         start = offsets[query]
         n = offsets[query + 1] - start
-        depth = min(k, n)
-        mean_positions(scores, shift, arrangement, start, n, sigma, far, x)
+        depth = min(draws.k, n)
+        mean_positions(draws, query, x)
         total = 0.0
         for sample in range(samples):
-            draw_positions(x, arrangement, start, n, noise, seed, step, query, sample, t)
+            draw_positions(draws, query, sample, x, noise, t)
             first_documents(t, n, depth, best, order, some, top)
-            total += reader_value(gains, top, start, depth, weights, stops)
+            total += reader_value(draws.values, top, start, depth, weights, stops)
         values[query] = -scale[query] * total / samples

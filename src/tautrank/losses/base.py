@@ -227,18 +227,13 @@ class Lists:
         """Documents a query."""
         return np.diff(self.offsets)
 
-    @property
-    def query(self) -> NDArray[np.int64]:
-        """The query of each document."""
-        return np.repeat(np.arange(self.sizes.size), self.sizes)
-
     @functools.cached_property
     def arrangement(self) -> NDArray[np.int64]:
         """Documents of each query from the lowest label to the highest, then in input order (flat indices).
 
         This is the order of equal scores: the metric's worst case.
         """
-        return np.lexsort((self.labels, self.query)).astype(np.int64)
+        return np.lexsort((self.labels, np.repeat(np.arange(self.sizes.size), self.sizes))).astype(np.int64)
 
     @property
     def longest(self) -> int:
@@ -344,29 +339,32 @@ class Objective(abc.ABC):
         from tautrank.losses.randomness import add_gumbel
 
         out = np.empty_like(scores)
-        seed = np.uint64(self.seed)
-
-        def task(first: int, last: int) -> None:
-            add_gumbel(scores, self.lists.offsets, self.loss.strength, seed, step, first, last, out)
-
-        self._run(task)
+        self._fill(add_gumbel, (scores, self.lists.offsets, self.loss.strength, np.uint64(self.seed), step), out)
         return out
 
     def _ranks(self, scores: Floats) -> NDArray[np.int32]:
         """0-based ranks in the order of the arrangement, which is also the order of equal scores."""
         from tautrank.losses._ranking_kernel import rank_queries
 
-        lists = self.lists
         ranks = np.empty(scores.size, np.int32)
-
-        def task(first: int, last: int) -> None:
-            rank_queries(scores, lists.arrangement, lists.offsets, first, last, ranks)
-
-        self._run(task)
+        self._fill(rank_queries, (scores, self.lists.arrangement, self.lists.offsets), ranks)
         return ranks
 
-    def _run(self, task: Callable[[int, int], None]) -> None:
-        run(task, self._ranges, self.threads)
+    def _filled_gradients(self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any) -> tuple[Floats, Floats]:
+        """Gradient and hessian of type ``kind`` from a kernel that writes both."""
+        grad, hess = (np.empty(self.lists.labels.size, kind) for _ in range(2))
+        self._fill(kernel, given, grad, hess)
+        return grad, hess
+
+    def _filled_values(self, kernel: Callable[..., None], *given: Any) -> NDArray[np.float64]:
+        """One value a query from a kernel that passes over queries where it is 0."""
+        values = np.zeros(self.lists.sizes.size)
+        self._fill(kernel, given, values)
+        return values
+
+    def _fill(self, kernel: Callable[..., None], given: tuple[Any, ...], *results: NDArray[Any]) -> None:
+        """Call ``kernel(*given, first, last, *results)`` for all queries, a range of them at a time, on all threads."""
+        run(lambda first, last: kernel(*given, first, last, *results), self._ranges, self.threads)
 
 
 class Frozen:

@@ -104,16 +104,12 @@ class _ListObjective(Objective):
         names, holds = _signature(type(self.loss))
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
         kernel = compiled(type(self.loss).one_list, scores.dtype, parameters, holds)
-        given = (scores, self._labels[scores.dtype], *((held,) if holds else ()))
-        offsets, scale = self.lists.offsets, self._scale
+        labels, offsets = self._labels[scores.dtype], self.lists.offsets
+        given = (scores, labels, held if holds else None, offsets, self._scale, parameters)
         grad, hess = np.empty_like(scores), np.empty_like(scores)
-        values = np.empty(self.lists.sizes.size)
-
-        def task(first: int, last: int) -> None:
-            kernel(*given, offsets, scale, parameters, first, last, grad, hess, values)
-
+        values = np.zeros(self.lists.sizes.size)
         try:
-            self._run(task)
+            self._fill(kernel, given, grad, hess, values)
         except Exception as error:
             where, what = type(self.loss).one_list.__qualname__, type(error).__name__
             raise OptionError(

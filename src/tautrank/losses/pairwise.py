@@ -18,7 +18,7 @@ import abc
 import functools
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,9 @@ from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums
+
+if TYPE_CHECKING:
+    from tautrank.losses._pairwise_kernel import Pairs
 
 _ASSIGNMENTS = ("hard", "soft")
 _NORMS = ("lightgbm", "xgboost")
@@ -66,6 +69,9 @@ class LambdaLoss(Loss):
     every_pair: ClassVar[bool] = False
     """Whether the weight belongs to a document and all its pairs count, or only pairs of unlike labels do."""
 
+    _cap: ClassVar[float] = math.inf
+    """The most that a difference of document weights counts."""
+
     k: int | None = 30
     sigma: float = 1.0
     mu: float = 5.0
@@ -92,11 +98,7 @@ class LambdaLoss(Loss):
 
     @property
     def _draws_rankings(self) -> bool:
-        return self.assignment == "soft"
-
-    @property
-    def _cap(self) -> float:
-        return math.inf
+        return False  # what is not made of gains has nothing to average
 
     @abc.abstractmethod
     def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
@@ -122,6 +124,10 @@ class _GainLoss(LambdaLoss):
         super().__post_init__()
         self._set("gain", check_gain(self.gain))
         self._set("discount", check_discount(self.discount))
+
+    @property
+    def _draws_rankings(self) -> bool:
+        return self.assignment == "soft"
 
     def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
         gains = lists.gains(self.gain)
@@ -171,14 +177,8 @@ class RankNet(LambdaLoss):
     array([1.])
     """
 
-    @property
-    def _draws_rankings(self) -> bool:
-        return False
-
-    @property
-    def _cap(self) -> float:
-        # Labels are numbered 0, 1, 2, ... by `_document_weights`, and a difference of 1 is as good as any.
-        return 1.0
+    # Labels are numbered 0, 1, 2, ... by `_document_weights`, and a difference of 1 is as good as any.
+    _cap: ClassVar[float] = 1.0
 
     def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
         return np.unique(lists.labels, return_inverse=True)[1].astype(np.float64)
@@ -246,10 +246,6 @@ class ARPLoss1(LambdaLoss):
 
     every_pair: ClassVar[bool] = True
 
-    @property
-    def _draws_rankings(self) -> bool:
-        return False
-
     def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
         return lists.labels
 
@@ -279,10 +275,6 @@ class ARPLoss2(LambdaLoss):
     >>> ARPLoss2(k=None).bind([1, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # (3-1) + (3-0) + (1-0)
     array([6.])
     """
-
-    @property
-    def _draws_rankings(self) -> bool:
-        return False
 
     def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
         return lists.labels
@@ -415,36 +407,27 @@ class _PairObjective(Objective):
         v, gap = self._tables
         return self._weights.astype(np.float32), v.astype(np.float32), gap.astype(np.float32)
 
+    def _pairs(self, scores: Floats, step: int, scale: NDArray[np.float64], with_levels: bool = True) -> Pairs:
+        from tautrank.losses._pairwise_kernel import Pairs
+
+        loss, lists = self.loss, self.lists
+        weights, v, gap = self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
+        ranks = self._ranks(scores)
+        gains = self._gains(scores, ranks, step, weights)
+        levels = self._levels.astype(scores.dtype, copy=False) if with_levels else gains[0]
+        return Pairs(
+            scores, lists.arrangement, ranks, gains, levels, lists.offsets, scale, v, gap,
+            loss._cap, loss.every_pair, loss.norm is not None, self._rows, loss.sigma,
+        )  # fmt: skip
+
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._pairwise_kernel import general_gradients, swap_gradients
 
-        loss, lists = self.loss, self.lists
-        grad = np.empty_like(scores)
-        hess = np.empty_like(scores)
-        weights, v, gap = self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
-        scale = self._scale * loss.sigma
-        reach = _REACH[scores.dtype]
-        ranks = self._ranks(scores)
-        if loss.every_pair or loss.norm or loss._draws_rankings or math.isfinite(loss._cap):
-            gains = self._gains(scores, ranks, step, weights)
-            levels = self._levels.astype(scores.dtype)
-
-            def task(first: int, last: int) -> None:
-                general_gradients(
-                    scores, lists.arrangement, ranks, gains, levels, lists.offsets, scale, v, gap,
-                    loss._cap, loss.every_pair, loss.norm is not None,
-                    self._rows, loss.sigma, reach, first, last, grad, hess,
-                )  # fmt: skip
-
-        else:
-
-            def task(first: int, last: int) -> None:
-                swap_gradients(
-                    scores, lists.arrangement, ranks, weights, lists.offsets, scale, v, gap,
-                    self._rows, loss.sigma, reach, first, last, grad, hess,
-                )  # fmt: skip
-
-        self._run(task)
+        loss = self.loss
+        general = loss.every_pair or loss.norm is not None or loss._draws_rankings or math.isfinite(loss._cap)
+        pairs = self._pairs(scores, step, self._scale * loss.sigma, with_levels=general)
+        kernel = general_gradients if general else swap_gradients
+        grad, hess = self._filled_gradients(kernel, scores.dtype, pairs, _REACH[scores.dtype])
         if loss.norm == "xgboost":
             hess *= 2.0
         return grad, hess
@@ -452,26 +435,12 @@ class _PairObjective(Objective):
     def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
         from tautrank.losses._pairwise_kernel import pair_values
 
-        loss, lists = self.loss, self.lists
-        v, gap = self._tables
-        ranks = self._ranks(held)
-        gains = self._gains(held, ranks, step, self._weights).astype(np.float64, copy=False)
-        values = np.empty(lists.sizes.size)
-
-        def task(first: int, last: int) -> None:
-            pair_values(
-                held, scores, lists.arrangement, ranks, gains, self._levels, lists.offsets, self._scale, v, gap,
-                loss._cap, loss.every_pair, loss.norm is not None,
-                self._rows, loss.sigma, first, last, values,
-            )  # fmt: skip
-
-        self._run(task)
-        return values
+        return self._filled_values(pair_values, self._pairs(held, step, self._scale), scores)
 
     def _gains(self, scores: Floats, ranks: NDArray[np.int32], step: int, weights: Floats) -> Floats:
         """The document weights, one row a sampled ranking; one row in all for the hard assignment."""
         loss, lists = self.loss, self.lists
-        if not (loss._draws_rankings and isinstance(loss, _GainLoss)):
+        if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
         from tautrank.losses.randomness import RANKING_STREAM, add_normal
 
@@ -482,10 +451,6 @@ class _PairObjective(Objective):
         drawn = np.empty_like(scores)
         for sample in range(loss.samples):
             stream = RANKING_STREAM + 256 * sample
-
-            def task(first: int, last: int, stream: int = stream) -> None:
-                add_normal(scores, lists.offsets, loss.spread, np.uint64(self.seed), step, stream, first, last, drawn)
-
-            self._run(task)
+            self._fill(add_normal, (scores, lists.offsets, loss.spread, np.uint64(self.seed), step, stream), drawn)
             gains[sample] = weights * np.where(cost[ranks] > 0, cost[self._ranks(drawn)] * share[ranks], 1.0)
         return gains

@@ -212,31 +212,16 @@ class _SoftmaxObjective(Objective):
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses import _softmax_kernel as kernel
 
-        lists = self.lists
+        hessian = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}[self.loss.hessian]
         targets = self._targets(scores, step)
-        hessians = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}
-        hessian = hessians[self.loss.hessian]
-        grad = np.empty_like(scores)
-        hess = np.empty_like(scores)
-
-        def task(first: int, last: int) -> None:
-            kernel.softmax_gradients(scores, targets, lists.offsets, self._scale, hessian, first, last, grad, hess)
-
-        self._run(task)
-        return grad, hess
+        given = (scores, targets, self.lists.offsets, self._scale, hessian)
+        return self._filled_gradients(kernel.softmax_gradients, scores.dtype, *given)
 
     def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
         from tautrank.losses._softmax_kernel import softmax_values
 
-        lists = self.lists
         targets = self._targets(held, step)
-        values = np.empty(lists.sizes.size)
-
-        def task(first: int, last: int) -> None:
-            softmax_values(scores, targets, lists.offsets, self._scale, first, last, values)
-
-        self._run(task)
-        return values
+        return self._filled_values(softmax_values, scores, targets, self.lists.offsets, self._scale)
 
     def _targets(self, scores: Floats, step: int) -> NDArray[np.float64]:
         if self.loss._kind == "fixed":
@@ -246,22 +231,12 @@ class _SoftmaxObjective(Objective):
         lists = self.lists
         phi = np.zeros(scores.size)
         if self.loss._kind == "uniform":
-            seed = np.uint64(self.seed)
-
-            def task(first: int, last: int) -> None:
-                kernel.uniform_targets(self._base, self._unit, lists.offsets, seed, step, first, last, phi)
-
+            drawn = (self._base, self._unit, lists.offsets, np.uint64(self.seed), step)
+            self._fill(kernel.uniform_targets, drawn, phi)
         else:
             exact = scores.astype(np.float64, copy=False)
-            ranks = self._ranks(exact)
-
-            def task(first: int, last: int) -> None:
-                kernel.tight_targets(
-                    exact, lists.arrangement, ranks, self._base, self._unit,
-                    lists.offsets, self._scale, first, last, phi,
-                )  # fmt: skip
-
-        self._run(task)
+            ranked = (exact, lists.arrangement, self._ranks(exact), self._base, self._unit, lists.offsets, self._scale)
+            self._fill(kernel.tight_targets, ranked, phi)
         return phi
 
 

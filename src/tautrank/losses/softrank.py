@@ -5,7 +5,6 @@ Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metri
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -135,20 +134,13 @@ class _ExactObjective(Objective):
         super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * rich))
         self._gains = gains[lists.arrangement]
         self._scale = np.where(lists.has_relevant & (rich > 0), lists.weights, 0.0)
+        self._tables: dict[np.dtype[Any], _Tables] = {}
 
     @staticmethod
     def _by_powers(loss: SoftRank) -> bool:
         return loss.k is None and isinstance(loss.discount, str)
 
-    @functools.cached_property
-    def _float64_tables(self) -> _Tables:
-        return self._tables(np.dtype(np.float64))
-
-    @functools.cached_property
-    def _float32_tables(self) -> _Tables:
-        return self._tables(np.dtype(np.float32))
-
-    def _tables(self, kind: np.dtype[Any]) -> _Tables:
+    def _make_tables(self, kind: np.dtype[Any]) -> _Tables:
         """Gains, and the discount as the kernel takes it: by rank or as a sum of powers."""
         from tautrank.losses._discount_powers import power_tables
         from tautrank.losses._softrank_kernel import POWERS
@@ -163,33 +155,30 @@ class _ExactObjective(Objective):
         return gains, np.trim_zeros(discount, "b").astype(kind), None
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        grad = np.empty_like(scores)
-        hess = np.empty_like(scores)
-        self._fill(scores, np.empty(self.lists.sizes.size), grad, hess)
+        _, grad, hess = self._results(scores, wanted=True)
         if self.loss.scale == "plain":
             hess[:] = np.repeat(self._scale, self.lists.sizes)
         return grad, hess
 
     def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
-        values = np.empty(self.lists.sizes.size)
-        unused = np.empty(0)
-        self._fill(scores, values, unused, unused)
-        return values
+        return self._results(scores, wanted=False)[0]
 
-    def _fill(self, scores: Floats, values: NDArray[np.float64], grad: Floats, hess: Floats) -> None:
+    def _results(self, scores: Floats, wanted: bool) -> tuple[NDArray[np.float64], Floats, Floats]:
+        """Values and, if ``wanted``, gradients and hessians."""
         from tautrank.losses._softrank_kernel import softrank_queries
 
-        lists, sigma = self.lists, self.loss.sigma
-        gains, discount, powers = self._float32_tables if scores.dtype == np.float32 else self._float64_tables
-        ranks = self._ranks(scores)
-
-        def task(first: int, last: int) -> None:
-            softrank_queries(
-                scores, lists.arrangement, ranks, gains, lists.offsets, self._scale, discount, powers,
-                sigma, grad.size > 0, first, last, values, grad, hess,
-            )  # fmt: skip
-
-        self._run(task)
+        lists, kind = self.lists, scores.dtype
+        if kind not in self._tables:
+            self._tables[kind] = self._make_tables(kind)
+        gains, discount, powers = self._tables[kind]
+        values = np.zeros(lists.sizes.size)
+        grad, hess = (np.empty(scores.size if wanted else 0, kind) for _ in range(2))
+        given = (
+            scores, lists.arrangement, self._ranks(scores), gains, lists.offsets, self._scale,
+            discount, powers, self.loss.sigma, wanted,
+        )  # fmt: skip
+        self._fill(softrank_queries, given, values, grad, hess)
+        return values, grad, hess
 
 
 class _SampledObjective(Objective):

@@ -15,7 +15,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,9 @@ from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
 from tautrank.metrics.moves import READER_METRICS, ReaderModel
 from tautrank.metrics.ordering import query_sums
+
+if TYPE_CHECKING:
+    from tautrank.losses._smoothing_kernel import Draws
 
 SMOOTHED_METRICS = (*READER_METRICS, DCGRR.name)
 """The metrics of this library that can be smoothed; any `ScaleFreeMetric` can be, too."""
@@ -226,6 +229,9 @@ class Reinforce(SmoothedLoss):
 
 class _SmoothedObjective(Objective):
     loss: SmoothedLoss
+    _order: NDArray[np.int64]
+    _shift: NDArray[np.float64]
+    _scale: NDArray[np.float64]
 
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int, k: int, a_jump: float) -> None:
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
@@ -238,6 +244,36 @@ class _SmoothedObjective(Objective):
 
     def _scales(self, filled: NDArray[np.bool_]) -> NDArray[np.float64]:
         return np.where(filled & self.lists.has_relevant, self.lists.weights, 0.0)
+
+    @abc.abstractmethod
+    def _kernel(self, result: str, kind: np.dtype[Any]) -> tuple[Callable[..., None], Floats, tuple[Any, ...]]:
+        """The kernel of gradients, log_derivatives or values, what documents bring, and what else it takes."""
+
+    def _draws(self, scores: Floats, step: int, values: Floats) -> Draws:
+        from tautrank.losses._smoothing_kernel import Draws
+
+        loss = self.loss
+        return Draws(
+            scores, self._order, self._shift, values, self.lists.offsets, self._scale, self._k,
+            loss.sigma, loss.samples, _FAR[scores.dtype], np.uint64(self.seed), step,
+        )  # fmt: skip
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        from tautrank.losses._smoothing_kernel import finish_queries
+
+        loss = self.loss
+        kernel, values, more = self._kernel("log_derivatives" if loss._by_log_derivative else "gradients", scores.dtype)
+        grad, hess = self._filled_gradients(kernel, scores.dtype, self._draws(scores, step, values), *more)
+        finished = (
+            scores, self.lists.offsets, self._scale, loss.sigma, loss.nu,
+            loss.accelerates, loss.ignores_shifts, loss.follows_curvature,
+        )  # fmt: skip
+        self._fill(finish_queries, finished, grad, hess)
+        return grad, hess
+
+    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+        kernel, values, more = self._kernel("values", scores.dtype)
+        return self._filled_values(kernel, self._draws(scores, step, values), *more)
 
 
 class _ReaderObjective(_SmoothedObjective):
@@ -255,8 +291,9 @@ class _ReaderObjective(_SmoothedObjective):
                 f"labels: query {query}, document {document}: found a gain of {gains.max():g}; expected at most "
                 f"{_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
             )
-        self._gains = gains[lists.arrangement]
-        self._shift = loss._shift_by_label * lists.labels[lists.arrangement]
+        self._order = lists.arrangement
+        self._gains = gains[self._order]
+        self._shift = loss._shift_by_label * lists.labels[self._order]
         self._weights = model.weights
         self._drops = -np.diff(model.weights, append=0.0)
         self._stops = model.stops
@@ -265,43 +302,14 @@ class _ReaderObjective(_SmoothedObjective):
     def _gains_as_float32(self) -> Floats:
         return self._gains.astype(np.float32)
 
-    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        from tautrank.losses._stochastic_kernel import reader_gradients, reader_log_derivatives
+    def _kernel(self, result: str, kind: np.dtype[Any]) -> tuple[Callable[..., None], Floats, tuple[Any, ...]]:
+        from tautrank.losses import _stochastic_kernel as kernels
 
-        loss, lists = self.loss, self.lists
-        grad = np.empty_like(scores)
-        hess = np.empty_like(scores)
-        kernel: Callable[..., None] = reader_gradients
-        gains: Floats = self._gains_as_float32 if scores.dtype == np.float32 else self._gains
-        by_rank = self._drops
-        if loss._by_log_derivative:
-            kernel, gains, by_rank = reader_log_derivatives, self._gains, self._weights
-
-        def task(first: int, last: int) -> None:
-            kernel(
-                scores, lists.arrangement, self._shift, gains, lists.offsets, self._scale, by_rank, self._stops,
-                self._k, loss.sigma, loss.nu, loss.accelerates, loss.follows_curvature, loss.samples,
-                _FAR[scores.dtype], np.uint64(self.seed), step, first, last, grad, hess,
-            )  # fmt: skip
-
-        self._run(task)
-        return grad, hess
-
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
-        from tautrank.losses._stochastic_kernel import reader_values
-
-        loss, lists = self.loss, self.lists
-        values = np.empty(lists.sizes.size)
-
-        def task(first: int, last: int) -> None:
-            reader_values(
-                scores, lists.arrangement, self._shift, self._gains, lists.offsets, self._scale, self._weights,
-                self._stops, self._k, loss.sigma, loss.samples, _FAR[scores.dtype],
-                np.uint64(self.seed), step, first, last, values,
-            )  # fmt: skip
-
-        self._run(task)
-        return values
+        if result == "gradients":
+            gains: Floats = self._gains_as_float32 if kind == np.float32 else self._gains
+            return kernels.reader_gradients, gains, (self._drops, self._stops)
+        kernel = kernels.reader_values if result == "values" else kernels.reader_log_derivatives
+        return kernel, self._gains, (self._weights, self._stops)
 
 
 class _ScaleFreeObjective(_SmoothedObjective):
@@ -324,47 +332,11 @@ class _ScaleFreeObjective(_SmoothedObjective):
         self._document_values = np.ascontiguousarray(values[self._order])
         self._shift = loss._shift_by_label * lists.labels[self._order]
 
-    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        from tautrank.losses._scale_free_kernel import kernels_for
-        from tautrank.losses._smoothing_kernel import finish_queries
-
-        loss, lists = self.loss, self.lists
-        kernels = kernels_for(self._moves.sums, self._moves.moved)
-        kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
-        grad = np.empty_like(scores)
-        hess = np.empty_like(scores)
-
-        def task(first: int, last: int) -> None:
-            self._call(kernel, scores, step, first, last, grad, hess)
-            finish_queries(
-                scores, lists.offsets, self._scale, loss.sigma, loss.nu, loss.accelerates, loss.ignores_shifts,
-                loss.follows_curvature, first, last, grad, hess,
-            )  # fmt: skip
-
-        self._run(task)
-        return grad, hess
-
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _kernel(self, result: str, kind: np.dtype[Any]) -> tuple[Callable[..., None], Floats, tuple[Any, ...]]:
         from tautrank.losses._scale_free_kernel import kernels_for
 
-        kernel = kernels_for(self._moves.sums, self._moves.moved).values
-        values = np.empty(self.lists.sizes.size)
-
-        def task(first: int, last: int) -> None:
-            self._call(kernel, scores, step, first, last, values)
-
-        self._run(task)
-        return values
-
-    def _call(
-        self, kernel: Callable[..., None], scores: Floats, step: int, first: int, last: int, *results: Floats
-    ) -> None:
-        loss = self.loss
-        kernel(
-            scores, self._order, self._shift, self._document_values, self.lists.offsets, self._scale,
-            loss.ignores_shifts, self._k, loss.sigma, loss.samples, _FAR[scores.dtype],
-            np.uint64(self.seed), step, first, last, *results,
-        )  # fmt: skip
+        kernel = getattr(kernels_for(self._moves.sums, self._moves.moved), result)
+        return kernel, self._document_values, (self.loss.ignores_shifts,)
 
 
 def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
