@@ -109,6 +109,16 @@ def test_a_table_whose_name_ends_in_tsv_is_separated_by_tabs(tmp_path, frame):
         tr.read_csv(tmp_path / "t.tsv")
 
 
+def test_the_files_of_a_study_find_their_columns_by_name(tmp_path, frame):
+    from tautrank.studies.data_source import read_source
+
+    frame.to_csv(tmp_path / "train.csv", index=False)
+    frame[["spam", "label", "clicks", "qid", "bm25"]].to_csv(tmp_path / "test.tsv", index=False, sep="\t")
+    splits = read_source([str(tmp_path / "train.csv"), str(tmp_path / "test.tsv")]).parts()
+    assert splits.test.feature_names == splits.train.feature_names == ("bm25", "clicks", "spam")
+    np.testing.assert_array_equal(splits.test.X, splits.train.X)
+
+
 def test_a_column_without_any_value_is_missing(tmp_path, frame):
     frame.assign(bm25=None).to_parquet(tmp_path / "t.parquet")
     assert np.isnan(tr.read_parquet(tmp_path / "t.parquet").X[:, 0]).all()

@@ -38,13 +38,16 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
 
     >>> print(unknown("metric", "ndgc", ["ndcg", "err"]))
     unknown metric 'ndgc'; did you mean 'ndcg'? (known: err, ndcg)
+    >>> print(unknown("column", "label", ["LABEL", "qid"]))
+    unknown column 'label'; did you mean 'LABEL'? (known: LABEL, qid)
     >>> print(unknown("metric", "zzz", ["ndcg", "err"]))
     unknown metric 'zzz' (known: err, ndcg)
     """
-    names = {name.lower(): name for name in sorted(known)}
-    match = difflib.get_close_matches(word.lower(), names, n=1, cutoff=0.5)
-    hint = f"; did you mean '{names[match[0]]}'?" if match else ""
+    names = sorted(known)
+    spelled = {name.lower(): name for name in names}
+    match = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.5)
+    hint = f"; did you mean '{spelled[match[0]]}'?" if match else ""
     if len(names) <= _MOST_NAMED:
-        return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names.values())})")
-    close = [names[name] for name in difflib.get_close_matches(word.lower(), names, n=5, cutoff=0.3)]
+        return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
+    close = [spelled[name] for name in difflib.get_close_matches(word.lower(), spelled, n=5, cutoff=0.3)]
     return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")
