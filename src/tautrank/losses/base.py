@@ -227,13 +227,18 @@ class Lists:
         """Documents a query."""
         return np.diff(self.offsets)
 
+    @property
+    def query(self) -> NDArray[np.int64]:
+        """The query of each document."""
+        return np.repeat(np.arange(self.sizes.size), self.sizes)
+
     @functools.cached_property
     def arrangement(self) -> NDArray[np.int64]:
         """Documents of each query from the lowest label to the highest, then in input order (flat indices).
 
         This is the order of equal scores: the metric's worst case.
         """
-        return np.lexsort((self.labels, np.repeat(np.arange(self.sizes.size), self.sizes))).astype(np.int64)
+        return np.lexsort((self.labels, self.query)).astype(np.int64)
 
     @property
     def longest(self) -> int:
