@@ -15,6 +15,7 @@ from tautrank.losses.laws import LAWS, LawReport
 from tautrank.theory import CLAIMS, LossCheck, Outcome
 from tautrank.theory.claims import DOES_NOT_APPLY, FAILS, HOLDS
 
+_COLOURS = {HOLDS: "green", DOES_NOT_APPLY: "dim", FAILS: "red"}
 _CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?P<place>.*))?")
 
 
@@ -34,7 +35,7 @@ def laws_table(report: LawReport) -> Table:
         table.add_column(name, no_wrap=True)
     table.add_column("what it says", overflow="fold")
     for outcome in report.outcomes:
-        colour = {HOLDS: "green", DOES_NOT_APPLY: "dim", FAILS: "red"}[outcome.status]
+        colour = _COLOURS[outcome.status]
         said = Text(outcome.detail if outcome.status == DOES_NOT_APPLY else LAWS[outcome.law].statement)
         table.add_row(outcome.law, f"[{colour}]{outcome.status}[/{colour}]", said)
     return table
@@ -179,11 +180,10 @@ def short_citation(paper: str) -> str:
 
 
 def _colour(outcome: Outcome) -> str:
-    if outcome.status != FAILS:
-        return {HOLDS: "green", DOES_NOT_APPLY: "dim"}[outcome.status]
     subject = CLAIMS[outcome.claim]
     # What was only measured, or is known to be wrong, is nothing to be alarmed at.
-    return "yellow" if subject.flaw or subject.statement.startswith("measured: ") else "red"
+    harmless = subject.flaw or subject.statement.startswith("measured: ")
+    return "yellow" if outcome.status == FAILS and harmless else _COLOURS[outcome.status]
 
 
 def _sentence(outcome: Outcome) -> str:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import os
 import shlex
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
 from typing import Any
 
 from rich.console import Console
@@ -93,7 +94,7 @@ class Tuning:
             "best_trial": self.best.number,
             "best_score": self.best_score,
             "best_configuration": self.best_configuration,
-            "best_params": {name: _plain(value) for name, value in self.best_params.items()},
+            "best_params": _plain(self.best_params),
             "trials": [
                 {
                     "trial": record.number,
@@ -131,9 +132,7 @@ class Tuning:
         names = _searched_names(trials)
         titles = ["trial", str(self.metric), "trees"]
         rows = [[str(t.number), _scored(t), str(t.outcome.trees)] for t in trials]
-        values = [
-            [_short(_configuration(t)[name]) if name in _configuration(t) else "" for name in names] for t in trials
-        ]
+        values = [[_short(c[name]) if name in c else "" for name in names] for c in map(_configuration, trials)]
         full = [titles + names, *(a + b for a, b in zip(rows, values, strict=True))]
         if width is not None and sum(2 + max(map(len, column)) for column in zip(*full, strict=True)) > width:
             names, values = ["configuration"], [[_in_a_line(t, names)] for t in trials]
@@ -202,14 +201,12 @@ def _in_a_line(record: TrialRecord, names: Sequence[str]) -> str:
 
 
 def _option(name: str, value: Any) -> list[str]:
-    if name in ("early_stopping_rounds", "verbose"):
-        return []
     if isinstance(value, Langevin):
         return [
             *("--langevin-temperature", repr(value.temperature)),
             *("--langevin-shrink-rate", repr(value.shrink_rate)),
         ]
-    if name == "langevin":
+    if name in ("early_stopping_rounds", "verbose", "langevin"):
         return []
     if name in _OPTIONS:
         return [_OPTIONS[name], str(value)]
@@ -222,13 +219,8 @@ def _written(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Langevin):
-        return {"temperature": value.temperature, "shrink_rate": value.shrink_rate}
-    if isinstance(value, Mapping):
-        return {str(name): _plain(item) for name, item in value.items()}
-    if isinstance(value, list | tuple):
-        return [_plain(item) for item in value]
-    return value if value is None or isinstance(value, bool | int | float | str) else str(value)
+    """As JSON can hold it."""
+    return json.loads(json.dumps(value, default=lambda v: asdict(v) if isinstance(v, Langevin) else str(v)))
 
 
 def _short(value: Any) -> str:
@@ -245,15 +237,12 @@ def print_tuning(console: Console, tuning: Tuning, command: str) -> None:
         tuning: what was found.
         command: see `Tuning.train_command`.
     """
-    console.print(tuning.summary(), markup=False, soft_wrap=True)
-    console.print(f"best: {tuning.best_in_words()}", markup=False, soft_wrap=True)
+    say = partial(console.print, markup=False, soft_wrap=True)
+    say(tuning.summary())
+    say(f"best: {tuning.best_in_words()}")
     console.print(tuning.table(width=console.width))
-    console.print(
-        f"A score that is the best of {len(tuning.trials)} flatters: judge the model on test data.",
-        markup=False,
-        soft_wrap=True,
-    )
-    console.print(f"The same model: {command}", markup=False, soft_wrap=True)
+    say(f"A score that is the best of {len(tuning.trials)} flatters: judge the model on test data.")
+    say(f"The same model: {command}")
 
 
 def print_interrupted(
