@@ -49,6 +49,13 @@ def test_the_ways_to_give_data_are_one():
     np.testing.assert_array_equal(ways[5].predict(pd.DataFrame(XV, columns=NAMES)), expected.predict(VALID))
 
 
+def test_validation_data_of_one_query_gives_its_size_alone_or_in_a_list():
+    one = VALID.subset([0])
+    expected = ranker().fit(TRAIN, one).evals_result_
+    for sizes in ([one.n_documents], [[one.n_documents]], one.sizes):
+        assert ranker().fit(TRAIN, eval_set=[(one.X, one.labels)], eval_group=sizes).evals_result_ == expected
+
+
 def test_scattered_rows_are_gathered_and_scores_stay_in_row_order():
     order = np.random.default_rng(0).permutation(X.shape[0])
     with pytest.warns(tr.TautrankWarning, match="scattered"):

@@ -23,6 +23,7 @@ from tautrank.engines.langevin import Langevin, Shrunk
 from tautrank.engines.model_file import read_model_file, write_model_file
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning, unknown
 from tautrank.losses import Loss
+from tautrank.losses.base import place
 from tautrank.metrics import Metric, metric
 
 F64 = NDArray[np.float64]
@@ -512,15 +513,12 @@ def _validation(given: Any, group: Any, qid: Any, train: RankingData) -> Ranking
         return None
     if len(queries) == 2:
         raise OptionError("eval_group, eval_qid: found both; expected one of them")
-    # LightGBM and XGBoost take a list of data sets; a list of one is as good as the one.
-    valid, *apart = (x[0] if isinstance(x, list) and len(x) == 1 else x for x in (given, *queries.values()))
+    valid, *apart = map(_only_one, (given, *queries.values()))
     if queries or not isinstance(valid, RankingData):
         if not isinstance(valid, (tuple, list)) or len(valid) != 3 - len(queries):
             beside = "".join(f" beside eval_{name}" for name in queries)
-            expected = (
-                "[(X, y)]" if queries else ("(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid")
-            )
-            raise DataError(f"eval_set: found something else{beside}; expected {expected}")
+            forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
+            raise DataError(f"eval_set: found something else{beside}; expected {'[(X, y)]' if queries else forms}")
         try:
             _check_not_empty(valid[0])
             valid = RankingData.from_arrays(*valid, **dict(zip(queries, apart, strict=True)))
@@ -529,6 +527,12 @@ def _validation(given: Any, group: Any, qid: Any, train: RankingData) -> Ranking
     as_in = "as in the training data"
     _check_columns("eval_set", valid.n_features, valid.feature_names, train.n_features, train.feature_names, as_in)
     return valid
+
+
+def _only_one(given: Any) -> Any:
+    """LightGBM and XGBoost take a list of data sets; a list of one is as good as the one."""
+    is_list_of_one = isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0])
+    return given[0] if is_list_of_one else given
 
 
 def _rows(X: Any) -> int:
@@ -575,7 +579,7 @@ def _query_weights(weights: ArrayLike | None, train: RankingData, name: str) -> 
         by_query = values[train.offsets[:-1]]
         unlike = values != np.repeat(by_query, train.sizes)
         if unlike.any():
-            query = int(np.searchsorted(train.offsets, int(np.argmax(unlike)), side="right")) - 1
+            query, _ = place(train.offsets, int(np.argmax(unlike)))
             raise DataError(
                 f"{name}: documents of query {train.qids[query]} have unlike weights; expected one weight "
                 "for all documents of a query"
