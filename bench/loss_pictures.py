@@ -38,8 +38,7 @@ def push(loss: tr.losses.Loss) -> NDArray[np.float64]:
     objective = loss.bind(LABELS, [0, LABELS.size])
     scores = -STEP * np.arange(LABELS.size)
     down = np.mean([objective.gradients(scores, step=step)[0] for step in steps(loss)], axis=0)
-    scaled: NDArray[np.float64] = -down / np.abs(down).max()
-    return scaled
+    return -down / np.abs(down).max()
 
 
 def climb(loss: tr.losses.Loss, places: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -52,15 +51,13 @@ def climb(loss: tr.losses.Loss, places: NDArray[np.float64]) -> NDArray[np.float
     values = over_the_climb(judge, places)
     if isinstance(loss, tr.losses.StochasticRank):
         values += 1.0  # its value is minus the metric; drawn is the cost
-    shares: NDArray[np.float64] = values / values[0]
-    return shares
+    return values / values[0]
 
 
 def cost(places: NDArray[np.float64]) -> NDArray[np.float64]:
     """1 - NDCG on the way, over its value at the bottom."""
     values = 1 - over_the_climb(tr.metric("ndcg").per_query, places)
-    shares: NDArray[np.float64] = values / values[0]
-    return shares
+    return values / values[0]
 
 
 def steps(loss: tr.losses.Loss) -> range:

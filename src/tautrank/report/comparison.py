@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from rich.console import Console
 
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
+from tautrank.report.terminal import as_text
 from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.comparison import PairTest, PartSize, Plan, SystemResult, pair_tests
 
@@ -226,11 +226,7 @@ class Comparison:
 
     def __str__(self) -> str:
         table = self.table()
-        console = Console(width=max(100, 24 * len(table.columns)), color_system=None, highlight=False)
-        with console.capture() as captured:
-            console.print(table)
-            console.print(self.note())
-        return captured.get()
+        return as_text(table, table.note, width=max(100, 24 * len(table.columns)))
 
     __repr__ = __str__
 

@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.metrics.evaluation import or_none
 from tautrank.metrics.significance import bootstrap_interval
-from tautrank.report.palette import SystemStyle, system_styles
+from tautrank.report.palette import SystemStyle, band_colour, system_styles
 
 F64: TypeAlias = NDArray[np.float64]
 
@@ -146,7 +146,7 @@ def curve_figure(
                 x=_plain(np.concatenate([curve.x[known], curve.x[known][::-1]])),
                 y=_plain(np.concatenate([curve.high[known], curve.low[known][::-1]])),
                 fill="toself",
-                fillcolor=_style(styles, curve.name).band,
+                fillcolor=band_colour(_style(styles, curve.name).colour),
                 line={"width": 0},
                 mode="lines",
                 hoverinfo="skip",

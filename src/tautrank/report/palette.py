@@ -51,15 +51,6 @@ class SystemStyle:
     dash: str
     symbol: str
 
-    @property
-    def band(self) -> str:
-        """The colour of its confidence band.
-
-        >>> SystemStyle("#2290fa", "solid", "circle").band
-        'rgba(34,144,250,0.13)'
-        """
-        return band_colour(self.colour)
-
 
 def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:
     """One style a system, by its place: a page that gives all its figures the same names draws a system alike in all.
@@ -87,8 +78,8 @@ def band_colour(colour: str) -> str:
     Args:
         colour: as ``#rrggbb``.
 
-    >>> band_colour("#000000")
-    'rgba(0,0,0,0.13)'
+    >>> band_colour("#2290fa")
+    'rgba(34,144,250,0.13)'
     """
     red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
     return f"rgba({red},{green},{blue},{BAND_OPACITY})"

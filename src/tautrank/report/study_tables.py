@@ -1,4 +1,4 @@
-"""Tables of a study's page: claims and verdicts, results with significance, the paper's numbers, what was trained."""
+"""Tables of a study's page: results with significance, the paper's numbers, what was trained, and what failed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables for the terminal."""
+"""What `tautrank data info` and `tautrank evaluate` print, and how anything is printed as text."""
 
 from __future__ import annotations
 
@@ -7,11 +7,29 @@ import math
 from collections.abc import Sequence
 
 from rich import box
+from rich.console import Console, RenderableType
 from rich.table import Table
 
 from tautrank.data.summary import DataSummary
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import Evaluation
+
+
+def as_text(*parts: RenderableType, width: int) -> str:
+    """What a terminal without colours would show.
+
+    Args:
+        parts: printed one below the other.
+        width: of the terminal.
+
+    >>> as_text("a", "b", width=80)
+    'a\\nb\\n'
+    """
+    console = Console(width=width, color_system=None, highlight=False)
+    with console.capture() as captured:
+        for part in parts:
+            console.print(part)
+    return captured.get()
 
 
 def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Table:

@@ -15,6 +15,7 @@ from rich.console import Console
 from tautrank.engines.langevin import Langevin
 from tautrank.metrics import Metric
 from tautrank.ranker import Ranker
+from tautrank.report.terminal import as_text
 from tautrank.report_table import Cell, Column, ReportTable
 from tautrank.studies.tuning_plan import TuningPlan
 from tautrank.studies.tuning_search import SearchInterrupted, best_of, best_parameters
@@ -169,11 +170,7 @@ class Tuning:
 
     def __str__(self) -> str:
         table = self.table()
-        console = Console(width=max(100, 16 * len(table.columns)), color_system=None, highlight=False)
-        with console.capture() as captured:
-            console.print(self.summary())
-            console.print(table)
-        return captured.get()
+        return as_text(self.summary(), table, width=max(100, 16 * len(table.columns)))
 
     __repr__ = __str__
 
