@@ -11,25 +11,13 @@ import pytest
 from scipy import sparse
 
 import tautrank as tr
+from ranker_examples import TRAIN, VALID, made_up, ranker
 from tautrank.engines.boosting import Gradients
 from tautrank.engines.exact_sums import round_to_grid
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker import Ranker
 
-
-def made_up(queries=60, documents=20, features=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(queries * documents, features)).astype(np.float32)
-    y = np.clip(np.round(X[:, 0] + 0.5 * X[:, 1] + 0.7 * rng.normal(size=X.shape[0])), 0, 4)
-    return tr.RankingData.from_arrays(X, y, group=[documents] * queries)
-
-
-TRAIN, VALID = made_up(), made_up(seed=1)
 LOSSES = ("mse", "ranknet", "lambdarank", "ndcg-loss2++(k=5)", "listnet", "xendcg", "lambdarank(noise=gumbel)")
-
-
-def ranker(loss="lambdarank", **parameters):
-    return Ranker(loss, **{"n_estimators": 12, "num_leaves": 15, "n_jobs": 1, "verbose": 0, **parameters})
 
 
 @pytest.mark.parametrize("loss", LOSSES)

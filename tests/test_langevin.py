@@ -19,6 +19,7 @@ from scipy import stats
 from sklearn.base import clone
 
 import tautrank as tr
+from ranker_examples import TRAIN, VALID, made_up, ranker
 from tautrank.cli import main
 from tautrank.engines import Settings, Task
 from tautrank.engines.boosting import Gradients
@@ -28,22 +29,9 @@ from tautrank.losses.base import Loss, Objective
 from tautrank.ranker import Ranker
 from tautrank.studies.comparison import System
 
-
-def made_up(queries=60, documents=20, features=6, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(queries * documents, features)).astype(np.float32)
-    y = np.clip(np.round(X[:, 0] + 0.5 * X[:, 1] + 0.7 * rng.normal(size=X.shape[0])), 0, 4)
-    return tr.RankingData.from_arrays(X, y, group=[documents] * queries)
-
-
-TRAIN, VALID = made_up(), made_up(seed=1)
 STRONG = tr.Langevin(temperature=1e4, shrink_rate=0.5)
 SILENT = 1e300  # a temperature whose noise no gradient feels
 LOSSES = ("mse", "lambdarank", "ndcg-loss2++(k=5)", "xendcg", "listnet", "lambdarank(noise=gumbel)")
-
-
-def ranker(loss="lambdarank", **parameters):
-    return Ranker(loss, **{"n_estimators": 12, "num_leaves": 15, "n_jobs": 1, "verbose": 0, **parameters})
 
 
 # The noise.

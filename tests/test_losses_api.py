@@ -59,6 +59,10 @@ def test_every_name_is_a_class(name: str, cls: str) -> None:
         "listnet(target=softmax)",
         "softrank(k=5,sigma=0.5,estimator=ccs,scale=plain)",
         "stochasticrank(metric=err(max_label=2)@10,mu=0,sfa=true)",
+        "stochasticrank(metric=ndcg(ties=expected,gain=0/1/3,discount=1/0.5)@4,sigma=0.5,samples=4)",
+        "stochasticrank(metric=mrr(relevant=2),mu=0,nu=0.5,sfa=false,scale=plain)",
+        "stochasticrank(metric=dcg-rr,noise=gumbel,strength=0.1)",
+        "reinforce(metric=dcg@3,mu=0.1,sfa=true)",
     ],
 )
 def test_what_is_printed_parses_back(text: str) -> None:

@@ -29,19 +29,26 @@ def soft_ndcg(
     gain: str = "exp2",
     discount: str = "log2",
 ) -> float:
-    n = scores.size
-    by_rank = discount_values(n, discount)
-    by_rank[n if k is None else k :] = 0.0
-    gains = gain_values(labels, gain)
+    by_rank = discount_values(scores.size, discount)
+    by_rank[scores.size if k is None else k :] = 0.0
+    return value_of_contests(contests(scores, sigma), gain_values(labels, gain), by_rank)
+
+
+def contests(scores: np.ndarray, sigma: float) -> np.ndarray:
+    """The chance that the document of the row stands above that of the column."""
+    return (1 + special.erf((scores[:, np.newaxis] - scores) / (2 * sigma))) / 2
+
+
+def value_of_contests(beaten: np.ndarray, gains: np.ndarray, by_rank: np.ndarray) -> float:
+    n = gains.size
     total = 0.0
     for j in range(n):
         p = np.zeros(n + 1)
         p[0] = 1.0
         for m in range(n):
             if m != j:
-                beaten = (1 + special.erf((scores[m] - scores[j]) / (2 * sigma))) / 2
-                p[1:] = p[1:] * (1 - beaten) + p[:-1] * beaten
-                p[0] *= 1 - beaten
+                p[1:] = p[1:] * (1 - beaten[m, j]) + p[:-1] * beaten[m, j]
+                p[0] *= 1 - beaten[m, j]
         total += gains[j] * (p[:n] @ by_rank)
     return total / (np.sort(gains)[::-1] @ by_rank)
 
@@ -142,20 +149,9 @@ def test_the_curvature_sets_both_sides_of_a_contest_off_against_each_other() -> 
     pairs = np.zeros((n, n))
 
     def value(of: np.ndarray) -> float:
-        gains = gain_values(labels)
-        by_rank = discount_values(n)
-        total = 0.0
-        for j in range(n):
-            p = np.zeros(n + 1)
-            p[0] = 1.0
-            for m in range(n):
-                if m != j:
-                    p[1:] = p[1:] * (1 - of[m, j]) + p[:-1] * of[m, j]
-                    p[0] *= 1 - of[m, j]
-            total += gains[j] * (p[:n] @ by_rank)
-        return total / (np.sort(gains)[::-1] @ by_rank)
+        return value_of_contests(of, gain_values(labels), discount_values(n))
 
-    chances = (1 + special.erf((scores[:, np.newaxis] - scores) / (2 * sigma))) / 2
+    chances = contests(scores, sigma)
     for i in range(n):
         for m in range(n):
             if i != m:

@@ -576,26 +576,6 @@ def test_names_and_defaults() -> None:
     assert StochasticRank(metric=NDCG(k=5)) == StochasticRank(metric="ndcg@5")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "stochasticrank",
-        "reinforce",
-        "stochasticrank(metric=err(max_label=2)@10)",
-        "stochasticrank(metric=ndcg(ties=expected,gain=0/1/3,discount=1/0.5)@4,sigma=0.5,samples=4)",
-        "stochasticrank(metric=mrr(relevant=2),mu=0,nu=0.5,sfa=false,scale=plain)",
-        "stochasticrank(metric=dcg-rr,noise=gumbel,strength=0.1)",
-        "reinforce(metric=dcg@3,mu=0.1,sfa=true)",
-    ],
-)
-def test_what_is_printed_parses_back(text: str) -> None:
-    subject = loss(text)
-    assert str(subject) == text
-    assert loss(str(subject)) == subject
-    assert hash(loss(str(subject))) == hash(subject)
-    assert pickle.loads(pickle.dumps(subject)) == subject
-
-
 def bound(subject: SmoothedLoss, labels: list[float], offsets: list[int]) -> Objective:
     return subject.bind(labels, offsets)
 
