@@ -167,16 +167,11 @@ class _Axis:
             decades = range(math.floor(self.low), math.ceil(self.high))
             numbers = np.array([factor * 10.0**decade for decade in decades for factor in (1, 2, 5, 10)])
             numbers = np.unique(numbers[(np.log10(numbers) >= self.low) & (np.log10(numbers) <= self.high)])
-            return self._labelled(numbers)
-        if self.log:
-            step = max(1.0, math.ceil(raw))
         else:
-            unit = 10.0 ** math.floor(math.log10(raw))
-            step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= raw)
-        first = math.ceil(self.low / step)
-        exponents = [step * i for i in range(first, math.floor(self.high / step) + 1)]
-        numbers = np.array([10.0**e if self.log else e for e in exponents])
-        return self._labelled(numbers)
-
-    def _labelled(self, numbers: F64) -> list[tuple[str, float]]:
+            step = float(math.ceil(raw))
+            if not self.log:
+                unit = 10.0 ** math.floor(math.log10(raw))
+                step = next(unit * factor for factor in (1, 2, 5, 10) if unit * factor >= raw)
+            places = [step * i for i in range(math.ceil(self.low / step), math.floor(self.high / step) + 1)]
+            numbers = np.array([10.0**e if self.log else e for e in places])
         return [(f"{number:g}", float(place)) for number, place in zip(numbers, self.places(numbers), strict=True)]

@@ -9,8 +9,6 @@ from bench.side_by_side import Claims, beside, interleaved
 from tautrank.command_output import ERR
 
 QUERIES, DOCUMENTS, ROUNDS = 6000, 120, 9
-_AGAINST_RANX = 5
-_AGAINST_SKLEARN = 2
 
 
 def claims() -> Claims:
@@ -45,7 +43,7 @@ def claims() -> Claims:
         },
         ROUNDS,
     )
-    for peer, asked in (("ranx", _AGAINST_RANX), ("ranx, sorted before", None)):
+    for peer, asked in (("ranx", 5), ("ranx, sorted before", None)):
         yield beside(f"NDCG@10, 6,000 x 120, beside {peer}", times["tautrank"], times[peer], asked)
 
     expected = tr.metric("ndcg@10", ties="expected", gain="linear", empty="zero")
@@ -62,4 +60,4 @@ def claims() -> Claims:
             5,
         )
         what = f"ties=expected, {name} scores, beside scikit-learn"
-        yield beside(what, times["tautrank"], times["sklearn"], _AGAINST_SKLEARN)
+        yield beside(what, times["tautrank"], times["sklearn"], 2)

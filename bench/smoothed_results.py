@@ -7,6 +7,7 @@ stopped and run again.
 from __future__ import annotations
 
 import argparse
+import itertools
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -144,18 +145,14 @@ def table1(arguments: argparse.Namespace) -> Lines:
     others = ("ranknet", "ndcg-loss1", "ndcg-loss2", "listnet", "xendcg", "mse")
     rows: list[tuple[str, str, dict[str, Any]]] = [(loss, ".903", {}) for loss in stuck]
     rows += [(loss, "", {}) for loss in others]
-    for estimator in ("exact", "ccs"):
-        for sigma in (0.1, 0.3, 1.0, 2.0):
-            for scale in ("plain", "curvature"):
-                printed = ".903" if estimator == "ccs" and scale == "plain" and sigma == 1 else ""
-                rows.append((f"softrank(estimator={estimator},sigma={sigma:g},scale={scale})", printed, {}))
-    for mu in (0, 0.1, 1.0):
-        for sigma in (0.3, 1.0):
-            for scale in ("plain", "curvature"):
-                text = f"stochasticrank(metric=ndcg@3,sigma={sigma:g},mu={mu:g},scale={scale})"
-                for langevin in (None, TOY_LANGEVIN):
-                    printed = ".917" if langevin and scale == "plain" and sigma == 1 else ""
-                    rows.append((text, printed, {"langevin": langevin}))
+    scales = ("plain", "curvature")
+    for estimator, sigma, scale in itertools.product(("exact", "ccs"), (0.1, 0.3, 1.0, 2.0), scales):
+        printed = ".903" if estimator == "ccs" and scale == "plain" and sigma == 1 else ""
+        rows.append((f"softrank(estimator={estimator},sigma={sigma:g},scale={scale})", printed, {}))
+    for mu, sigma, scale, langevin in itertools.product((0, 0.1, 1.0), (0.3, 1.0), scales, (None, TOY_LANGEVIN)):
+        text = f"stochasticrank(metric=ndcg@3,sigma={sigma:g},mu={mu:g},scale={scale})"
+        printed = ".917" if langevin and scale == "plain" and sigma == 1 else ""
+        rows.append((text, printed, {"langevin": langevin}))
     for loss, printed, parameters in watched(rows, "table 1"):
         ends = np.round(toy_ends(loss, **parameters), 3)
         counts = (int((ends == 0.917).sum()), int((ends == 0.903).sum()))

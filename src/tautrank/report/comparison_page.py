@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import astuple
 
 import numpy as np
 
@@ -14,7 +15,7 @@ from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Sectio
 from tautrank.report.palette import SystemStyle, system_styles
 from tautrank.report.reproduction import call_text, parameters_text, written_with
 from tautrank.report.system_figures import FEWEST_QUERIES, difficulty_section, over_trainings, query_gain_section
-from tautrank.report_table import ReportTable, Value
+from tautrank.report_table import ReportTable
 from tautrank.studies.comparison import System, Unit, random_state_of
 
 
@@ -42,10 +43,7 @@ def comparison_page(result: Comparison, *, figures: bool = True, command: str | 
     settings: list[Section] = [Facts("What was run", _settings(result))]
     if result.data:
         titles = ["split", "part", "queries", "documents", "features"]
-        rows: list[tuple[Value, ...]] = [
-            (part.split, part.part, part.queries, part.documents, part.features) for part in result.data
-        ]
-        settings.append(TableSection("Data", ReportTable.of(titles, rows)))
+        settings.append(TableSection("Data", ReportTable.of(titles, [astuple(part) for part in result.data])))
     sections.append(Group("Settings", settings))
     how = "call on the same data" if command is None else "command on the same files"
     again = python_call(result) if command is None else command

@@ -104,7 +104,9 @@ def facts(result: StudyResult) -> list[tuple[str, str]]:
     plan, study = result.plan, result.plan.study
     budget = plan.budget
     size = f" ({plan.n_queries:,} queries, {plan.n_features} features)" if plan.n_queries else ""
-    trained = "" if study.measures_only else f", at most {budget.trees} trees"
+    things, trained = "trainings", f", at most {budget.trees} trees"
+    if study.measures_only:
+        things, trained = "measurements", ""
     if budget.configurations:
         trained += f", the best of {budget.configurations} configurations by validation {study.metrics[0]}"
     rows = [
@@ -113,10 +115,7 @@ def facts(result: StudyResult) -> list[tuple[str, str]]:
         ("data", ", ".join(plan.data.given) + size),
         ("protocol", _protocol(result)),
         ("budget", f"{budget.trials} trials{trained}; seed {plan.seed}"),
-        (
-            "finished",
-            f"{result.n_done} of {plan.size} {'measurements' if study.measures_only else 'trainings'}{_failed(result)}",
-        ),
+        ("finished", f"{result.n_done} of {plan.size} {things}{_failed(result)}"),
         ("paper's test", str(study.test)),
     ]
     if plan.used_recipe:

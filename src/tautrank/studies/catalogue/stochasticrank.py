@@ -17,9 +17,21 @@ from tautrank.studies.study import Condition, FixedParts, OnItself, PaperTest, P
 
 _PAPER = "Ustimenko and Prokhorenkova, StochasticRank: Global Optimization of Scale-Free Discrete Functions, ICML 2020"
 
+
+def _baselines(k: int) -> tuple[System, ...]:
+    """What StochasticRank is compared with for NDCG@k; 'e-' stands for an expected gradient under Gumbel noise."""
+    return (
+        System(f"lambdarank(k={k})", "lambdamart"),
+        System(f"ndcg-loss2++(k={k},mu=5)", "lambdaloss"),
+        System(f"lambdarank(k={k},noise=gumbel,strength=0.5)", "e-lambdamart"),
+        System(f"ndcg-loss2++(k={k},mu=5,noise=gumbel,strength=0.5)", "e-lambdaloss"),
+        System(f"softrank(k={k},estimator=ccs,scale=plain)", "softrank"),
+    )
+
+
 # ------------------------------------------------------------------------------------------------------------- Table 1
 
-_STUCK = ("lambdamart", "lambdaloss", "e-lambdamart", "e-lambdaloss", "softrank")
+_STUCK = tuple(str(system) for system in _baselines(3))
 
 TABLE1 = Study(
     name="stochasticrank-table1",
@@ -27,11 +39,7 @@ TABLE1 = Study(
     paper=f"{_PAPER}, Table 1",
     claim="StochasticRank finds the best order of the five documents, where all other methods stop at a local optimum",
     systems=(
-        System("lambdarank(k=3)", "lambdamart"),
-        System("ndcg-loss2++(k=3,mu=5)", "lambdaloss"),
-        System("lambdarank(k=3,noise=gumbel,strength=0.5)", "e-lambdamart"),
-        System("ndcg-loss2++(k=3,mu=5,noise=gumbel,strength=0.5)", "e-lambdaloss"),
-        System("softrank(k=3,estimator=ccs,scale=plain)", "softrank"),
+        *_baselines(3),
         System(
             "stochasticrank(metric=ndcg@3,mu=0.1,sfa=true,scale=plain)",
             "stochasticrank",
@@ -179,11 +187,7 @@ TABLE2_NDCG = _table2(
     paper=f"{_PAPER}, Table 2, NDCG@5",
     claim="StochasticRank reaches a better NDCG@5 than every baseline",
     systems=(
-        System("lambdarank(k=5)", "lambdamart"),
-        System("ndcg-loss2++(k=5,mu=5)", "lambdaloss"),
-        System("lambdarank(k=5,noise=gumbel,strength=0.5)", "e-lambdamart"),
-        System("ndcg-loss2++(k=5,mu=5,noise=gumbel,strength=0.5)", "e-lambdaloss"),
-        System("softrank(k=5,estimator=ccs,scale=plain)", "softrank"),
+        *_baselines(5),
         System(_smoothed("ndcg@5", 0, True), "sr-soft", _LANGEVIN),
         System(_smoothed("ndcg@5", 0.1, True), "sr", _LANGEVIN),
     ),

@@ -119,15 +119,10 @@ FIGURE2 = _study(
 
 def _degrading(conditions: tuple[Condition, ...], **told: Any) -> Study:
     """XE-NDCG and LambdaMART on training data that gets worse from condition to condition."""
+    first, last = conditions[0].name, conditions[-1].name
     claims = (
         Better(better="xendcg", worse="lambdamart", metric="ndcg@5"),
-        GapGrows(
-            better="xendcg",
-            worse="lambdamart",
-            first=conditions[0].name,
-            last=conditions[-1].name,
-            metric="ndcg@5",
-        ),
+        GapGrows(better="xendcg", worse="lambdamart", first=first, last=last, metric="ndcg@5"),
     )
     return _study(systems=(LAMBDAMART, XENDCG), metrics=("ndcg@5",), claims=claims, conditions=conditions, **told)
 
@@ -170,6 +165,13 @@ FIGURE3_LABELS = _degrading(
 
 _CLICKS_ON_NOTHING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
+
+def _clicks(p: float) -> Change:
+    """Clicks in place of labels, with probability p on documents of label 0."""
+    told = {"impressions": 10, "probabilities": (p, *CLICK_PROBABILITIES[1:])}
+    return Change("clicks", told, parts=("train", "valid"))
+
+
 FIGURE4 = _degrading(
     name="xe-figure4",
     title="XE-NDCG and LambdaMART trained on clicks",
@@ -178,20 +180,7 @@ FIGURE4 = _degrading(
         "Trained on simulated clicks XE-NDCG ranks better than LambdaMART at every level of noise, and degrades more "
         "slowly"
     ),
-    conditions=tuple(
-        Condition(
-            f"{p:g}",
-            p,
-            (
-                Change(
-                    "clicks",
-                    {"impressions": 10, "probabilities": (p, *CLICK_PROBABILITIES[1:])},
-                    parts=("train", "valid"),
-                ),
-            ),
-        )
-        for p in _CLICKS_ON_NOTHING
-    ),
+    conditions=tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in _CLICKS_ON_NOTHING),
     axis="click probability of documents with label 0",
     trials=20,
     note=(
