@@ -241,7 +241,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         engine = engine_for(self.engine, wanted)
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
-        start = self._start(init_model, train, engine.name)
         task = Task(
             train=train,
             loss=wanted,
@@ -249,10 +248,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             valid=valid,
             weights=_query_weights(weights, train, "weights"),
             propensities=_propensities(propensities, train, wanted),
-            start=None if start is None else start.model_,
-            start_step=0 if start is None else start._record.steps,
-            start_shrunk=None if start is None else start._record.shrunk,
             categorical=_columns(columns, train),
+            **_started(init_model, train, engine.name),
         )
         seed = _seed(self.random_state)
         own: dict[str, Any] = {name: getattr(self, name) for name in _OF_TRAINING}
@@ -425,16 +422,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
 
-    def _start(self, given: Any, train: RankingData, engine: str) -> Ranker | None:
-        if given is None:
-            return None
-        start = given if isinstance(given, Ranker) else Ranker.load(given)
-        start._check_fitted("init_model")
-        if start.model_.tool != engine:
-            raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
-        start._check_like_fit(train.n_features, train.feature_names, "init_model, X")
-        return start
-
     def _check_fitted(self, what: str) -> None:
         if not hasattr(self, "model_"):
             raise UnfittedError(f"{what}: this Ranker is not fitted; expected a call of fit before")
@@ -527,6 +514,18 @@ def _validation(given: Any, group: Any, qid: Any, train: RankingData) -> Ranking
     as_in = "as in the training data"
     _check_columns("eval_set", valid.n_features, valid.feature_names, train.n_features, train.feature_names, as_in)
     return valid
+
+
+def _started(given: Any, train: RankingData, engine: str) -> dict[str, Any]:
+    """What a `Task` has to know of the model to go on from."""
+    if given is None:
+        return {}
+    start = given if isinstance(given, Ranker) else Ranker.load(given)
+    start._check_fitted("init_model")
+    if start.model_.tool != engine:
+        raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
+    start._check_like_fit(train.n_features, train.feature_names, "init_model, X")
+    return {"start": start.model_, "start_step": start._record.steps, "start_shrunk": start._record.shrunk}
 
 
 def _only_one(given: Any) -> Any:

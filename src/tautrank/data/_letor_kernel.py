@@ -12,19 +12,11 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-# What stopped the kernel; `STATUS` names are shared with the module that words the errors.
-OK = 0
-BAD_LABEL = 1
-NEGATIVE_LABEL = 2
-BAD_QID = 3
-MISSING_QID = 4
-UNEXPECTED_QID = 5
-BAD_INDEX = 6
-INDEX_TOO_SMALL = 7
-INDEX_TOO_LARGE = 8
-INDEX_NOT_ASCENDING = 9
-BAD_VALUE = 10
-VALUE_OVERFLOW = 11
+# What stopped the kernel; `letor` words each of them.
+(
+    OK, BAD_LABEL, NEGATIVE_LABEL, BAD_QID, MISSING_QID, UNEXPECTED_QID, BAD_INDEX,
+    INDEX_TOO_SMALL, INDEX_TOO_LARGE, INDEX_NOT_ASCENDING, BAD_VALUE, VALUE_OVERFLOW,
+) = range(12)  # fmt: skip
 
 _NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MAX_EXACT = 2**53

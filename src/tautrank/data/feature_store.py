@@ -81,13 +81,7 @@ class FeatureStore:
         self._indptr = _Growing(np.int64)
         self._indptr.append(np.zeros(1, np.int64))
 
-    def append(
-        self,
-        indptr: npt.NDArray[np.int64],
-        indices: npt.NDArray[np.int32],
-        values: npt.NDArray[np.float32],
-        width: int,
-    ) -> None:
+    def append(self, indptr: npt.NDArray[Any], indices: npt.NDArray[Any], values: npt.NDArray[Any], width: int) -> None:
         """Add ``len(indptr) - 1`` compressed rows."""
         rows = indptr.size - 1
         self.width = max(self.width, width)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[Any]
+Names = tuple[str, ...] | None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -46,9 +48,9 @@ class RankingData:
     X: Any
     labels: Floats
     offsets: Ints
-    qids: npt.NDArray[Any]
-    feature_names: tuple[str, ...] | None = None
-    source_rows: Ints | None = field(default=None)
+    qids: Ids
+    feature_names: Names = None
+    source_rows: Ints | None = None
 
     @classmethod
     def from_arrays(
@@ -84,15 +86,7 @@ class RankingData:
 
     @classmethod
     def _from_query_codes(
-        cls,
-        X: Any,
-        labels: Floats,
-        codes: Ints,
-        boundaries: Ints,
-        qids: npt.NDArray[Any],
-        *,
-        where: str,
-        names: tuple[str, ...] | None = None,
+        cls, X: Any, labels: Floats, codes: Ints, boundaries: Ints, qids: Ids, *, where: str, names: Names = None
     ) -> RankingData:
         """Finish data whose rows are runs of queries `codes`; runs of one query are brought together."""
         offsets, order, scattered = gather_scattered(codes, boundaries, qids.size)
