@@ -139,11 +139,7 @@ class BoundMetric:
     """
 
     def __init__(
-        self,
-        metric: Metric,
-        offsets: I64,
-        scorer: Callable[[NDArray[np.floating]], F64],
-        filled: NDArray[np.bool_],
+        self, metric: Metric, offsets: I64, scorer: Callable[[NDArray[np.floating]], F64], filled: NDArray[np.bool_]
     ) -> None:
         self.metric = metric
         self.offsets = offsets

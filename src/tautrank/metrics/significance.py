@@ -15,15 +15,14 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
-import numpy.typing as npt
+from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, whole
 from tautrank.errors import DataError, OptionError
+from tautrank.metrics.ordering import F64
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 BootstrapMethod: TypeAlias = Literal["percentile", "basic", "bca"]
-Values: TypeAlias = npt.ArrayLike
-Floats: TypeAlias = npt.NDArray[np.float64]
 
 # Sums of the same numbers in another order differ by rounding; two such sums must count as equal, or a
 # p-value would depend on the last bit. Relative to the sum of absolute differences, far above 64-bit rounding
@@ -102,7 +101,7 @@ class Interval:
         )
 
 
-def paired_t_test(a: Values, b: Values, alternative: Alternative = "two-sided") -> TestResult:
+def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> TestResult:
     """Student's t-test on per-query differences: is the mean of a - b zero?
 
     t = mean(d) / sqrt(var(d) / n) with d = a - b and n - 1 degrees of freedom. With hundreds of queries it
@@ -127,7 +126,7 @@ def paired_t_test(a: Values, b: Values, alternative: Alternative = "two-sided") 
 
 
 def corrected_resampled_t_test(
-    differences: Values,
+    differences: ArrayLike,
     *,
     test_fraction: float | None = None,
     n_train: float | None = None,
@@ -166,11 +165,7 @@ def corrected_resampled_t_test(
 
 
 def randomisation_test(
-    a: Values,
-    b: Values,
-    resamples: int = 100_000,
-    seed: int = 0,
-    alternative: Alternative = "two-sided",
+    a: ArrayLike, b: ArrayLike, resamples: int = 100_000, seed: int = 0, alternative: Alternative = "two-sided"
 ) -> TestResult:
     """Paired randomisation test: how often does swapping the two systems at random look as good as the truth?
 
@@ -229,8 +224,8 @@ def randomisation_test(
 
 
 def bootstrap_interval(
-    a: Values,
-    b: Values | None = None,
+    a: ArrayLike,
+    b: ArrayLike | None = None,
     confidence: float = 0.95,
     resamples: int = 10_000,
     seed: int = 0,
@@ -241,7 +236,7 @@ def bootstrap_interval(
     Queries are drawn with replacement ``resamples`` times; with q the quantiles of the resampled means and
     alpha = 1 - confidence, ``"percentile"`` is [q(alpha/2), q(1 - alpha/2)], ``"basic"`` mirrors it around
     the estimate, and ``"bca"`` shifts the two levels for bias and skewness (Efron, "Better bootstrap
-    confidence intervals", JASA 82, 1987). Values that are all equal give an interval of width 0.
+    confidence intervals", JASA 82, 1987). ArrayLike that are all equal give an interval of width 0.
 
     Args:
         a: per-query values; NaN where the metric skipped the query.
@@ -293,7 +288,7 @@ def bootstrap_interval(
     return Interval(float(low), float(high), estimate, confidence, x.size, method)
 
 
-def holm(p_values: Values) -> Floats:
+def holm(p_values: ArrayLike) -> F64:
     """Holm's step-down adjustment: p-values of many comparisons, each safe to compare with one alpha.
 
     With p_(1) <= ... <= p_(m), adjusted p_(i) = max over j <= i of min(1, (m - j + 1) p_(j)). Rejecting where
@@ -323,7 +318,7 @@ def holm(p_values: Values) -> Floats:
     return adjusted
 
 
-def _t_and_p(d: Floats, scale: float, alternative: Alternative) -> tuple[float, float]:
+def _t_and_p(d: F64, scale: float, alternative: Alternative) -> tuple[float, float]:
     """Return t = mean / sqrt(scale * var) and its p-value with n - 1 degrees of freedom.
 
     scipy.stats.ttest_rel is the case scale = 1/n, but warns or returns NaN where d hardly varies.
@@ -350,7 +345,7 @@ def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
     return float(stdtr(freedom, -t if alternative == "greater" else t))
 
 
-def _flipped_sums(d: Floats, flips: npt.NDArray[np.uint64]) -> Floats:
+def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
     """Return sum(+-d) for each row of ``flips``: bit i of the little-endian row set means -d[i].
 
     Eight flips at a time: the 256 signed sums of eight differences are tabulated once, and a row's sum is one
@@ -374,7 +369,7 @@ def _flipped_sums(d: Floats, flips: npt.NDArray[np.uint64]) -> Floats:
     return sums
 
 
-def _bca_levels(x: Floats, drawn: Floats, levels: Floats) -> Floats:
+def _bca_levels(x: F64, drawn: F64, levels: F64) -> F64:
     """Return the quantile levels that Efron's BCa interval reads instead of the nominal ones.
 
     SciPy finds the acceleration by leaving out each query in turn, n^2 work; for a mean that has a closed
@@ -409,7 +404,7 @@ def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: f
     raise OptionError("the size of a split: expected either test_fraction, or both n_train and n_test")
 
 
-def _finite_vector(values: Values, name: str, *, allow_nan: bool) -> Floats:
+def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:
     try:
         x = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -422,7 +417,7 @@ def _finite_vector(values: Values, name: str, *, allow_nan: bool) -> Floats:
     return x
 
 
-def _paired_differences(a: Values, b: Values) -> Floats:
+def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
     """Return a - b over the queries that both systems have a value for, at least two of them."""
     x = _finite_vector(a, "a", allow_nan=True)
     y = _finite_vector(b, "b", allow_nan=True)

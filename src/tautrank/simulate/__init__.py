@@ -11,11 +11,4 @@ from tautrank.simulate.label_noise import binarise, perturb_labels
 from tautrank.simulate.negatives import add_negatives
 from tautrank.simulate.web_search import simulate_web_search
 
-__all__ = [
-    "add_negatives",
-    "binarise",
-    "five_documents",
-    "perturb_labels",
-    "simulate_clicks",
-    "simulate_web_search",
-]
+__all__ = ["add_negatives", "binarise", "five_documents", "perturb_labels", "simulate_clicks", "simulate_web_search"]

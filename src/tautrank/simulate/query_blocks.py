@@ -11,9 +11,7 @@ import numpy.typing as npt
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.simulate.published_shapes import Shape
-from tautrank.simulate.search_world import draw_intents, draw_plenty, draw_qualities, utility
-
-Doubles = npt.NDArray[np.float64]
+from tautrank.simulate.search_world import Doubles, draw_intents, draw_plenty, draw_qualities, utility
 
 _LENGTHS, _DOCUMENTS, _REFERENCE = range(3)  # what a stream of random numbers is for
 _CELLS = 2**20  # features in a block: a few megabytes, which stay in the cache

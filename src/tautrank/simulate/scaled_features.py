@@ -15,9 +15,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, QUALITIES, TRUSTED, USEFUL
+from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, QUALITIES, TRUSTED, USEFUL, Singles
 
-Singles = npt.NDArray[np.float32]
 _COPIES = 18
 
 

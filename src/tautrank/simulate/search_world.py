@@ -11,6 +11,7 @@ MATCH, POPULAR, PUSHED, FRESH, TRUSTED, USEFUL = range(6)
 QUALITIES = 6
 
 Doubles = npt.NDArray[np.float64]
+Singles = npt.NDArray[np.float32]
 
 
 def draw_qualities(query: npt.NDArray[np.int64], n_queries: int, rng: np.random.Generator) -> Doubles:

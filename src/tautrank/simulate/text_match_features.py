@@ -15,9 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL
-
-Singles = npt.NDArray[np.float32]
+from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL, Singles
 
 STREAMS = ("body", "anchor", "title", "url", "whole")
 _STATISTICS = ("sum", "min", "max", "mean", "variance")

@@ -32,12 +32,7 @@ from tautrank.theory.generalisation import (
 from tautrank.theory.hessian import NewtonSteps, newton_steps, smallest_eigenvalue, spectral_gap
 from tautrank.theory.jensen import JensenClouds, jensen_clouds, jensen_gap
 from tautrank.theory.lipschitz import Lipschitz, lipschitz, steepest_secant
-from tautrank.theory.pairwise_bounds import (
-    lambdaloss_bound,
-    lambdarank_metric_bound,
-    ndcg_cost,
-    ndcg_cost_bound,
-)
+from tautrank.theory.pairwise_bounds import lambdaloss_bound, lambdarank_metric_bound, ndcg_cost, ndcg_cost_bound
 from tautrank.theory.smoothing_bias import (
     ConsistentSmoothing,
     Smoothed,

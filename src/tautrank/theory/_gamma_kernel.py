@@ -28,10 +28,7 @@ def drawn_gammas(offsets: NDArray[np.int64], seed: np.uint64, step: int) -> NDAr
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def smallest_jensen_gaps(
-    log_rho: NDArray[np.float64],
-    least: NDArray[np.float64],
-    unit: NDArray[np.float64],
-    offsets: NDArray[np.int64],
+    log_rho: NDArray[np.float64], least: NDArray[np.float64], unit: NDArray[np.float64], offsets: NDArray[np.int64]
 ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
     """Find the gammas of 0 and 1 that minimise ``log sum phi rho - sum phi log rho``.
 

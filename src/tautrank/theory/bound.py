@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.errors import OptionError
 from tautrank.losses import Loss
 from tautrank.losses import loss as loss_named
 from tautrank.metrics.base import mean_over_queries
+from tautrank.metrics.ordering import F64
 
-F64 = NDArray[np.float64]
 _Kind = TypeVar("_Kind", bound=Loss)
 
 

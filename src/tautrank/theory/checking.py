@@ -7,17 +7,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
 from tautrank.errors import TautrankError, unknown
 from tautrank.losses import REGISTRY, Loss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
+from tautrank.metrics.ordering import F64
 from tautrank.theory.claims import CLAIMS, DOES_NOT_APPLY, FAILS, HOLDS, Outcome, check_claims, only_queries
 from tautrank.theory.distributions import check_scored_lists
-
-F64 = NDArray[np.float64]
 
 Progress = Callable[[int, int, str], None]
 """Called with how many checks are done, how many there are, and what comes next."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from tautrank.metrics.ordering import F64
 
 
 def differences(

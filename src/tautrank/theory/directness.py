@@ -45,11 +45,9 @@ from tautrank.losses import (
 from tautrank.losses import loss as loss_named
 from tautrank.metrics import ARP, NDCG, Metric, gain_values, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.pairwise_bounds import lambdaloss_bound
-
-F64 = NDArray[np.float64]
 
 Costs = Callable[[F64, F64, NDArray[np.int64], int], F64]
 """From scores, labels, offsets and a seed to one number a query."""
@@ -319,12 +317,7 @@ def _costs(chosen: Surrogate, scores: ArrayLike, labels: ArrayLike, offsets: Arr
 
 
 def directness_among(
-    loss: Loss | Surrogate | str,
-    scorings: Sequence[ArrayLike],
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    *,
-    seed: int = 0,
+    loss: Loss | Surrogate | str, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
 ) -> Directness:
     """Choose among scorings by the loss and by the metric, and measure what the choice costs.
 
@@ -348,12 +341,7 @@ def directness_among(
 
 
 def best_scorings(
-    loss: Loss | Surrogate | str,
-    scorings: Sequence[ArrayLike],
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    *,
-    seed: int = 0,
+    loss: Loss | Surrogate | str, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
 ) -> tuple[int, int]:
     """Which of the scorings has the least mean ``O1``, and which the least mean ``O2``.
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.errors import DataError
 from tautrank.losses.base import Lists, numbers, place
-from tautrank.metrics.ordering import query_maxima, query_sums
+from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
 from tautrank.metrics.validation import check_offsets
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 
 def check_finite_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:

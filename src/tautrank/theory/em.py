@@ -13,17 +13,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
 from tautrank.losses import MSE, XENDCG, LambdaLoss, ListNet, Loss
 from tautrank.losses import loss as loss_named
 from tautrank.metrics import Metric, metric
-from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.derivatives import differences
 from tautrank.theory.distributions import check_scored_lists
-
-F64 = NDArray[np.float64]
 
 # Armijo's rule: a step is taken when it gains at least this share of what the slope promises.
 _SHARE = 1e-4

@@ -10,13 +10,11 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.losses import XENDCG
-from tautrank.metrics.ordering import query_maxima
+from tautrank.metrics.ordering import F64, query_maxima
 from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
-
-F64 = NDArray[np.float64]
 
 
 class BestGamma(NamedTuple):

@@ -16,16 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
 from tautrank.errors import DataError
 from tautrank.losses.base import numbers
-from tautrank.metrics.ordering import query_maxima, query_sums
+from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
 from tautrank.theory.distributions import check_finite_scores, log_softmax
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 # Newton's method on these functions gains digits from the first step on; this many end it for any float64.
 _MOST_ROUNDS = 200

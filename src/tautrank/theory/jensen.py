@@ -5,15 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
 from tautrank.errors import OptionError
-from tautrank.metrics.ordering import query_maxima, query_sums
+from tautrank.metrics.ordering import F64, query_maxima, query_sums
 from tautrank.theory.distributions import check_scored_lists, gamma_targets, log_softmax
 from tautrank.theory.gamma import cross_entropy, optimal_gamma, smallest_jensen_gap
-
-F64 = NDArray[np.float64]
 
 LABEL_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 """Of the labels 0 to 4: what the paper draws labels from in sec. 5.4; Figure 1 does not say its own."""

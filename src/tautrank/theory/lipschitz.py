@@ -16,17 +16,15 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
 from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
-from tautrank.metrics.ordering import query_maxima, query_sums
+from tautrank.metrics.ordering import F64, query_maxima, query_sums
 from tautrank.theory.derivatives import differences
-
-F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

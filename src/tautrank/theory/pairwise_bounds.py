@@ -12,28 +12,16 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.errors import OptionError
-from tautrank.losses import (
-    ARPLoss1,
-    ARPLoss2,
-    LambdaLoss,
-    LambdaRank,
-    Loss,
-    NDCGLoss1,
-    NDCGLoss2,
-    NDCGLoss2PP,
-    RankNet,
-)
+from tautrank.losses import ARPLoss1, ARPLoss2, LambdaLoss, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, NDCGLoss2PP, RankNet
 from tautrank.losses.base import Lists
 from tautrank.losses.pairwise import _PairObjective
 from tautrank.metrics import Discount, Gain, discount_values, gain_values, metric
-from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.bound import Bound, loss_without_noise
 from tautrank.theory.distributions import check_scored_lists
-
-F64 = NDArray[np.float64]
 
 _PAPER = "Wang et al., The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018"
 

@@ -25,12 +25,10 @@ from tautrank.arguments import real, whole
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, DCGRR, NDCG, BoundMetric, Metric, discount_values, gain_values, metric
-from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.bound import Bound
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.softrank_bounds import begins_group, largest_steps
-
-F64 = NDArray[np.float64]
 
 _PAPER = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 # Documents that are judged at once: few enough for the cache of most processors.

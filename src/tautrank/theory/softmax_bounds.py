@@ -10,18 +10,16 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.losses import XENDCG, ListNet, Loss, SoftmaxLoss
 from tautrank.metrics import Gain, Metric, gain_values, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.bound import Bound, loss_without_noise, negative_log
 from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
 from tautrank.theory.gamma import cross_entropy, gammas_of
 from tautrank.theory.jensen import log_expected_probability
-
-F64 = NDArray[np.float64]
 
 _XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
 _BINARY_PAPER = (
@@ -63,9 +61,7 @@ def xe_ndcg_bound(
     >>> xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=0.5)
     XE >= -log(NDCG + 1/maxDCG): 1.513 >= 0.2545 on average over 1 query, the smallest gap 1.258; holds
     """
-    proof = _XEProof.of(scores, labels, offsets, loss, gamma, ties, seed, step)
-    mean = mean_over_queries(proof.ndcg) + mean_over_queries(1.0 / proof.ideal)
-    return proof.bound("XE >= -log(NDCG + 1/maxDCG)", "Theorem 1", np.ones_like(proof.ideal), mean)
+    return _xe_bound(scores, labels, offsets, loss, gamma, ties, seed, step, refined=False)
 
 
 def xe_ndcg_refined_bound(
@@ -102,19 +98,11 @@ def xe_ndcg_refined_bound(
     >>> bool(bound.lower[0] == -np.log(metric("ndcg").mean([1.0, 2.0, 0.0], [3, 0, 1], [0, 3])))
     True
     """
-    proof = _XEProof.of(scores, labels, offsets, loss, gamma, ties, seed, step)
-    name = "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)"
-    mean = mean_over_queries(proof.ndcg + proof.spared / proof.ideal)
-    return proof.bound(name, "from the proof of Theorem 1", proof.spared, mean)
+    return _xe_bound(scores, labels, offsets, loss, gamma, ties, seed, step, refined=True)
 
 
 def softmax_mrr_bound(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    loss: Loss | str = "listnet",
-    *,
-    ties: str = "worst",
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str = "listnet", *, ties: str = "worst"
 ) -> Bound:
     """Softmax cross entropy bounds mean reciprocal rank on a log scale.
 
@@ -173,75 +161,56 @@ def softmax_ndcg_bound(
     return _listnet_bound("XE >= -log NDCG", "Theorem 3", scores, labels, offsets, loss, judge)
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class _XEProof:
-    """Everything the proof of Theorem 1 speaks of, one a query; the metrics are NaN without a relevant document."""
-
-    value: F64
-    log_expected: F64
-    reciprocal: F64
-    dcg: F64
-    ideal: F64
-    ndcg: F64
-    total: F64
-    spared: F64
-
-    @classmethod
-    def of(
-        cls,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        loss: Loss | str,
-        gamma: ArrayLike | None,
-        ties: str,
-        seed: int,
-        step: int,
-    ) -> _XEProof:
-        chosen = loss_without_noise(loss, XENDCG, "a xendcg loss")
-        s, lists = check_scored_lists(scores, labels, offsets)
-        y, cuts = lists.labels, lists.offsets
-        if gamma is None:
-            value = chosen.bind(y, cuts, seed=seed).values(s, step)
-            used = gammas_of(chosen, s, y, cuts, seed=seed, step=step)
-        else:
-            used = check_gamma(gamma, lists)
-            value = cross_entropy(s, y, cuts, used)
-        return cls(
-            value=value,
-            log_expected=log_expected_probability(s, gamma_targets(y, cuts, used), cuts),
-            reciprocal=metric("dcg", discount="reciprocal", ties=ties).per_query(s, y, cuts),
-            dcg=metric("dcg", ties=ties).per_query(s, y, cuts),
-            ideal=metric("dcg").per_query(y, y, cuts),
-            ndcg=metric("ndcg", ties=ties).per_query(s, y, cuts),
-            total=query_sums(gain_values(y) + (1.0 - used), cuts),
-            spared=query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts),
-        )
-
-    def bound(self, name: str, source: str, added: F64, mean: float) -> Bound:
-        """``XE >= -log(NDCG + added/maxDCG)``, and above ``-log`` of the mean."""
-        return Bound(
-            name=name,
-            paper=f"{_XE_PAPER}, {source}",
-            upper=self.value,
-            lower=negative_log(self.ndcg + added / self.ideal),
-            mean_lower=float(negative_log(mean)),
-            steps={
-                "Jensen's inequality (13)": -self.log_expected,
-                "rho <= 1/rank (9)": negative_log((self.reciprocal + added) / self.total),
-                "log2(1 + rank) <= rank (11)": negative_log((self.dcg + added) / self.total),
-            },
-        )
-
-
-def _listnet_bound(
-    name: str,
-    theorem: str,
+def _xe_bound(
     scores: ArrayLike,
     labels: ArrayLike,
     offsets: ArrayLike,
     loss: Loss | str,
-    judge: Metric,
+    gamma: ArrayLike | None,
+    ties: str,
+    seed: int,
+    step: int,
+    *,
+    refined: bool,
+) -> Bound:
+    """``XE >= -log(NDCG + added/maxDCG)``, where ``added`` is 1, or as much of it as gamma asks for."""
+    chosen = loss_without_noise(loss, XENDCG, "a xendcg loss")
+    s, lists = check_scored_lists(scores, labels, offsets)
+    y, cuts = lists.labels, lists.offsets
+    if gamma is None:
+        value = chosen.bind(y, cuts, seed=seed).values(s, step)
+        used = gammas_of(chosen, s, y, cuts, seed=seed, step=step)
+    else:
+        used = check_gamma(gamma, lists)
+        value = cross_entropy(s, y, cuts, used)
+    ideal = metric("dcg").per_query(y, y, cuts)
+    ndcg, dcg = (metric(name, ties=ties).per_query(s, y, cuts) for name in ("ndcg", "dcg"))
+    reciprocal = metric("dcg", discount="reciprocal", ties=ties).per_query(s, y, cuts)
+    total = query_sums(gain_values(y) + (1.0 - used), cuts)
+    if refined:
+        added = query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts)
+        name, source = "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)", "from the proof of Theorem 1"
+        mean = mean_over_queries(ndcg + added / ideal)
+    else:
+        added = np.ones_like(ideal)
+        name, source = "XE >= -log(NDCG + 1/maxDCG)", "Theorem 1"
+        mean = mean_over_queries(ndcg) + mean_over_queries(added / ideal)
+    return Bound(
+        name=name,
+        paper=f"{_XE_PAPER}, {source}",
+        upper=value,
+        lower=negative_log(ndcg + added / ideal),
+        mean_lower=float(negative_log(mean)),
+        steps={
+            "Jensen's inequality (13)": -log_expected_probability(s, gamma_targets(y, cuts, used), cuts),
+            "rho <= 1/rank (9)": negative_log((reciprocal + added) / total),
+            "log2(1 + rank) <= rank (11)": negative_log((dcg + added) / total),
+        },
+    )
+
+
+def _listnet_bound(
+    name: str, theorem: str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, judge: Metric
 ) -> Bound:
     """The loss above ``-log`` of a metric, with ``-log sum phi rho`` between them."""
     chosen = loss_without_noise(loss, ListNet, "a listnet loss")
@@ -260,13 +229,7 @@ def _listnet_bound(
 
 
 def targets_of(
-    loss: SoftmaxLoss,
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    *,
-    seed: int = 0,
-    step: int = 0,
+    loss: SoftmaxLoss, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0, step: int = 0
 ) -> F64:
     """The distribution ``phi`` that a loss of the softmax family compares with, read off its gradient ``rho - phi``.
 

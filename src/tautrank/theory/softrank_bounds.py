@@ -31,11 +31,9 @@ from tautrank.errors import OptionError
 from tautrank.losses import Loss, SoftRank
 from tautrank.losses.base import Lists, numbers
 from tautrank.metrics import Discount, discount_values, metric
-from tautrank.metrics.ordering import query_maxima
+from tautrank.metrics.ordering import F64, query_maxima
 from tautrank.theory.bound import Bound, loss_without_noise
 from tautrank.theory.distributions import check_finite_scores, check_scored_lists
-
-F64 = NDArray[np.float64]
 
 _PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
 VERSIONS = ("proof", "stated", "contests")
@@ -125,12 +123,7 @@ def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F6
 
 
 def softrank_ndcg_bound(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    loss: Loss | str = "softrank",
-    *,
-    version: str = "proof",
+    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str = "softrank", *, version: str = "proof"
 ) -> Bound:
     """Each query's bound above its ``|NDCG - SoftNDCG|``.
 
@@ -187,12 +180,7 @@ def softrank_ndcg_bound(
         upper[spoken] = function(chosen.sigma, delta[spoken], lists.sizes[spoken], tops[spoken])
         upper[np.isinf(upper)] = np.nan
     where = {"proof": "proof of Theorem 2", "stated": "Theorem 2", "contests": "a sharper form of Theorem 2"}
-    return Bound(
-        name="bound >= |NDCG - SoftNDCG|",
-        paper=f"{_PAPER}, {where[version]}",
-        upper=upper,
-        lower=lower,
-    )
+    return Bound(name="bound >= |NDCG - SoftNDCG|", paper=f"{_PAPER}, {where[version]}", upper=upper, lower=lower)
 
 
 @dataclass(frozen=True, eq=False)
