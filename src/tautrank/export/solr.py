@@ -37,12 +37,10 @@ def solr_model(trees: Sequence[Tree], names: Sequence[str], name: str, store: st
     _warn_of_moved_thresholds(trees)
     # Solr computes every feature that a model lists.
     used = sorted({int(column) for tree in trees for column in tree.feature}) or range(len(names))
-    head = {
-        "class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel",
-        "name": name,
-        **({} if store is None else {"store": store}),
-        "features": [{"name": names[column]} for column in used],
-    }
+    head: dict[str, object] = {"class": "org.apache.solr.ltr.model.MultipleAdditiveTreesModel", "name": name}
+    if store is not None:
+        head["store"] = store
+    head["features"] = [{"name": names[column]} for column in used]
     texts = [f'{{"weight": "1", "root": {_root(tree, names, bool(missing))}}}' for tree in trees]
     null = '"isNullSameAsZero": false, ' if missing else ""
     opening = json.dumps(head, ensure_ascii=False)[:-1]
