@@ -38,7 +38,6 @@ TOP = {
     "command_output",
     "comparing",
     "demo",
-    "export_commands",
     "study_commands",
     "tuning",
 }

@@ -16,8 +16,7 @@ from typer.core import TyperGroup
 from tautrank import __version__
 from tautrank import command_options as options
 from tautrank.command_output import ERR, OUT, print_json, reading_bar, trainings_bar
-from tautrank.errors import OptionError, TautrankError, TautrankWarning
-from tautrank.export_commands import export
+from tautrank.errors import OptionError, TautrankError, TautrankWarning, unknown
 from tautrank.study_commands import study_app
 
 
@@ -51,7 +50,6 @@ app.add_typer(data_app, name="data")
 theory_app = typer.Typer(help="Check what the papers prove, on your data and your losses.", no_args_is_help=True)
 app.add_typer(theory_app, name="theory")
 app.add_typer(study_app, name="study")
-app.command()(export)
 
 _DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
 
@@ -227,7 +225,6 @@ def rank(
     from tautrank.atomic import require_writable
     from tautrank.data.score_files import write_scores
     from tautrank.data.trec import write_run
-    from tautrank.errors import unknown
     from tautrank.ranker import Ranker
 
     if kind not in ("scores", "trec"):
@@ -244,6 +241,42 @@ def rank(
         rows = documents.in_document_order(np.arange(documents.n_documents))[ranking.document]
         write_run(output, ranking.qid, rows, ranking.rank, ranking.score, tag)
     OUT.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
+
+
+@app.command()
+def export(
+    model: Annotated[Path, typer.Argument(help="A model saved by 'tautrank train'.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.",
+            show_default=False,
+        ),
+    ],
+    features: Annotated[
+        Path | None,
+        typer.Option(help="File of feature names in the model's order: one a line, or JSON; default f1, f2, ..."),
+    ] = None,
+    name: Annotated[str | None, typer.Option(help="What to call the model there; default as the file.")] = None,
+    store: Annotated[str | None, typer.Option(help="Solr's feature store; default Solr's default one.")] = None,
+) -> None:
+    """Write a model for Solr, Elasticsearch, OpenSearch, Vespa, RankLib, ONNX or LightGBM.
+
+    Every document goes to the same leaves there as here. docs/export.md says how to upload the file.
+
+    Example: [bold]tautrank export model.taut -o model.json --format solr --features names.txt --store shop[/bold]
+    """
+    from tautrank.export import FORMATS, export_model
+    from tautrank.ranker import Ranker
+
+    if kind not in FORMATS:  # said before the model is read
+        raise unknown("format", kind, FORMATS)
+    ranker = Ranker.load(model)
+    export_model(ranker, output, kind, features=features, name=name, store=store)
+    OUT.print(f"{output}: {ranker.n_trees_} trees for {kind}", markup=False, soft_wrap=True)
 
 
 @app.command()
