@@ -15,7 +15,7 @@ from pathlib import Path
 
 from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up, study_size
 from tautrank.arguments import job_count
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.command_output import ERR, OUT
 from tautrank.report_table import ReportTable
 
@@ -51,8 +51,7 @@ def main() -> int:
     if arguments.write:
         kept = sections_of(arguments.write.read_text()) if arguments.write.exists() else {}
         page = as_markdown(kept | {name: section(part) for name, part in found.items()})
-        with atomic_write(arguments.write) as file:
-            file.write(page.encode())
+        write_whole(arguments.write, page)
     return 0 if all(row[3] for row in rows) else 1
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bench.data_sets import ROOT
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.errors import OptionError
 
 F64 = NDArray[np.float64]
@@ -112,8 +112,7 @@ def write_picture(name: str, series: Sequence[Series], **options: Any) -> None:
     """
     folder = ROOT / "docs" / "pictures"
     folder.mkdir(exist_ok=True)
-    with atomic_write(folder / name) as file:
-        file.write(chart(series, **options).encode())
+    write_whole(folder / name, chart(series, **options))
 
 
 def _points(one: Series, log_x: bool, log_y: bool) -> tuple[F64, F64]:

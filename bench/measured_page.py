@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import tautrank as tr
 from bench.data_sets import KEPT
 from tautrank.arguments import job_count
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.command_output import trainings_bar
 from tautrank.comparing import compare_splits
 from tautrank.data import Splits
@@ -43,8 +43,7 @@ def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int
             print(line, flush=True)
             lines.append(line)
     if arguments.write:
-        with atomic_write(arguments.write) as file:
-            file.write("\n".join(lines).encode())
+        write_whole(arguments.write, "\n".join(lines))
     return 0
 
 

@@ -17,7 +17,7 @@ import numpy as np
 
 from bench.data_sets import data_folder
 from bench.study_runs import RUNS, StudyRun, run
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.studies.catalogue import CATALOGUE, find_study
 from tautrank.studies.claims import Cell, Claim
 from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED
@@ -147,11 +147,9 @@ def main() -> int:
     lines = [_HEAD, *summary(results), "## All comparisons", ""]
     for name in dict.fromkeys(one.study for one in results):
         lines += section(find_study(name), {one: result for one, result in results.items() if one.study == name})
-    with atomic_write(arguments.write) as file:
-        file.write("\n".join(lines).encode())
+    write_whole(arguments.write, "\n".join(lines))
     for one, result in results.items():
-        with atomic_write(folder / f"{one.name}.md") as file:
-            file.write(page(one, result).encode())
+        write_whole(folder / f"{one.name}.md", page(one, result))
     return 0
 
 

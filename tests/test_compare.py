@@ -107,6 +107,14 @@ def test_every_form_holds_the_same_numbers(result):
     assert "lower is better" in str(result)
 
 
+@pytest.mark.parametrize("form", ["to_csv", "to_latex", "to_markdown", "to_html"])
+def test_a_path_gets_what_is_returned(result, tmp_path, form):
+    text = getattr(result, form)(tmp_path / "out")
+    assert (tmp_path / "out").read_text() == text == getattr(result, form)()
+    with pytest.raises(DataError, match="cannot be written"):
+        getattr(result, form)(tmp_path / "nowhere" / "out")
+
+
 def test_all_systems_of_a_repeat_see_the_same_split(parts):
     plan = study.Plan(("mse", "xendcg"), (tr.metric("ndcg@5"),), repeats=3)
     splits = Splits(*parts)

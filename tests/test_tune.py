@@ -156,8 +156,9 @@ def test_a_configuration_that_cannot_be_trained_fails_alone(parts):
         tr.tune(*parts, space={"langevin.shrink_rate": ("choice", 20.0)}, n_trials=2, n_estimators=3)
 
 
-def test_results_as_csv_and_plain_values(found):
-    lines = found.to_csv().splitlines()
+def test_results_as_csv_and_plain_values(found, tmp_path):
+    lines = found.to_csv(tmp_path / "trials.csv").splitlines()
+    assert (tmp_path / "trials.csv").read_text().splitlines() == lines
     assert lines[0] == "trial,state,ndcg@10,trees,grown,seconds,learning_rate,num_leaves,loss.k,error"
     assert len(lines) == 10
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))

@@ -67,6 +67,32 @@ def atomic_write(path: str | os.PathLike[str], *, durable: bool = True) -> Itera
         raise
 
 
+def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+    """Write a file of which all is at hand.
+
+    Args:
+        path: where to.
+        content: text, which becomes UTF-8, or bytes.
+    """
+    with atomic_write(path) as file:
+        file.write(content if isinstance(content, bytes) else content.encode())
+
+
+def handed_out(text: str, path: str | os.PathLike[str] | None) -> str:
+    """Return a text, after writing it to a file where one is asked for.
+
+    Args:
+        text: what is handed out.
+        path: where to write it, too; None for nowhere.
+
+    >>> handed_out("loss,trees\\n", None)
+    'loss,trees\\n'
+    """
+    if path is not None:
+        write_whole(path, text)
+    return text
+
+
 @contextmanager
 def _in_a_sentence(target: Path) -> Iterator[None]:
     try:

@@ -339,7 +339,7 @@ def compare(
     Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
     """
     from tautrank.arguments import job_count
-    from tautrank.atomic import atomic_write, require_writable
+    from tautrank.atomic import require_writable
     from tautrank.comparing import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
     from tautrank.report.figures import require_plotly
     from tautrank.studies.comparison import make_plan
@@ -378,8 +378,7 @@ def compare(
     command = shlex.join(["tautrank", *context.obj]) if context.obj else None
     for page, figures in ((html, False), (report, True)):
         if page is not None:
-            with atomic_write(page) as file:
-                file.write(result.to_html(figures=figures, command=command).encode())
+            result.to_html(page, figures=figures, command=command)
     if as_json:
         print_json(result.to_dict())
     elif latex:

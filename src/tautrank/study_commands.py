@@ -182,7 +182,7 @@ def report(
 
     Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
     """
-    from tautrank.atomic import atomic_write
+    from tautrank.atomic import write_whole
     from tautrank.studies.results import collect
     from tautrank.studies.store import StudyStore
 
@@ -194,8 +194,7 @@ def report(
             _show(opened, as_json)
             return
         text = _WRITERS[output.suffix.lower()](collect(opened))
-    with atomic_write(output) as file:
-        file.write(text.encode())
+    write_whole(output, text)
     OUT.print(f"{output}: written", markup=False, soft_wrap=True)
 
 

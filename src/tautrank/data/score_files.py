@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
 
@@ -42,5 +42,4 @@ def write_scores(path: str | os.PathLike[str], scores: npt.NDArray[np.float64]) 
         path: where to.
         scores: finite.
     """
-    with atomic_write(path) as file:
-        file.write("".join(f"{score!r}\n" for score in scores.tolist()).encode())
+    write_whole(path, "".join(f"{score!r}\n" for score in scores.tolist()))

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
@@ -60,8 +60,7 @@ def write_run(path: str | os.PathLike[str], qid: Any, row: Any, rank: Any, score
     """
     columns = (qid.tolist(), (row + 1).tolist(), rank.tolist(), score.tolist())
     lines = (f"{qid} Q0 d{row} {place} {score!r} {tag}\n" for qid, row, place, score in zip(*columns, strict=True))
-    with atomic_write(path) as file:
-        file.write("".join(lines).encode())
+    write_whole(path, "".join(lines))
 
 
 def _read(file: Path, columns: int, value_column: int, what: str, shape: str) -> dict[str, dict[str, float]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.errors import OptionError, unknown
 from tautrank.export.lightgbm_text import lightgbm_text
 from tautrank.export.missing import warn_of_missing
@@ -74,8 +74,7 @@ def export_model(
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
     names, known = feature_names(ranker, features)
     content = _content(ranker, format, names, known, name or Path(path).stem, store)
-    with atomic_write(path) as file:
-        file.write(content if isinstance(content, bytes) else content.encode())
+    write_whole(path, content)
 
 
 def _content(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric, mean_over_queries, metric
 
@@ -79,8 +79,7 @@ class Evaluation:
         writer.writerow(["qid", *(str(m) for m in self.metrics)])
         for qid, column in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):
             writer.writerow([qid, *("" if math.isnan(value) else repr(value) for value in column)])
-        with atomic_write(path) as file:
-            file.write(text.getvalue().encode())
+        write_whole(path, text.getvalue())
 
 
 def evaluate(

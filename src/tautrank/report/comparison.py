@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -10,6 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.atomic import handed_out
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.report.terminal import as_text
@@ -101,8 +103,8 @@ class Comparison:
             },
         }
 
-    def report_table(self) -> ReportTable:
-        """The comparison as columns and rows, each cell with its numbers in full."""
+    def table(self) -> ReportTable:
+        """The comparison as columns and rows, each cell with its numbers in full; `rich.print` prints it."""
         metrics = self.plan.metrics
         wins = {str(m): self.wins(m) for m in metrics}
         rows = []
@@ -196,33 +198,32 @@ class Comparison:
             f"{_EMPTY[self.plan.metrics[0].empty]}."
         )
 
-    def table(self) -> ReportTable:
-        """The comparison as a table that `rich.print` prints."""
-        return self.report_table()
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The comparison as CSV: all numbers in full, a row a system; written to `path`, too."""
+        return handed_out(self.table().to_csv(), path)
 
-    def to_csv(self) -> str:
-        """The comparison as CSV: means, spreads and all other numbers in full, a row a system."""
-        return self.report_table().to_csv()
+    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The comparison as a LaTeX table (booktabs); written to `path`, too."""
+        return handed_out(self.table().to_latex(), path)
 
-    def to_latex(self) -> str:
-        """The comparison as a LaTeX table (booktabs)."""
-        return self.report_table().to_latex()
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The comparison as a Markdown table with its note; written to `path`, too."""
+        return handed_out(self.table().to_markdown(), path)
 
-    def to_markdown(self) -> str:
-        """The comparison as a Markdown table with its note."""
-        return self.report_table().to_markdown()
-
-    def to_html(self, *, figures: bool = False, command: str | None = None) -> str:
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, figures: bool = False, command: str | None = None
+    ) -> str:
         """The comparison as one self-contained HTML page.
 
         Args:
+            path: a file to write the page to, too.
             figures: whether to draw figures and let tables sort (needs ``pip install 'tautrank[report]'``); without
                 them the page has no script.
             command: what reproduces the comparison in a terminal; by default the page shows the call in Python.
         """
         from tautrank.report.comparison_page import comparison_page
 
-        return comparison_page(self, figures=figures, command=command).to_html()
+        return comparison_page(self, figures=figures, command=command).to_html(path)
 
     def __str__(self) -> str:
         table = self.table()

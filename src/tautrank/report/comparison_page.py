@@ -35,7 +35,7 @@ def comparison_page(result: Comparison, *, figures: bool = True, command: str | 
     ['Answer', 'Results', 'Every pair', 'Settings', 'Run it again']
     """
     pairs = result.pair_table()
-    sections: list[Section] = [Text("Answer", result.findings()), TableSection("Results", result.report_table())]
+    sections: list[Section] = [Text("Answer", result.findings()), TableSection("Results", result.table())]
     if pairs.rows:
         sections.append(TableSection("Every pair", pairs, folded=True))
     if figures:

@@ -6,11 +6,13 @@ import base64
 import hashlib
 import html
 import json
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Protocol
 
+from tautrank.atomic import handed_out
 from tautrank.errors import DataError, OptionError
 from tautrank.report.palette import DARK_THEME, LIGHT_THEME, dark_counterparts
 from tautrank.report_table import Cell, Column, ReportTable
@@ -223,11 +225,14 @@ class Page:
     lead: str = ""
     interactive: bool = True
 
-    def to_html(self) -> str:
+    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
         """The page as the text of one file: all it needs is inside, and it forbids the browser to fetch anything.
 
         Only the scripts put there by this method run: the page names their hashes in its content security policy, so
         that a script that came in with somebody's data would not.
+
+        Args:
+            path: a file to write the page to, too.
 
         >>> Page("a <b>", interactive=False).to_html().count("a &lt;b&gt;")
         2
@@ -247,7 +252,7 @@ class Page:
             for i, section in enumerate(self.sections, 1)
         )
         contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(self.sections) > 2 else ""
-        return (
+        text = (
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
             f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
             '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -258,6 +263,7 @@ class Page:
             + "".join(f"<script>{script}</script>\n" for script in scripts)
             + "</body>\n</html>\n"
         )
+        return handed_out(text, path)
 
 
 def _sections(sections: Sequence[Section], name: str, level: int) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from rich.console import Console
 
+from tautrank.atomic import handed_out
 from tautrank.engines.langevin import Langevin
 from tautrank.metrics import Metric
 from tautrank.ranker import Ranker
@@ -111,8 +112,12 @@ class Tuning:
             ],
         }
 
-    def to_csv(self) -> str:
-        """A line a trial: number, state, score, trees, seconds, and every value that was searched."""
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """A line a trial: number, state, score, trees, seconds, and every value that was searched.
+
+        Args:
+            path: a file to write it to, too.
+        """
         names = _searched_names(self.trials)
         titles = ["trial", "state", str(self.metric), "trees", "grown", "seconds", *names, "error"]
         rows = []
@@ -120,7 +125,7 @@ class Tuning:
             o, values = record.outcome, _configuration(record)
             searched = [_written(values[name]) if name in values else "" for name in names]
             rows.append([record.number, o.state, o.score, o.trees, o.grown, o.seconds, *searched, o.error])
-        return ReportTable.of(titles, rows).to_csv()
+        return handed_out(ReportTable.of(titles, rows).to_csv(), path)
 
     def table(self, n: int = _SHOWN, width: int | None = None) -> ReportTable:
         """The best trials as a table that `rich.print` prints.

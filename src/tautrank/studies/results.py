@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.atomic import handed_out
 from tautrank.metrics import metric
 from tautrank.metrics.evaluation import or_none
 from tautrank.report_table import ReportTable
@@ -179,23 +181,23 @@ class StudyResult:
 
         return as_dict(self)
 
-    def to_markdown(self) -> str:
-        """The study as a page of Markdown."""
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The study as a page of Markdown; written to `path`, too."""
         from tautrank.studies.result_tables import as_markdown
 
-        return as_markdown(self)
+        return handed_out(as_markdown(self), path)
 
-    def to_latex(self) -> str:
-        """The cells as a LaTeX table (booktabs), the rest as comments."""
+    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The cells as a LaTeX table (booktabs), the rest as comments; written to `path`, too."""
         from tautrank.studies.result_tables import as_latex
 
-        return as_latex(self)
+        return handed_out(as_latex(self), path)
 
-    def to_csv(self) -> str:
-        """The cells, a line each, with all digits."""
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """The cells, a line each, with all digits; written to `path`, too."""
         from tautrank.studies.result_tables import as_csv
 
-        return as_csv(self)
+        return handed_out(as_csv(self), path)
 
     def tables(self) -> list[ReportTable]:
         """The cells and the verdicts as tables that `rich.print` prints."""

@@ -10,7 +10,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from tautrank.atomic import atomic_write
+from tautrank.atomic import write_whole
 from tautrank.errors import DataError
 
 
@@ -56,5 +56,4 @@ class UnitStore:
         """Write a finished unit; the file appears whole or not at all."""
         file = self._file(name, key)
         if file is not None:
-            with atomic_write(file) as out:
-                out.write(json.dumps({"key": key, "result": result}, indent=1).encode())
+            write_whole(file, json.dumps({"key": key, "result": result}, indent=1))
