@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from tautrank.errors import OptionError
 from tautrank.losses import loss
 from tautrank.losses.base import Lists
+from tautrank.losses.derivatives import differences
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory import (
     generalisation_error,
@@ -21,7 +22,6 @@ from tautrank.theory import (
     log_box_covering,
     steepest_secant,
 )
-from tautrank.theory.derivatives import differences
 from tautrank.theory.lipschitz import measured_constant, proven_constant
 from theory_lists import LABELS, Scored, lists, make_lists
 

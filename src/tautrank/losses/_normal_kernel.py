@@ -14,7 +14,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses.randomness import _HALF, _LOW, _MULTIPLIER_0, _MULTIPLIER_1, _WEYL_0, _WEYL_1
+from tautrank.losses.randomness import HALF_WORD, LOW_WORD, two_rounds
 
 GROUP = 64
 """Documents are served in groups of this many; arrays of noise are padded to a multiple of it."""
@@ -33,36 +33,22 @@ _FUSE = {"contract"}
 
 
 @njit(error_model="numpy")
-def _two_rounds(
-    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
-    """Two rounds of Philox4x32, as in `philox`: the counter, then the key of the next round."""
-    p0 = _MULTIPLIER_0 * c0
-    p1 = _MULTIPLIER_1 * c2
-    c0, c1, c2, c3 = (p1 >> _HALF) ^ c1 ^ k0, p1 & _LOW, (p0 >> _HALF) ^ c3 ^ k1, p0 & _LOW
-    k0 = (k0 + _WEYL_0) & _LOW
-    k1 = (k1 + _WEYL_1) & _LOW
-    p0 = _MULTIPLIER_0 * c0
-    p1 = _MULTIPLIER_1 * c2
-    c0, c1, c2, c3 = (p1 >> _HALF) ^ c1 ^ k0, p1 & _LOW, (p0 >> _HALF) ^ c3 ^ k1, p0 & _LOW
-    return c0, c1, c2, c3, (k0 + _WEYL_0) & _LOW, (k1 + _WEYL_1) & _LOW
-
-
-@njit(error_model="numpy")
 def _fill_words(out: NDArray[np.float64], seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with words of 32 bits; word ``w`` of block ``16 g + b`` goes to place ``64 g + 16 w + b``."""
-    key0 = _Word(seed) & _LOW
-    key1 = _Word(seed) >> _HALF
-    word1, word2, word3 = _Word(query) & _LOW, _Word(step) & _LOW, _Word(stream) & _LOW
+    key0 = _Word(seed) & LOW_WORD
+    key1 = _Word(seed) >> HALF_WORD
+    word1, word2, word3 = _Word(query) & LOW_WORD, _Word(step) & LOW_WORD, _Word(stream) & LOW_WORD
     for group in range(out.shape[0] // GROUP):
         block = out[GROUP * group : GROUP * group + GROUP]
         for lane in range(_LANES):
             # The rounds are written out: a loop over them inside this one would not vectorise.
-            c0, c1, c2, c3, k0, k1 = _two_rounds(_Word(_LANES * group + lane) & _LOW, word1, word2, word3, key0, key1)
-            c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-            c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-            c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-            c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+            c0, c1, c2, c3, k0, k1 = two_rounds(
+                _Word(_LANES * group + lane) & LOW_WORD, word1, word2, word3, key0, key1
+            )
+            c0, c1, c2, c3, k0, k1 = two_rounds(c0, c1, c2, c3, k0, k1)
+            c0, c1, c2, c3, k0, k1 = two_rounds(c0, c1, c2, c3, k0, k1)
+            c0, c1, c2, c3, k0, k1 = two_rounds(c0, c1, c2, c3, k0, k1)
+            c0, c1, c2, c3, k0, k1 = two_rounds(c0, c1, c2, c3, k0, k1)
             i = _U(lane)
             block[i] = c0
             block[i + _U(_LANES)] = c1

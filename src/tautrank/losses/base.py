@@ -10,7 +10,7 @@ import contextlib
 import dataclasses
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -49,7 +49,7 @@ def register(name: str) -> Callable[[_LossType], _LossType]:
 
     def enter(cls: _LossType) -> _LossType:
         # A loss of one's own may be edited and registered again; one of the library's must stay what its name says.
-        if name in REGISTRY and _is_ours(REGISTRY[name]) and not _is_ours(cls):
+        if name in REGISTRY and is_ours(REGISTRY[name]) and not is_ours(cls):
             raise OptionError(f"register: found '{name}', a loss of the library; expected a name that is not taken")
         cls.name = name
         # A dataclass that was not told repr=False writes one of its own, which does not parse back.
@@ -60,7 +60,12 @@ def register(name: str) -> Callable[[_LossType], _LossType]:
     return enter
 
 
-def _is_ours(cls: type[Loss]) -> bool:
+def is_ours(cls: type[Loss]) -> bool:
+    """Whether a loss is one of this library.
+
+    >>> is_ours(REGISTRY["mse"])
+    True
+    """
     return cls.__module__.split(".")[0] == "tautrank"
 
 
@@ -248,15 +253,25 @@ class Lists:
     def gains(self, gain: Gain) -> NDArray[np.float64]:
         """What each label is worth; a label the gain does not know is reported with its query."""
         distinct, index = np.unique(self.labels, return_inverse=True)
+        with self.naming_documents(lambda at: int(np.argmax(self.labels == distinct[at]))):
+            values = gain_values(distinct, gain)
+        return values[index]
+
+    @contextlib.contextmanager
+    def naming_documents(self, document_at: Callable[[int], int] = lambda at: at) -> Iterator[None]:
+        """Say by query and document what the block says of a label by its index.
+
+        Args:
+            document_at: from that index to the flat one of a document, where they differ.
+        """
         try:
-            return gain_values(distinct, gain)[index]
+            yield
         except DataError as error:
-            problem = str(error).split(": ", 1)
-            at = re.fullmatch(r"labels\[(\d+)\]", problem[0])
-            if at is None:
+            said = re.fullmatch(r"labels\[(\d+)\]: (.*)", str(error), re.DOTALL)
+            if said is None:
                 raise
-            query, document = place(self.offsets, int(np.argmax(self.labels == distinct[int(at[1])])))
-            raise DataError(f"labels: query {query}, document {document}: {problem[1]}") from None
+            query, document = place(self.offsets, document_at(int(said[1])))
+            raise DataError(f"labels: query {query}, document {document}: {said[2]}") from None
 
 
 class Objective(abc.ABC):

@@ -1,7 +1,8 @@
 """The laws that every loss obeys, checked on lists made for the purpose: ties, extremes, empty queries, threads.
 
 `check_laws` checks a loss, one of your own included, and says for each law whether it holds, or gives a counterexample.
-What the papers prove of single losses, on data of yours, is checked by `tautrank.theory`.
+What the papers prove of single losses is checked by `tautrank.theory`, on data of yours, and so are some laws: the
+functions that work out both sides of those take any lists.
 """
 
 from __future__ import annotations
@@ -20,12 +21,16 @@ from numpy.typing import NDArray
 
 from tautrank.errors import TautrankError, unknown
 from tautrank.losses import parallel
-from tautrank.losses.base import REGISTRY, Loss, Objective, place
+from tautrank.losses.base import REGISTRY, Lists, Loss, Objective, place
 from tautrank.losses.base import loss as loss_named
+from tautrank.losses.derivatives import differences
 from tautrank.losses.stochastic import SmoothedLoss
+from tautrank.metrics.ordering import F64, query_sums
 
-F64 = NDArray[np.float64]
 Numbers = NDArray[np.floating[Any]]
+
+Results = dict[str, Numbers]
+"""What a loss gives: its ``gradient``, ``hessian`` and ``value``, or some of them."""
 
 HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
 
@@ -35,7 +40,7 @@ SIZES = np.array([5, 1, 12, 3, 0, 8])
 OFFSETS = np.concatenate(([0], np.cumsum(SIZES)))
 """Where the example's queries start, and the number of documents at the end."""
 
-_BARE, _EMPTY = 3, 4  # the queries without a relevant document, and without any
+_BARE = 3  # the query without a relevant document
 _SEED = 7
 _KINDS: tuple[np.dtype[np.floating[Any]], ...] = (np.dtype(np.float32), np.dtype(np.float64))
 _LONG = 50_000
@@ -186,16 +191,17 @@ def _outcome(subject: Law, loss: Loss) -> LawOutcome:
         return LawOutcome(subject.name, DOES_NOT_APPLY, str(error))
     except Exception as error:
         # The loss may be anybody's code, and what is wrong with it is what was asked for.
-        found = _stopped(error)
+        found = stopped(error)
     return LawOutcome(subject.name, HOLDS) if found is None else LawOutcome(subject.name, FAILS, found)
 
 
-def _law(
-    name: str, statement: str, silent_on: Callable[[Loss], str | None] = lambda loss: None
-) -> Callable[[Callable[[Loss], str | None]], Callable[[Loss], str | None]]:
+_Finding = Callable[[Loss], str | None]
+
+
+def _law(name: str, statement: str, silent_on: _Finding = lambda loss: None) -> Callable[[_Finding], _Finding]:
     """Function decorator: enter a check into `LAWS`."""
 
-    def enter(check: Callable[[Loss], str | None]) -> Callable[[Loss], str | None]:
+    def enter(check: _Finding) -> _Finding:
         LAWS[name] = Law(name, statement, check, silent_on)
         return check
 
@@ -216,20 +222,35 @@ def _places_matter(loss: Loss) -> str | None:
 
 @_law("runs", "it gives a gradient, a hessian and a value for ordinary lists")
 def _runs(loss: Loss) -> str | None:
-    scores, _ = example()
+    scores, lists = _made()
     try:
-        objective = _bound(loss)
-        parts = {"gradient": objective.gradients(scores)[0], "hessian": objective.gradients(scores)[1]}
-        parts["values"] = objective.values(scores)
+        found = results(_bound(loss, lists), scores)
     except TautrankError as error:
         return str(error)
     except Exception as error:
-        return _stopped(error)
-    for name, part in parts.items():
-        expected = (SIZES.size,) if name == "values" else scores.shape
+        return stopped(error)
+    for name, part in found.items():
+        expected = lists.sizes.shape if name == "value" else scores.shape
         if np.shape(part) != expected:
-            return f"its {name} have the shape {np.shape(part)}; expected {expected}"
+            return f"its {name} has the shape {np.shape(part)}; expected {expected}"
     return None
+
+
+def gradient_and_slopes(
+    loss: Loss, scores: F64, lists: Lists, step: int = 0, places: Iterable[int] | None = None
+) -> tuple[Results, Results]:
+    """The gradient of a loss, and the slopes of its values with its weights, targets and noise held.
+
+    Args:
+        loss: any loss.
+        scores: one a document.
+        lists: the labelled lists.
+        step: as in `Objective.gradients`.
+        places: as in `differences`.
+    """
+    objective = _bound(loss, lists)
+    slopes = differences(objective.frozen(scores, step).values, scores, lists.offsets, places=places)
+    return {"gradient": objective.gradients(scores, step)[0]}, {"gradient": slopes}
 
 
 @_law(
@@ -238,48 +259,42 @@ def _runs(loss: Loss) -> str | None:
     _no_derivative,
 )
 def _derivative(loss: Loss) -> str | None:
-    scores, _ = example()
-    objective = _bound(loss)
-    frozen = objective.frozen(scores, step=3)
-    grad, _ = objective.gradients(scores, step=3)
-    h = 1e-5
-    slopes = np.empty_like(scores)
-    for document in range(scores.size):
-        step = np.zeros_like(scores)
-        step[document] = h
-        slopes[document] = (frozen.values(scores + step).sum() - frozen.values(scores - step).sum()) / (2 * h)
-    return _unlike("gradient", grad, slopes, rtol=1e-6, atol=1e-8, expected="the slope of the loss")
+    return _unlike(*gradient_and_slopes(loss, *_made(), step=3), 1e-6, 1e-8, expected="the slope of the loss")
 
 
 @_law("held", "the loss with what it holds held at some scores is, at those scores, the loss")
 def _held(loss: Loss) -> str | None:
-    scores, _ = example()
-    objective = _bound(loss)
-    return _unlike("value", objective.frozen(scores, 2).values(scores), objective.values(scores, 2))
+    scores, lists = _made()
+    objective = _bound(loss, lists)
+    return _unlike({"value": objective.frozen(scores, 2).values(scores)}, {"value": objective.values(scores, 2)})
 
 
 @_law("finite", "gradients, hessians and values are finite, no hessian is below 0, and not all are 0")
 def _finite(loss: Loss) -> str | None:
-    scores, _ = example()
-    objective = _bound(loss)
-    grad, hess = objective.gradients(scores)
-    if not hess.any():
-        return "all hessians are 0: a booster divides by them"
-    return _not_finite(grad, hess, objective.values(scores))
+    scores, lists = _made()
+    found = results(_bound(loss, lists), scores)
+    return not_finite(found) if found["hessian"].any() else "all hessians are 0: a booster divides by them"
+
+
+def without_relevant(loss: Loss, scores: F64, lists: Lists) -> Results:
+    """What a loss gives to the queries without a relevant document: nothing but 0 is right.
+
+    Args:
+        loss: any loss.
+        scores: one a document.
+        lists: the labelled lists.
+    """
+    bare = ~lists.has_relevant
+    found = results(_bound(loss, lists), scores)
+    return {name: part[bare if name == "value" else bare[lists.query]] for name, part in found.items()}
 
 
 @_law("no-relevant", "a query without a relevant document has value 0, gradient 0 and hessian 0")
 def _no_relevant(loss: Loss) -> str | None:
-    scores, _ = example()
-    objective = _bound(loss)
-    rows = slice(OFFSETS[_BARE], OFFSETS[_BARE + 1])
-    for name, part in zip(("gradient", "hessian"), objective.gradients(scores), strict=True):
-        if part[rows].any():
-            return f"found a {name} of {part[rows][part[rows] != 0][0]:g} there"
-    values = objective.values(scores)
-    if values[_BARE] != 0:
-        return f"found the value {values[_BARE]:g} there"
-    return None if values[_EMPTY] == 0 else f"found the value {values[_EMPTY]:g} for a query without documents"
+    for name, part in without_relevant(loss, *_made()).items():
+        if part.any():
+            return f"found a {name} of {part[part != 0][0]:g} there"
+    return None
 
 
 @_law("independent", "a query is not touched by what the other queries hold")
@@ -288,53 +303,60 @@ def _independent(loss: Loss) -> str | None:
     other_scores, other_labels = example(seed=1)
     rows = slice(OFFSETS[2], OFFSETS[3])
     other_scores[rows], other_labels[rows] = scores[rows], labels[rows]
-    mine = _bound(loss)
-    theirs = loss.bind(other_labels, OFFSETS, seed=_SEED)
-    for name, a, b in zip(("gradient", "hessian"), mine.gradients(scores), theirs.gradients(other_scores), strict=True):
-        found = _unlike(name, b[rows], a[rows], expected="as beside other queries", offsets=None)
-        if found is not None:
-            return f"of the same query: {found}"
-    return _unlike("value", theirs.values(other_scores)[2:3], mine.values(scores)[2:3], expected="as beside others")
+
+    def beside(s: F64, y: F64) -> Results:
+        found = results(loss.bind(y, OFFSETS, seed=_SEED), s)
+        return {name: part[2:3] if name == "value" else part[rows] for name, part in found.items()}
+
+    found = _unlike(
+        beside(other_scores, other_labels), beside(scores, labels), expected="as beside other queries", offsets=None
+    )
+    return None if found is None else f"of the same query: {found}"
+
+
+def reordered(loss: Loss, scores: F64, lists: Lists) -> tuple[Results, Results]:
+    """What a loss without its random numbers gives with the documents of every query in another order, and as they are.
+
+    Documents with the same score and label are the same document: their results may change places, and are sorted.
+
+    Args:
+        loss: any loss.
+        scores: one a document.
+        lists: the labelled lists.
+    """
+    subject = _settled(loss)
+    order = np.lexsort((np.random.default_rng(5).random(scores.size), lists.query))
+
+    def sorted_results(s: F64, y: F64) -> Results:
+        found = results(subject.bind(y, lists.offsets), s)
+        at = np.lexsort((found["gradient"].round(9), y, s, lists.query))
+        return {name: part if name == "value" else part[at] for name, part in found.items()}
+
+    return sorted_results(scores[order], lists.labels[order]), sorted_results(scores, lists.labels)
 
 
 @_law("order", "the order in which documents are given does not matter, ties included", _places_matter)
 def _order(loss: Loss) -> str | None:
-    subject = _settled(loss)
-    scores, labels = example()
-    rng = np.random.default_rng(5)
-    order = np.concatenate([start + rng.permutation(stop - start) for start, stop in itertools.pairwise(OFFSETS)])
-    plain = subject.bind(labels, OFFSETS)
-    moved = subject.bind(labels[order], OFFSETS)
-    query = np.repeat(np.arange(SIZES.size), SIZES)
+    return _unlike(*reordered(loss, *_made()), 1e-9, 1e-12, expected="as in another order")
 
-    def sorted_rows(objective: Objective, s: F64, y: F64) -> Numbers:
-        g, h = objective.gradients(s)
-        # Documents with the same score and label are the same document: their results may change places.
-        return np.column_stack((g, h))[np.lexsort((g.round(9), y, s, query))]
 
-    first, second = sorted_rows(plain, scores, labels), sorted_rows(moved, scores[order], labels[order])
-    for column, name in enumerate(("gradient", "hessian")):
-        found = _unlike(name, second[:, column], first[:, column], 1e-9, 1e-12, expected="as in another order")
-        if found is not None:
-            return found
-    return _unlike("value", moved.values(scores[order]), plain.values(scores), 1e-12, expected="as in another order")
+def shifted(loss: Loss, scores: F64, lists: Lists) -> tuple[Results, Results]:
+    """What a loss gives with a constant added to the scores of each query, and without.
+
+    Args:
+        loss: any loss.
+        scores: one a document.
+        lists: the labelled lists.
+    """
+    # Powers of two, so that the sum rounds little and no two scores become one.
+    shift = np.where(lists.query % 2 == 0, 4.0, -2.0)
+    objective = _bound(loss, lists)
+    return results(objective, scores + shift, 1), results(objective, scores, 1)
 
 
 @_law("shift", "adding a constant to the scores of a query changes nothing", _sees_scores)
 def _shift(loss: Loss) -> str | None:
-    scores, _ = example()
-    shift = np.repeat([3.0, -8.0, 0.5, 4.0, 0.0, -2.0], SIZES)
-    objective = _bound(loss)
-    for name, shifted, plain in zip(
-        ("gradient", "hessian", "value"),
-        (*objective.gradients(scores + shift, 1), objective.values(scores + shift, 1)),
-        (*objective.gradients(scores, 1), objective.values(scores, 1)),
-        strict=True,
-    ):
-        found = _unlike(name, shifted, plain, 1e-9, 1e-12, expected="as without the constant")
-        if found is not None:
-            return found
-    return None
+    return _unlike(*shifted(loss, *_made()), 1e-9, 1e-12, expected="as without the constant")
 
 
 @_law(
@@ -345,43 +367,40 @@ def _shift(loss: Loss) -> str | None:
     ),
 )
 def _zero_sum(loss: Loss) -> str | None:
-    grad, _ = _bound(loss).gradients(example()[0])
-    for query, (start, stop) in enumerate(itertools.pairwise(OFFSETS)):
-        total = float(grad[start:stop].sum())
-        if not abs(total) <= 1e-12:
-            return f"it adds up to {total:g} in query {query}"
-    return None
+    scores, lists = _made()
+    totals = query_sums(_bound(loss, lists).gradients(scores)[0], lists.offsets)
+    wrong = np.flatnonzero(~(np.abs(totals) <= 1e-12))
+    return f"it adds up to {totals[wrong[0]]:g} in query {wrong[0]}" if wrong.size else None
 
 
 @_law("threads", "the same bits for any number of threads, in float32 and in float64")
 def _threads(loss: Loss) -> str | None:
-    for kind in _KINDS:
-        scores = example()[0].astype(kind)
-        one = _results(_bound(loss, n_jobs=1), scores, 4)
-        for threads in (2, 3):
-            with _shared_out():
-                several = _bound(loss, n_jobs=threads)
-            assert len(several._ranges) > 1, "nothing is shared out"
-            for name, a, b in zip(("gradient", "hessian", "value"), _results(several, scores, 4), one, strict=True):
-                if a.tobytes() != b.tobytes():
-                    return f"another {name} on {threads} threads than on one, in {kind}"
+    made, lists = _made()
+    for kind, threads in itertools.product(_KINDS, (2, 3)):
+        scores = made.astype(kind)
+        with _shared_out():
+            several = _bound(loss, lists, n_jobs=threads)
+        assert len(several._ranges) > 1, "nothing is shared out"
+        other = _other_bits(results(several, scores, 4), results(_bound(loss, lists, n_jobs=1), scores, 4))
+        if other is not None:
+            return f"another {other} on {threads} threads than on one, in {kind}"
     return None
 
 
 @_law("repeat", "the same bits again, after other calls, and in another process")
 def _repeat(loss: Loss) -> str | None:
-    scores, _ = example()
-    objective = _bound(loss)
-    first = _results(objective, scores, 5)
+    scores, lists = _made()
+    objective = _bound(loss, lists)
+    first = results(objective, scores, 5)
     objective.gradients(scores[::-1].copy(), 6)
     try:
         copy = pickle.loads(pickle.dumps(objective))
     except (pickle.PicklingError, AttributeError, TypeError) as error:
         return f"it cannot be sent to another process ({error}); expected its class at the top level of a module"
     for how, again in (("after another call", objective), ("after it was pickled", copy)):
-        for name, a, b in zip(("gradient", "hessian", "value"), _results(again, scores, 5), first, strict=True):
-            if a.tobytes() != b.tobytes():
-                return f"another {name} {how}"
+        other = _other_bits(results(again, scores, 5), first)
+        if other is not None:
+            return f"another {other} {how}"
     return None
 
 
@@ -406,36 +425,26 @@ def _seed_and_step(loss: Loss) -> str | None:
 
 @_law("float32", "float32 scores give float32 results near the float64 ones")
 def _float32(loss: Loss) -> str | None:
-    scores, _ = example()
-    objective = _bound(loss)
-    for name, narrow, wide in zip(
-        ("gradient", "hessian"),
-        objective.gradients(scores.astype(np.float32)),
-        objective.gradients(scores),
-        strict=True,
-    ):
-        if [narrow.dtype.name, wide.dtype.name] != ["float32", "float64"]:
-            return f"the {name} is {narrow.dtype} for float32 and {wide.dtype} for float64 scores"
-        found = _unlike(name, narrow, wide, 2e-5, 2e-6, expected="as in float64")
-        if found is not None:
-            return f"in float32 {found}"
-    return None
+    scores, lists = _made()
+    objective = _bound(loss, lists)
+    narrow, wide = gradients(objective, scores.astype(np.float32)), gradients(objective, scores)
+    for name in narrow:
+        if [narrow[name].dtype.name, wide[name].dtype.name] != ["float32", "float64"]:
+            return f"the {name} is {narrow[name].dtype} for float32 and {wide[name].dtype} for float64 scores"
+    found = _unlike(narrow, wide, 2e-5, 2e-6, expected="as in float64")
+    return None if found is None else f"in float32 {found}"
 
 
 @_law("weights", "the weight of a query scales its value, gradient and hessian")
 def _weights(loss: Loss) -> str | None:
-    scores, labels = example()
+    scores, lists = _made()
     weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
-    plain = _results(_bound(loss), scores, 0)
-    weighted = _results(loss.bind(labels, OFFSETS, weights, seed=_SEED), scores, 0)
-    each = np.repeat(weights, SIZES)
-    for name, found, unit, by in zip(
-        ("gradient", "hessian", "value"), weighted, plain, (each, each, weights), strict=True
-    ):
-        wrong = _unlike(name, found, by * unit, 1e-12, expected="weight times that without weights")
-        if wrong is not None:
-            return wrong
-    return None
+    weighted = results(loss.bind(lists.labels, OFFSETS, weights, seed=_SEED), scores)
+    wanted = {
+        name: (weights if name == "value" else weights[lists.query]) * part
+        for name, part in results(_bound(loss, lists), scores).items()
+    }
+    return _unlike(weighted, wanted, 1e-12, expected="weight times that without weights")
 
 
 @_law("extremes", "finite, and float32 like float64: scores 1e6 apart, ties, single documents")
@@ -450,23 +459,19 @@ def _extremes(loss: Loss) -> str | None:
 
 def _extreme(loss: Loss, s: Numbers, labels: F64) -> str | None:
     objective = loss.bind(labels, [0, s.size])
-    grad, hess = objective.gradients(s)
-    values = objective.values(s)
-    found = _not_finite(grad, hess, values)
+    parts = results(objective, s)
+    found = not_finite(parts)
     if found is not None:
         return found
-    if not labels.any() and (grad.any() or values[0] != 0):
-        return f"found the value {values[0]:g} where nothing is relevant"
+    value = parts.pop("value")[0]
+    if not labels.any() and (parts["gradient"].any() or value != 0):
+        return f"found the value {value:g} where nothing is relevant"
     if loss.noise is not None and s.dtype == np.float32:
         return None  # next to 1e6 a float32 rounds the noise itself
     # Where the ranges of float32 and float64 end, the mathematics is the same.
-    wide_grad, wide_hess = objective.gradients(s.astype(np.float64))
-    scale = max(1.0, float(np.abs(wide_grad).max()))
-    for name, narrow, wide in (("gradient", grad, wide_grad), ("hessian", hess, wide_hess)):
-        found = _unlike(name, narrow, wide, 1e-4, 1e-5 * scale, expected="as in float64", offsets=None)
-        if found is not None:
-            return found
-    return None
+    wide = gradients(objective, s.astype(np.float64))
+    scale = max(1.0, float(np.abs(wide["gradient"]).max()))
+    return _unlike(parts, wide, 1e-4, 1e-5 * scale, expected="as in float64", offsets=None)
 
 
 @_law("large-labels", "labels of 32, 100 and 1000 are finite, and the document that has one is pushed up")
@@ -478,13 +483,13 @@ def _large_labels(loss: Loss) -> str | None:
             # A shift by such a label takes the document out of reach of the others, and one draw may have any sign.
             subjects.append(_with(loss, mu=0.0, samples=64))
         for subject in subjects:
-            objective = subject.bind([0, top, 0], [0, 3])
-            grad, hess = objective.gradients(scores)
-            found = _not_finite(grad, hess, objective.values(scores))
+            parts = results(subject.bind([0, top, 0], [0, 3]), scores)
+            found = not_finite(parts)
             if found is not None:
                 return f"next to a label of {top} {found}"
-        if not grad[1] < 0:
-            return f"the gradient of a document with label {top} among others with 0 is {grad[1]:g}; expected below 0"
+        slope = parts["gradient"][1]
+        if not slope < 0:
+            return f"the gradient of a document with label {top} among others with 0 is {slope:g}; expected below 0"
     return None
 
 
@@ -496,10 +501,11 @@ def _long_list(loss: Loss) -> str | None:
     seconds = (time.perf_counter() - started) * (_LONG / _LONG_TRIAL) ** 2
     if seconds > _MOST_SECONDS:
         return f"it would take {seconds / 60:.0f} minutes, by what {_LONG_TRIAL:,} documents take"
-    grad, hess = _long_gradients(loss, _LONG)
-    found = _not_finite(grad, hess, np.zeros(1))
+    parts = _long_gradients(loss, _LONG)
+    found = not_finite(parts)
     if found is not None:
         return found
+    grad = parts["gradient"]
     if not grad.any():
         return "the gradient is 0 everywhere"
     total, size = float(grad.sum(dtype=np.float64)), float(np.abs(grad).sum(dtype=np.float64))
@@ -508,11 +514,11 @@ def _long_list(loss: Loss) -> str | None:
     return None
 
 
-def _long_gradients(loss: Loss, n: int) -> tuple[Numbers, Numbers]:
+def _long_gradients(loss: Loss, n: int) -> Results:
     rng = np.random.default_rng(0)
     labels = rng.choice(5, n, p=[0.9, 0.05, 0.03, 0.01, 0.01])
     scores = rng.normal(size=n).astype(np.float32)
-    return loss.bind(labels, [0, n]).gradients(scores)
+    return gradients(loss.bind(labels, [0, n]), scores)
 
 
 @_law(
@@ -525,8 +531,13 @@ def _text(loss: Loss) -> str | None:
     return None if back == loss and hash(back) == hash(loss) else f"{loss} is read back as {back}"
 
 
-def _bound(loss: Loss, n_jobs: int | None = None) -> Objective:
-    return loss.bind(example()[1], OFFSETS, seed=_SEED, n_jobs=n_jobs)
+def _made() -> tuple[F64, Lists]:
+    scores, labels = example()
+    return scores, Lists.of(labels, OFFSETS, None)
+
+
+def _bound(loss: Loss, lists: Lists, n_jobs: int | None = None) -> Objective:
+    return loss.bind(lists.labels, lists.offsets, seed=_SEED, n_jobs=n_jobs)
 
 
 def _with(loss: Loss, **parameters: Any) -> Loss:
@@ -541,8 +552,14 @@ def _settled(loss: Loss) -> Loss:
     return loss
 
 
-def _results(objective: Objective, scores: Numbers, step: int) -> tuple[Numbers, Numbers, F64]:
-    return *objective.gradients(scores, step), objective.values(scores, step)
+def gradients(objective: Objective, scores: Numbers, step: int = 0) -> Results:
+    """The gradient and the hessian by their names; arguments as those of `Objective.gradients`."""
+    return dict(zip(("gradient", "hessian"), objective.gradients(scores, step), strict=True))
+
+
+def results(objective: Objective, scores: Numbers, step: int = 0) -> Results:
+    """`gradients` and the values."""
+    return {**gradients(objective, scores, step), "value": objective.values(scores, step)}
 
 
 @contextmanager
@@ -556,36 +573,45 @@ def _shared_out() -> Iterator[None]:
         parallel._SMALLEST_SHARE = before
 
 
-def _stopped(error: Exception) -> str:
+def stopped(error: Exception) -> str:
+    """What is said of a loss that an error stops."""
     return f"stopped with {type(error).__name__}: {error}".replace("\n", " ")
 
 
-def _not_finite(grad: Numbers, hess: Numbers, values: F64) -> str | None:
-    for name, part in (("gradient", grad), ("hessian", hess), ("value", values)):
+def not_finite(found: Results) -> str | None:
+    """What is not finite, or the hessian that is below 0, in a few words; None where all is well."""
+    for name, part in found.items():
         if not np.isfinite(part).all():
             return f"a {name} is {part[~np.isfinite(part)][0]}"
-    return f"a hessian is {hess.min():g}" if hess.size and hess.min() < 0 else None
+    least = found["hessian"].min(initial=0.0)
+    return f"a hessian is {least:g}" if least < 0 else None
+
+
+def _other_bits(found: Results, wanted: Results) -> str | None:
+    """Which of the results has other bits than it should."""
+    return next((name for name in found if found[name].tobytes() != wanted[name].tobytes()), None)
 
 
 def _unlike(
-    name: str,
-    found: Numbers,
-    wanted: Numbers,
+    found: Results,
+    wanted: Results,
     rtol: float = 0.0,
     atol: float = 0.0,
     expected: str = "the same",
     offsets: NDArray[np.int64] | None = OFFSETS,
 ) -> str | None:
-    """Where two arrays differ most, in a sentence; None where they do not."""
-    excess = np.abs(found - wanted) - (atol + rtol * np.abs(wanted))
-    excess[np.isnan(excess)] = np.inf
-    if not (excess > 0).any():
-        return None
-    at = int(np.argmax(excess))
-    where = f"{name} {at}"
-    if name == "value":
-        where = f"the value of query {at}"
-    elif offsets is not None:
-        query, document = place(offsets, at)
-        where = f"the {name} of document {document} of query {query}"
-    return f"{where} is {found[at]:.6g}; expected {wanted[at]:.6g}, {expected}"
+    """Where the first results that differ differ most, in a sentence; None where none do."""
+    for name, part in found.items():
+        excess = np.abs(part - wanted[name]) - (atol + rtol * np.abs(wanted[name]))
+        excess[np.isnan(excess)] = np.inf
+        if not (excess > 0).any():
+            continue
+        at = int(np.argmax(excess))
+        where = f"{name} {at}"
+        if offsets is not None:
+            query, document = place(offsets, at)
+            where = (
+                f"the value of query {at}" if name == "value" else f"the {name} of document {document} of query {query}"
+            )
+        return f"{where} is {part[at]:.6g}; expected {wanted[name][at]:.6g}, {expected}"
+    return None

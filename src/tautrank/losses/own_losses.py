@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tautrank.errors import OptionError, TautrankError
-from tautrank.losses.base import REGISTRY, Loss
+from tautrank.losses.base import REGISTRY, Loss, is_ours
 
 _FILE_MODULE = "_tautrank_own_"
 _SCRIPTS = ("__main__", "__mp_main__")
@@ -87,7 +87,7 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
     for item in losses:
         name = item.name if isinstance(item, Loss) else name_of(str(item))
         cls = type(item) if isinstance(item, Loss) else REGISTRY.get(name)
-        if cls is not None and cls.__module__.partition(".")[0] != __name__.partition(".")[0]:
+        if cls is not None and not is_ours(cls):
             found[name] = OwnLoss(name, *_origin(cls))
     return tuple(found.values())
 

@@ -34,14 +34,34 @@ LANGEVIN_STREAM = 5
 """The stream of the noise that Langevin boosting adds to gradients."""
 
 _Word = np.uint64
-_LOW = np.uint64(0xFFFFFFFF)
-_HALF = np.uint64(32)
+LOW_WORD = np.uint64(0xFFFFFFFF)
+"""The 32 bits of a word of the counter, in a uint64."""
+
+HALF_WORD = np.uint64(32)
+"""What brings the high word of a uint64 down to the low one."""
+
 _MULTIPLIER_0 = np.uint64(0xD2511F53)
 _MULTIPLIER_1 = np.uint64(0xCD9E8D57)
 _WEYL_0 = np.uint64(0x9E3779B9)
 _WEYL_1 = np.uint64(0xBB67AE85)
 _UNIT = 2.0**-32
 _TWO_PI = 2.0 * math.pi
+
+
+@njit(error_model="numpy")
+def two_rounds(
+    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Two rounds of Philox4x32, as in `philox`: the counter, then the key of the next round."""
+    p0 = _MULTIPLIER_0 * c0
+    p1 = _MULTIPLIER_1 * c2
+    c0, c1, c2, c3 = (p1 >> HALF_WORD) ^ c1 ^ k0, p1 & LOW_WORD, (p0 >> HALF_WORD) ^ c3 ^ k1, p0 & LOW_WORD
+    k0 = (k0 + _WEYL_0) & LOW_WORD
+    k1 = (k1 + _WEYL_1) & LOW_WORD
+    p0 = _MULTIPLIER_0 * c0
+    p1 = _MULTIPLIER_1 * c2
+    c0, c1, c2, c3 = (p1 >> HALF_WORD) ^ c1 ^ k0, p1 & LOW_WORD, (p0 >> HALF_WORD) ^ c3 ^ k1, p0 & LOW_WORD
+    return c0, c1, c2, c3, (k0 + _WEYL_0) & LOW_WORD, (k1 + _WEYL_1) & LOW_WORD
 
 
 @njit(nogil=True, cache=True)
@@ -62,15 +82,8 @@ def philox(
     >>> [format(int(word), "08x") for word in words]
     ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
     """
-    for _ in range(10):
-        p0 = _MULTIPLIER_0 * c0
-        p1 = _MULTIPLIER_1 * c2
-        c0 = (p1 >> _HALF) ^ c1 ^ k0
-        c1 = p1 & _LOW
-        c2 = (p0 >> _HALF) ^ c3 ^ k1
-        c3 = p0 & _LOW
-        k0 = (k0 + _WEYL_0) & _LOW
-        k1 = (k1 + _WEYL_1) & _LOW
+    for _ in range(5):
+        c0, c1, c2, c3, k0, k1 = two_rounds(c0, c1, c2, c3, k0, k1)
     return c0, c1, c2, c3
 
 
@@ -90,8 +103,8 @@ def fill_uniform(out: NDArray[Any], seed: np.uint64, step: int, query: int, stre
     >>> out.round(4)
     array([0.399 , 0.8805])
     """
-    k0 = _Word(seed) & _LOW
-    k1 = _Word(seed) >> _HALF
+    k0 = _Word(seed) & LOW_WORD
+    k1 = _Word(seed) >> HALF_WORD
     n = out.shape[0]
     whole = n // 4
     for block in range(whole):
@@ -103,11 +116,8 @@ def fill_uniform(out: NDArray[Any], seed: np.uint64, step: int, query: int, stre
         out[4 * block + 3] = (np.float64(w3) + 0.5) * _UNIT
     if 4 * whole < n:
         words = philox(_Word(whole), _Word(query), _Word(step), _Word(stream), k0, k1)
-        out[4 * whole] = (np.float64(words[0]) + 0.5) * _UNIT
-        if 4 * whole + 1 < n:
-            out[4 * whole + 1] = (np.float64(words[1]) + 0.5) * _UNIT
-        if 4 * whole + 2 < n:
-            out[4 * whole + 2] = (np.float64(words[2]) + 0.5) * _UNIT
+        for rest in range(n - 4 * whole):
+            out[4 * whole + rest] = (np.float64(words[rest]) + 0.5) * _UNIT
 
 
 @njit(nogil=True, cache=True)

@@ -14,12 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
 from tautrank.metrics import DCGRR, gain_values
-
-F64 = NDArray[np.float64]
+from tautrank.metrics.ordering import F64
 
 BREAKS = ("scores", "zero")
 """Where a metric changes, see `ScaleFreeMetric`."""

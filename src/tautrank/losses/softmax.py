@@ -76,13 +76,11 @@ class SoftmaxLoss(Loss):
                 ``listnet``, ``1 + (e^y_i - 1) / p_i`` for its softmax target, ``1 - gamma_i + (2^y_i - 1) / p_i``
                 for ``xendcg``, each over its sum.
         """
-        lists = Lists.of(labels, offsets, weights)
-        return _SoftmaxObjective(
-            self, lists, whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs), _checked(propensities, lists)
-        )
+        lists, key = Lists.of(labels, offsets, weights), whole("seed", seed, 0, 2**64 - 1)
+        return self._bind(lists, key, job_count(n_jobs), propensities)
 
-    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
-        return _SoftmaxObjective(self, lists, seed, threads, np.ones(lists.labels.size))
+    def _bind(self, lists: Lists, seed: int, threads: int, propensities: ArrayLike | None = None) -> Objective:
+        return _SoftmaxObjective(self, lists, seed, threads, _checked(propensities, lists))
 
     @property
     def _kind(self) -> str:
@@ -178,10 +176,6 @@ class XENDCG(SoftmaxLoss):
     def _kind(self) -> str:
         return self.gamma if isinstance(self.gamma, str) else "fixed"
 
-    @property
-    def _gamma_value(self) -> float:
-        return self.gamma if isinstance(self.gamma, float) else 0.0
-
     def _parts(
         self, lists: Lists, propensities: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -190,8 +184,8 @@ class XENDCG(SoftmaxLoss):
         unit = np.exp2(-highest)
         earned = np.exp2(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(unit, lists.sizes)
         base = earned / propensities
-        if self._kind == "fixed":
-            base += np.repeat(unit, lists.sizes) * (1.0 - self._gamma_value)
+        if isinstance(self.gamma, float):
+            base += np.repeat(unit, lists.sizes) * (1.0 - self.gamma)
         return base, unit
 
 

@@ -15,7 +15,7 @@ import functools
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,6 @@ _DEFAULT_MU = 0.1
 _LARGEST_GAIN = 1e30
 # How far from 0 positions in units of sigma may be: their differences have squares inside the range.
 _FAR = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
-
-_T = TypeVar("_T")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -280,7 +278,8 @@ class _ReaderObjective(_SmoothedObjective):
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
         metric = loss.metric
         assert isinstance(metric, Metric)
-        model = _naming_documents(lists, lambda: ReaderModel.of(metric, lists.labels, lists.offsets))
+        with lists.naming_documents():
+            model = ReaderModel.of(metric, lists.labels, lists.offsets)
         # Ranks that are worth nothing are beyond the cut-off, whoever cut them off.
         super().__init__(loss, lists, seed, threads, max(int(np.count_nonzero(model.weights)), 1), 1.0)
         self._scale = self._scales(model.filled)
@@ -320,7 +319,8 @@ class _ScaleFreeObjective(_SmoothedObjective):
         by_score = loss.ignores_shifts
         k = lists.longest if moves.k is None else moves.k
         super().__init__(loss, lists, seed, threads, max(k, 1), 20.0 if by_score else 0.0)
-        values = np.asarray(_naming_documents(lists, lambda: moves.document_values(lists.labels.copy())), np.float64)
+        with lists.naming_documents():
+            values = np.asarray(moves.document_values(lists.labels.copy()), np.float64)
         if values.shape != lists.labels.shape:
             raise DataError(
                 f"metric: the document_values of {loss.metric} have the shape {values.shape}; "
@@ -366,15 +366,3 @@ def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
             f"expected {names}, or a ScaleFreeMetric"
         )
     raise OptionError(f"metric: found {given!r}; expected {names}, or a ScaleFreeMetric")
-
-
-def _naming_documents(lists: Lists, work: Callable[[], _T]) -> _T:
-    """Do the work; what it says of a label by its flat index is said by query and document."""
-    try:
-        return work()
-    except DataError as error:
-        at = re.fullmatch(r"labels\[(\d+)\]: (.*)", str(error), re.DOTALL)
-        if at is None:
-            raise
-        query, document = place(lists.offsets, int(at[1]))
-        raise DataError(f"labels: query {query}, document {document}: {at[2]}") from None

@@ -10,12 +10,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
-from tautrank.errors import TautrankError, unknown
+from tautrank.errors import TautrankError
 from tautrank.losses import REGISTRY, Loss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
+from tautrank.losses.laws import stopped
 from tautrank.metrics.ordering import F64
-from tautrank.theory.claims import CLAIMS, DOES_NOT_APPLY, FAILS, HOLDS, Outcome, check_claims, only_queries
+from tautrank.theory.claims import DOES_NOT_APPLY, FAILS, HOLDS, Outcome, check_claims, only_queries, wanted_claims
 from tautrank.theory.distributions import check_scored_lists
 
 Progress = Callable[[int, int, str], None]
@@ -100,10 +101,7 @@ def check_losses(
     more = [lists.labels, rng.normal(size=lists.labels.size)]
     given = REGISTRY if losses is None else losses
     chosen = [loss_named(item) for item in given]
-    wanted = list(CLAIMS) if names is None else list(names)
-    for name in wanted:
-        if name not in CLAIMS:
-            raise unknown("claim", name, CLAIMS)
+    wanted = wanted_claims(names)
     checks: list[LossCheck] = []
     total = len(chosen) * len(wanted)
     for item in chosen:
@@ -125,4 +123,4 @@ def _checked(loss: Loss, name: str, scores: F64, more: Sequence[F64], lists: Lis
         return Outcome(name, DOES_NOT_APPLY, math.nan, str(error))
     except Exception as error:
         # The loss may be anybody's code, and what is wrong with it is what was asked for.
-        return Outcome(name, FAILS, -math.inf, f"stopped with {type(error).__name__}: {error}")
+        return Outcome(name, FAILS, -math.inf, stopped(error))

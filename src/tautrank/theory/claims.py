@@ -35,10 +35,19 @@ from tautrank.losses.base import Lists
 from tautrank.losses.laws import DOES_NOT_APPLY as DOES_NOT_APPLY
 from tautrank.losses.laws import FAILS as FAILS
 from tautrank.losses.laws import HOLDS as HOLDS
+from tautrank.losses.laws import (
+    LAWS,
+    Results,
+    gradient_and_slopes,
+    not_finite,
+    reordered,
+    results,
+    shifted,
+    without_relevant,
+)
 from tautrank.metrics import discount_values, metric
-from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.bound import Bound, negative_log, sees_scores
-from tautrank.theory.derivatives import differences
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.em import descends, majorise_minimise
 from tautrank.theory.hessian import DampedSoftmax, smallest_eigenvalue, spectral_gap
@@ -50,8 +59,6 @@ from tautrank.theory.softmax_bounds import (
     xe_ndcg_bound,
     xe_ndcg_refined_bound,
 )
-
-F64 = NDArray[np.float64]
 
 # Lists longer than this are looked at in this many places, spread evenly.
 _MOST_PLACES = 40
@@ -226,13 +233,23 @@ def check_claims(
     """
     chosen = loss_named(loss)
     s, lists = check_scored_lists(scores, labels, offsets)
-    wanted = list(CLAIMS) if names is None else list(names)
-    for name in wanted:
-        if name not in CLAIMS:
-            raise unknown("claim", name, CLAIMS)
+    wanted = wanted_claims(names)
     scorings = [s, np.zeros_like(s), -lists.labels, 100.0 * s, 0.01 * s]
     scorings += [check_scored_lists(other, lists.labels, lists.offsets)[0] for other in more]
     return [_worst(CLAIMS[name], chosen, scorings, lists) for name in wanted]
+
+
+def wanted_claims(names: Iterable[str] | None) -> list[str]:
+    """The names of claims, all of them for None; an unknown one is an error.
+
+    >>> wanted_claims(["shift"])
+    ['shift']
+    """
+    wanted = list(CLAIMS if names is None else names)
+    for name in wanted:
+        if name not in CLAIMS:
+            raise unknown("claim", name, CLAIMS)
+    return wanted
 
 
 def _worst(subject: Claim, loss: Loss, scorings: Sequence[F64], lists: Lists) -> Outcome:
@@ -286,76 +303,59 @@ def only_queries(scores: F64, lists: Lists, queries: NDArray[np.bool_]) -> tuple
     return scores[rows], Lists.of(lists.labels[rows], offsets, None)
 
 
-# Of any loss.
+# Of any loss: some of its laws, on the lists at hand.
 
 
 @claim(
     "derivative",
     "the gradient is the derivative of the loss with its weights, targets and noise held",
-    silent_on=lambda loss: None if loss.gradient_is_derivative else "its gradient is not meant to be a derivative",
+    silent_on=LAWS["derivative"].silent_on,
     sample=some_lists,
 )
 def _derivative(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    objective = loss.bind(lists.labels, lists.offsets)
-    grad = np.asarray(objective.gradients(scores)[0], dtype=np.float64)
-    held = objective.frozen(scores)
-    slopes = differences(held.values, scores, lists.offsets, places=_some_places(lists))
+    grad, slopes = (part["gradient"] for part in gradient_and_slopes(loss, scores, lists, places=_some_places(lists)))
     # Documents that were not moved have no slope to compare with.
     error = query_sums(np.where(np.isnan(slopes) & np.isfinite(grad), 0.0, np.abs(slopes - grad)), lists.offsets)
     # A difference has as many digits as the value has left after the width of the step took its share.
-    unit = 1.0 + query_sums(np.abs(grad), lists.offsets) + 1e-4 * np.abs(held.values(scores))
-    worst = _largest(error / unit)
+    values = loss.bind(lists.labels, lists.offsets).values(scores)
+    worst = _largest(error / (1.0 + query_sums(np.abs(grad), lists.offsets) + 1e-4 * np.abs(values)))
     return 1e-5 - worst, f"the largest error is {worst:.2g} of the gradient, 1e-05 allowed"
 
 
-@claim(
+def _unchanged(both: Callable[[Loss, F64, Lists], tuple[Results, Results]], allowed: float, *parts: str) -> Check:
+    """The check that some of a loss's results are the same, but for rounding, under what a law says changes nothing."""
+
+    def examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+        moved, plain = both(loss, scores, lists)
+        worst = max(_largest((moved[part] - plain[part]) / (1.0 + np.abs(plain[part]))) for part in parts)
+        return allowed - worst, f"the largest change is {worst:.2g}, {allowed:g} allowed"
+
+    return examine
+
+
+claim(
     "shift",
     "adding a constant to the scores of a query changes neither the loss nor its gradient",
-    silent_on=lambda loss: None if loss.ignores_shifts else "it is meant to see the scores themselves",
-)
-def _shift(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    objective = loss.bind(lists.labels, lists.offsets)
-    # A power of two, so that the sum rounds little and no two scores become one.
-    shift = np.repeat(np.where(np.arange(lists.sizes.size) % 2 == 0, 4.0, -2.0), lists.sizes)
-    worst = 0.0
-    for moved, plain in zip(
-        (*objective.gradients(scores + shift), objective.values(scores + shift)),
-        (*objective.gradients(scores), objective.values(scores)),
-        strict=True,
-    ):
-        worst = max(worst, _largest((moved - plain) / (1.0 + np.abs(plain))))
-    return 1e-6 - worst, f"the largest change is {worst:.2g}, 1e-06 allowed"
+    silent_on=LAWS["shift"].silent_on,
+)(_unchanged(shifted, 1e-6, "gradient", "hessian", "value"))
 
 
-@claim(
-    "zero-sum",
-    "the gradient adds up to 0 in every query",
-    silent_on=lambda loss: (
-        None if loss.gradient_is_derivative and loss.ignores_shifts else "only derivatives that ignore shifts must"
-    ),
-)
+@claim("zero-sum", LAWS["zero-sum"].statement, silent_on=LAWS["zero-sum"].silent_on)
 def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    grad = np.asarray(loss.bind(lists.labels, lists.offsets).gradients(scores)[0], dtype=np.float64)
+    grad = loss.bind(lists.labels, lists.offsets).gradients(scores)[0]
     worst = _largest(query_sums(grad, lists.offsets) / (1.0 + query_sums(np.abs(grad), lists.offsets)))
     return 1e-9 - worst, f"the largest sum is {worst:.2g} of the gradient, 1e-09 allowed"
 
 
-@claim("order", "the order in which documents are given does not matter")
-def _order(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
-    if loss.is_random:
-        return "random numbers belong to places"
-    query = np.repeat(np.arange(lists.sizes.size), lists.sizes)
-    upside_down = lists.offsets[1:][query] - 1 - (np.arange(scores.size) - lists.offsets[query])
-    plain = loss.bind(lists.labels, lists.offsets).values(scores)
-    moved = loss.bind(lists.labels[upside_down], lists.offsets).values(scores[upside_down])
-    worst = _largest((moved - plain) / (1.0 + np.abs(plain)))
-    return 1e-9 - worst, f"the largest change is {worst:.2g}, 1e-09 allowed"
+claim("order", "the order in which documents are given does not matter", silent_on=LAWS["order"].silent_on)(
+    _unchanged(reordered, 1e-9, "value")
+)
 
 
 @claim("no-relevant", "a query without a relevant document has value 0 and gradient 0", once=True)
 def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    objective = loss.bind(np.zeros_like(lists.labels), lists.offsets)
-    most = max(_largest(objective.gradients(scores)[0]), _largest(objective.values(scores)))
+    found = without_relevant(loss, scores, Lists.of(np.zeros_like(lists.labels), lists.offsets, None))
+    most = max(_largest(found["gradient"]), _largest(found["value"]))
     return -most, f"the largest number there is {most:g}"
 
 
@@ -363,12 +363,9 @@ def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 def _finite(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     objective = loss.bind(lists.labels, lists.offsets)
     for scale in (1.0, 1e6):
-        grad, hess = objective.gradients(scale * scores)
-        for name, part in (("value", objective.values(scale * scores)), ("gradient", grad), ("hessian", hess)):
-            if not np.isfinite(part).all():
-                return -math.inf, f"found a {name} of {part[~np.isfinite(part)][0]} at scores of size {scale:g}"
-        if (hess < 0).any():
-            return float(hess.min()), f"found a hessian of {hess.min():g}"
+        found = not_finite(results(objective, scale * scores))
+        if found is not None:
+            return -math.inf, f"{found} at scores of size {scale:g}"
     return 1.0, "all are, also at scores a million times as large"
 
 
@@ -436,6 +433,11 @@ claim("above-log-mrr", "measured: the loss is at least -log RR")(_above("mrr", n
 # Of cross entropy.
 
 
+def _bounded(bound: Callable[[F64, F64, NDArray[np.int64], Any], Bound]) -> Check:
+    """The check of a theorem's bound."""
+    return lambda loss, scores, lists: _of_bound(bound(scores, lists.labels, lists.offsets, loss))
+
+
 def _of(kinds: type[Loss] | tuple[type[Loss], ...], words: str) -> Callable[[Loss], str | None]:
     """Silent on all but some classes without noise."""
     return lambda loss: None if isinstance(loss, kinds) and sees_scores(loss) else f"it speaks of {words} without noise"
@@ -446,36 +448,39 @@ _BINARY_PAPER = "Bruch et al., An Analysis of the Softmax Cross Entropy Loss, IC
 _LAMBDA_PAPER = "Wang et al., The LambdaLoss Framework, CIKM 2018"
 
 
-@claim(
+claim(
     "xe-ndcg",
     "XE >= -log(NDCG + 1/maxDCG), for each query and on average",
     paper=f"{_XE_PAPER}, Theorem 1",
     silent_on=_of(XENDCG, "xendcg"),
-)
-def _xe_ndcg(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    return _of_bound(xe_ndcg_bound(scores, lists.labels, lists.offsets, loss))
+)(_bounded(xe_ndcg_bound))
 
-
-@claim(
+claim(
     "xe-ndcg-refined",
     "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average",
     paper=f"{_XE_PAPER}, from the proof of Theorem 1",
     silent_on=_of(XENDCG, "xendcg"),
-)
-def _xe_ndcg_refined(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    return _of_bound(xe_ndcg_refined_bound(scores, lists.labels, lists.offsets, loss))
+)(_bounded(xe_ndcg_refined_bound))
 
 
-@claim(
+def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    asked = lists.has_relevant
+    found, stated = measured_constant(loss, lists, 5, 0)[asked], paper_constant(loss, lists)[asked]
+    if not found.size:
+        return math.nan, ""
+    at = int(np.argmax(found - stated))
+    detail = f"the steepest slope found is {found[at]:.3g}, the constant {stated[at]:.3g}"
+    return float(stated[at] - found[at]), detail
+
+
+claim(
     "xe-lipschitz",
     "cross entropy is 2-Lipschitz",
     paper=f"{_XE_PAPER}, Proposition 2",
     silent_on=_of(SoftmaxLoss, "the softmax family"),
     once=True,
     sample=some_short_lists,
-)
-def _xe_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    return _below_paper_constant(loss, lists)
+)(_below_paper_constant)
 
 
 @claim(
@@ -496,14 +501,12 @@ def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
     return (margin if margin > 0 else -1.0), detail
 
 
-@claim(
+claim(
     "softmax-mrr",
     "XE >= -log RR, for each query and on average",
     paper=f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here",
     silent_on=_of(ListNet, "listnet"),
-)
-def _softmax_mrr(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    return _of_bound(softmax_mrr_bound(scores, lists.labels, lists.offsets, loss))
+)(_bounded(softmax_mrr_bound))
 
 
 @claim(
@@ -592,16 +595,14 @@ def _lambdarank_metric(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
     return _of_bound(lambdarank_metric_bound(scores, y, cuts, gain=loss.gain, discount=loss.discount))
 
 
-@claim(
+claim(
     "lambdarank-lipschitz",
     "LambdaRank, its weights held, is sigma m^2-Lipschitz (over log 2, for logarithms to base 2)",
     paper=f"{_XE_PAPER}, Proposition 1",
     silent_on=_of_the_paper(LambdaRank),
     once=True,
     sample=some_short_lists,
-)
-def _lambdarank_lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    return _below_paper_constant(loss, lists)
+)(_below_paper_constant)
 
 
 @claim(
@@ -639,16 +640,6 @@ def _of_bound(bound: Bound) -> tuple[float, str]:
 def _not_full(loss: LambdaLoss, lists: Lists) -> str | None:
     short = loss.k is not None and loss.k < lists.longest
     return f"it speaks of full lists: k is {loss.k}, the longest list has {lists.longest} documents" if short else None
-
-
-def _below_paper_constant(loss: Loss, lists: Lists) -> tuple[float, str]:
-    asked = lists.has_relevant
-    found, stated = measured_constant(loss, lists, 5, 0)[asked], paper_constant(loss, lists)[asked]
-    if not found.size:
-        return math.nan, ""
-    at = int(np.argmax(found - stated))
-    detail = f"the steepest slope found is {found[at]:.3g}, the constant {stated[at]:.3g}"
-    return float(stated[at] - found[at]), detail
 
 
 def _some_places(lists: Lists) -> list[int] | None:

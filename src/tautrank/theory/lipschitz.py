@@ -23,8 +23,8 @@ from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
+from tautrank.losses.derivatives import differences
 from tautrank.metrics.ordering import F64, query_maxima, query_sums
-from tautrank.theory.derivatives import differences
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,8 +157,7 @@ def measured_constant(
     # The first document of the arrangement has the lowest label.
     worst_on_top = np.zeros(lists.labels.size)
     worst_on_top[lists.arrangement[lists.offsets[:-1][lists.sizes > 0]]] = 1.0
-    tried = [-lists.labels, worst_on_top]
-    tried += [rng.normal(size=lists.labels.size) for _ in range(draws)]
+    tried = [-lists.labels, worst_on_top, *(rng.normal(size=lists.labels.size) for _ in range(draws))]
     for step, unit in enumerate(tried):
         for scale in scales:
             scores = scale * unit

@@ -7,7 +7,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
@@ -15,6 +14,7 @@ from tautrank.losses import LambdaLoss, Loss, SmoothedLoss, SoftRank
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, NDCG, Metric, metric
 from tautrank.metrics.base import mean_over_queries
+from tautrank.metrics.ordering import F64
 from tautrank.theory.bound import Bound, sees_scores
 from tautrank.theory.claims import claim, some_lists, some_short_lists
 from tautrank.theory.directness import best_scorings, directness, directness_among, spread_scorings, surrogate
@@ -25,8 +25,6 @@ from tautrank.theory.softrank_bounds import (
     softrank_sigma_limit,
     softrank_sigma_limit_as_stated,
 )
-
-F64 = NDArray[np.float64]
 
 _HE_LIU = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
 _STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
