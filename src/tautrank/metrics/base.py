@@ -8,7 +8,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -23,6 +23,9 @@ EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 
 METRICS: dict[str, type[Metric]] = {}
 """Every metric by the name it is typed as."""
+
+Scorer: TypeAlias = Callable[[NDArray[np.floating]], F64]
+"""From checked scores to one value a query."""
 
 M = TypeVar("M", bound="type[Metric]")
 
@@ -103,14 +106,11 @@ class Metric(ABC):
         return self.bind(labels, offsets).mean(scores, weights)
 
     @abstractmethod
-    def _scorer(
-        self, labels: NDArray[np.number], offsets: I64
-    ) -> tuple[Callable[[NDArray[np.floating]], F64], NDArray[np.bool_]]:
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, NDArray[np.bool_]]:
         """Work out what depends on the labels alone.
 
         Returns:
-            A function from checked scores to one value a query, and which queries have a relevant document
-            (the value of the others is not looked at).
+            The scorer, and which queries have a relevant document (the value of the others is not looked at).
         """
 
     def __str__(self) -> str:
@@ -138,9 +138,7 @@ class BoundMetric:
     array([1.])
     """
 
-    def __init__(
-        self, metric: Metric, offsets: I64, scorer: Callable[[NDArray[np.floating]], F64], filled: NDArray[np.bool_]
-    ) -> None:
+    def __init__(self, metric: Metric, offsets: I64, scorer: Scorer, filled: NDArray[np.bool_]) -> None:
         self.metric = metric
         self.offsets = offsets
         self._scorer = scorer

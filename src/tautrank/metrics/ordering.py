@@ -295,13 +295,10 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     ranked = np.empty(y.size, dtype=np.int64)
     for block in blocks(cuts):
         order = ordered(block, block.keys(s), block.width, codes)[0]
-        if block.padded:
-            # Padding sorts behind every document, so a row's documents are its first `length` entries.
-            columns = np.arange(block.width)
-            real = columns < block.lengths[:, None]
-            ranked[(block.starts[:, None] + columns)[real]] = (block.starts[:, None] + order)[real]
-        else:
-            ranked[block.starts[:, None] + np.arange(block.width)] = block.starts[:, None] + order
+        # Padding sorts behind every document, so a row's documents are its first `length` entries.
+        columns, starts = np.arange(block.width), block.starts[:, None]
+        real = columns < block.lengths[:, None]
+        ranked[(starts + columns)[real]] = (starts + order)[real]
     return ranked
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -11,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import real
-from tautrank.metrics.base import Metric
+from tautrank.metrics.base import Metric, Scorer
 from tautrank.metrics.ordering import (
     F64,
     I64,
@@ -66,9 +65,7 @@ class RankedMetric(Metric):
         """How many ranks of a row matter."""
         return width if self.k is None or self.all_count else min(self.k, width)
 
-    def _scorer(
-        self, labels: NDArray[np.number], offsets: I64
-    ) -> tuple[Callable[[NDArray[np.floating]], F64], NDArray[np.bool_]]:
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, NDArray[np.bool_]]:
         values = self._document_values(labels)
         filled = query_sums(values, offsets) > 0
         norms = self._norms(values, offsets)

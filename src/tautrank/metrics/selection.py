@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.metrics.base import Metric, register
+from tautrank.metrics.base import Metric, Scorer, register
 from tautrank.metrics.gains import Gain, check_gain, gain_values
 from tautrank.metrics.ordering import F64, I64, query_sums
 
@@ -44,9 +43,7 @@ class DCGRR(Metric):
         super().__post_init__()
         object.__setattr__(self, "gain", check_gain(self.gain))
 
-    def _scorer(
-        self, labels: NDArray[np.number], offsets: I64
-    ) -> tuple[Callable[[NDArray[np.floating]], F64], NDArray[np.bool_]]:
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, NDArray[np.bool_]]:
         gains = gain_values(labels, self.gain)
 
         def score(scores: NDArray[np.floating]) -> F64:

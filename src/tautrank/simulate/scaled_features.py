@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -45,21 +46,12 @@ _QUERY_COLUMNS = 30
 WIDTH = sum(group.columns for group in _GROUPS) + _QUERY_COLUMNS + _COPIES
 
 
-@dataclass(frozen=True)
-class _Columns:
-    """One value a column that is drawn for each document."""
-
-    quality: npt.NDArray[np.int64]
-    group: npt.NDArray[np.int64]
-    weight: Singles
-    shared: Singles
-    blur: Singles
-    levels: Singles
-
-
 @lru_cache(maxsize=1)
-def _columns() -> _Columns:
-    """The columns are the engine's, not the data's: the same for every seed."""
+def _columns() -> list[tuple[Any, ...]]:
+    """Of each column that is drawn for each document: quality, group, weights of quality, nuisance and noise, levels.
+
+    The columns are the engine's, not the data's: the same for every seed.
+    """
     rng = np.random.default_rng(519)
     count = [group.columns for group in _GROUPS]
     quality = np.concatenate([np.resize(group.qualities, group.columns) for group in _GROUPS])
@@ -70,7 +62,7 @@ def _columns() -> _Columns:
     scale = 1.702 / np.sqrt(1.25 + shared**2 + blur**2)
     sign = rng.choice([1.0, 1.0, 1.0, -1.0], quality.size)
     single = [np.asarray(values, np.float32) for values in (sign * scale, shared * scale, blur * scale, levels)]
-    return _Columns(quality, np.repeat(np.arange(len(_GROUPS)), count), *single)
+    return list(zip(quality, np.repeat(np.arange(len(_GROUPS)), count), *single, strict=True))
 
 
 def fill_scaled(
@@ -91,15 +83,14 @@ def fill_scaled(
     """
     columns = _columns()
     n = query.size
-    own = out[: columns.quality.size]
+    own = out[: len(columns)]
     rng.standard_normal(out=own, dtype=np.float32)
     nuisance = rng.standard_normal((len(_GROUPS), n), dtype=np.float32)
     known = rng.random((len(_GROUPS), n), dtype=np.float32) >= np.array([[group.absent] for group in _GROUPS])
-    for column, row in enumerate(own):
-        group, levels = columns.group[column], columns.levels[column]
-        row *= columns.blur[column]
-        row += columns.weight[column] * qualities[columns.quality[column]]
-        row += columns.shared[column] * nuisance[group]
+    for row, (quality, group, weight, shared, blur, levels) in zip(own, columns, strict=True):
+        row *= blur
+        row += weight * qualities[quality]
+        row += shared * nuisance[group]
         np.negative(row, out=row)
         np.exp(row, out=row)
         row += 1
@@ -113,7 +104,7 @@ def fill_scaled(
     after = own.shape[0]
     # What a query is after shows in its columns; the rest of them is noise, the same for all its documents.
     shown = intents.T[np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)]
-    blur = np.linspace(0.1, 2, _QUERY_COLUMNS)[:, None]
-    shown = 1 / (1 + np.exp(6 * (1 / QUALITIES - shown) + blur * rng.standard_normal(shown.shape)))
+    blurs = np.linspace(0.1, 2, _QUERY_COLUMNS)[:, None]
+    shown = 1 / (1 + np.exp(6 * (1 / QUALITIES - shown) + blurs * rng.standard_normal(shown.shape)))
     out[after : after + _QUERY_COLUMNS] = shown.astype(np.float32)[:, query]
     out[after + _QUERY_COLUMNS :] = out[np.linspace(0, after - 1, _COPIES).astype(np.int64)]
