@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import command_line
 import tautrank as tr
@@ -15,7 +17,7 @@ from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, loss
 from tautrank.losses.base import Lists
 from tautrank.losses.own_losses import import_losses
-from tautrank.report.theory import checks_to_dict, claims_table, failures, reasons, short_citation
+from tautrank.report.theory import checks_to_dict, claims_table, print_checks, short_citation
 from tautrank.theory import CLAIMS, Outcome, check_claims, check_losses
 from tautrank.theory.claims import some_lists, some_short_lists
 from theory_lists import make_lists
@@ -229,11 +231,15 @@ def test_the_report() -> None:
     table = claims_table(check)
     assert table.row_count == 2
     assert claims_table(check, silent=True).row_count == 3
-    assert failures(check)[0].endswith(
+    printed = io.StringIO()
+    print_checks(Console(file=printed, width=100), [check], reasons=True)
+    *_, fails, silent = printed.getvalue().splitlines()
+    assert fails.startswith("fails: softrank-sigma-limit (")
+    assert fails.endswith(
         "[a known flaw of the paper, not of the loss: with two to five documents the bound asks for the root of a "
         "negative number before sigma reaches the limit]"
     )
-    assert reasons(check) == ["xe-ndcg: it speaks of xendcg without noise"]
+    assert silent == "does not apply: xe-ndcg: it speaks of xendcg without noise"
     rows = checks_to_dict([check])["softrank"]
     assert [row["status"] for row in rows] == ["holds", "fails", "does not apply"]
     assert rows[2]["margin"] is None

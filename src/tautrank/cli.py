@@ -6,7 +6,6 @@ import os
 import shlex
 import sys
 import warnings
-from itertools import zip_longest
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -505,9 +504,8 @@ def theory_check(
     Example: [bold]tautrank theory check --import my_loss.py[/bold]
     """
     from tautrank.losses import loss as loss_named
-    from tautrank.losses.laws import FAILS, HOLDS, check_laws
-    from tautrank.report.theory import broken_laws, checks_to_dict, claims_table, failures, laws_table, laws_to_dict
-    from tautrank.report.theory import reasons as reasons_of
+    from tautrank.losses.laws import check_laws
+    from tautrank.report.theory import checks_to_dict, laws_to_dict, print_checks
     from tautrank.theory import check_losses
 
     own = options.import_losses(imported)
@@ -536,19 +534,7 @@ def theory_check(
         return
     kept = "" if count <= queries else f", {queries:,} of them looked at"
     OUT.print(f"{source}: {count:,} queries{kept}", markup=False, soft_wrap=True)
-    for check, law_report in zip_longest(checks, laws):
-        if law_report is not None:
-            obeyed, broken = (len(law_report.having(status)) for status in (HOLDS, FAILS))
-            OUT.print(f"\n{check.loss}: {obeyed} laws hold, {broken} fail", markup=False, soft_wrap=True)
-            OUT.print(laws_table(law_report))
-            for sentence in broken_laws(law_report):
-                OUT.print(f"fails: {sentence}", markup=False, soft_wrap=True)
-        OUT.print(f"\n{check}", markup=False, soft_wrap=True)
-        OUT.print(claims_table(check, silent=reasons))
-        for sentence in failures(check):
-            OUT.print(f"fails: {sentence}", markup=False, soft_wrap=True)
-        for sentence in reasons_of(check) if reasons else []:
-            OUT.print(f"does not apply: {sentence}", markup=False, soft_wrap=True)
+    print_checks(OUT, checks, laws, reasons=reasons)
 
 
 @app.command()

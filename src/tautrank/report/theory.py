@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 from rich import box
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -17,6 +19,38 @@ from tautrank.theory.claims import DOES_NOT_APPLY, FAILS, HOLDS
 
 _COLOURS = {HOLDS: "green", DOES_NOT_APPLY: "dim", FAILS: "red"}
 _CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?P<place>.*))?")
+
+
+def print_checks(
+    console: Console, checks: Sequence[LossCheck], laws: Sequence[LawReport] = (), *, reasons: bool = False
+) -> None:
+    """Print what came of every loss: the laws, the claims, and in sentences what fails.
+
+    Args:
+        console: where to.
+        checks: what came of the claims, a loss each.
+        laws: what came of the laws, of the same losses; or none.
+        reasons: whether to list the claims that do not apply, and say why.
+    """
+
+    def say(sentence: str) -> None:
+        console.print(sentence, markup=False, soft_wrap=True)
+
+    for check, report in zip_longest(checks, laws):
+        if report is not None:
+            obeyed, broken = report.having(HOLDS), report.having(FAILS)
+            say(f"\n{check.loss}: {len(obeyed)} laws hold, {len(broken)} fail")
+            console.print(laws_table(report))
+            for law in broken:
+                say(f"fails: {law.law} ({LAWS[law.law].statement}): {law.detail}")
+        say(f"\n{check}")
+        console.print(claims_table(check, silent=reasons))
+        for outcome in check.having(FAILS):
+            subject = CLAIMS[outcome.claim]
+            known = f" [a known flaw of the paper, not of the loss: {subject.flaw}]" if subject.flaw else ""
+            say(f"fails: {outcome.claim} ({subject.statement}): {outcome.detail}{known}")
+        for outcome in check.having(DOES_NOT_APPLY) if reasons else ():
+            say(f"does not apply: {outcome.claim}: {outcome.detail}")
 
 
 def laws_table(report: LawReport) -> Table:
@@ -39,19 +73,6 @@ def laws_table(report: LawReport) -> Table:
         said = Text(outcome.detail if outcome.status == DOES_NOT_APPLY else LAWS[outcome.law].statement)
         table.add_row(outcome.law, f"[{colour}]{outcome.status}[/{colour}]", said)
     return table
-
-
-def broken_laws(report: LawReport) -> list[str]:
-    """A sentence for every law that fails: what it says, and the counterexample.
-
-    Args:
-        report: what came of the laws of a loss.
-
-    >>> from tautrank.losses.laws import check_laws
-    >>> broken_laws(check_laws("mse", ["finite"]))
-    []
-    """
-    return [f"{outcome.law} ({LAWS[outcome.law].statement}): {outcome.detail}" for outcome in report.having(FAILS)]
 
 
 def laws_to_dict(reports: Sequence[LawReport]) -> dict[str, Any]:
@@ -111,32 +132,6 @@ def claims_table(check: LossCheck, silent: bool = False) -> Table:
     return table
 
 
-def failures(check: LossCheck) -> list[str]:
-    """A sentence for every claim that fails: what it says, what was found, and whether its paper is to blame.
-
-    Args:
-        check: what came of the claims of a loss.
-
-    >>> from tautrank.theory import check_losses
-    >>> failures(check_losses([1, 0], [0, 2], ["mse"], scores=[1.0, 0.0], names=["lipschitz"])[0])
-    ['lipschitz (the loss, its weights held, is Lipschitz: ...): the steepest slope found is ...']
-    """
-    return [_sentence(outcome) for outcome in check.having(FAILS)]
-
-
-def reasons(check: LossCheck) -> list[str]:
-    """A sentence for every claim that does not apply.
-
-    Args:
-        check: what came of the claims of a loss.
-
-    >>> from tautrank.theory import check_losses
-    >>> reasons(check_losses([1, 0], [0, 2], ["mse"], names=["shift"])[0])
-    ['shift: it is meant to see the scores themselves']
-    """
-    return [f"{outcome.claim}: {outcome.detail}" for outcome in check.having(DOES_NOT_APPLY)]
-
-
 def checks_to_dict(checks: Sequence[LossCheck]) -> dict[str, Any]:
     """Everything as plain values, ready for JSON; a margin that is no number is None.
 
@@ -184,9 +179,3 @@ def _colour(outcome: Outcome) -> str:
     # What was only measured, or is known to be wrong, is nothing to be alarmed at.
     harmless = subject.flaw or subject.statement.startswith("measured: ")
     return "yellow" if outcome.status == FAILS and harmless else _COLOURS[outcome.status]
-
-
-def _sentence(outcome: Outcome) -> str:
-    subject = CLAIMS[outcome.claim]
-    known = f" [a known flaw of the paper, not of the loss: {subject.flaw}]" if subject.flaw else ""
-    return f"{outcome.claim} ({subject.statement}): {outcome.detail}{known}"
