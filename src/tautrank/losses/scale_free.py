@@ -14,8 +14,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+import numpy as np
+from numpy.typing import NDArray
+
 from tautrank.metrics import DCGRR, gain_values
-from tautrank.metrics.ordering import F64
+
+F64 = NDArray[np.float64]
 
 BREAKS = ("scores", "zero")
 """Where a metric changes, see `ScaleFreeMetric`."""
