@@ -154,8 +154,9 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
     """
     size = groups.sizes[which]
     # Documents with R > 0, tie after tie, the ties side by side in one flat array.
-    inside = np.repeat(groups.starts[which], size) + _ramp(size)
-    stops = groups.values.ravel()[inside]
+    wanted = np.zeros(groups.sizes.size, bool)
+    wanted[which] = True
+    stops = groups.values.ravel()[np.repeat(wanted, groups.sizes)]
     tie_of = np.repeat(np.arange(which.size), size)
     kept = stops > 0
     stops, tie_of = stops[kept], tie_of[kept]
@@ -203,9 +204,3 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
         at = stopped[:, 1:] / (above[chunk, None] + x)
         worth[chunk] = np.where(x <= terms[chunk, None], at, 0.0).sum(axis=1)
     return worth
-
-
-def _ramp(sizes: I64) -> I64:
-    """0, 1, ... size-1 for each size, one after the other."""
-    ends = np.cumsum(sizes)
-    return np.arange(int(ends[-1])) - np.repeat(ends - sizes, sizes)

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, QUALITIES, TRUSTED, USEFUL, Singles
+from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, QUALITIES, TRUSTED, USEFUL, Doubles, Singles
 
 _COPIES = 18
 
@@ -66,11 +66,7 @@ def _columns() -> list[tuple[Any, ...]]:
 
 
 def fill_scaled(
-    out: Singles,
-    qualities: Singles,
-    intents: npt.NDArray[np.float64],
-    query: npt.NDArray[np.int64],
-    rng: np.random.Generator,
+    out: Singles, qualities: Singles, intents: Doubles, query: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> None:
     """Write the 519 features of some documents.
 

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL, Singles
+from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL, Doubles, Singles
 
 STREAMS = ("body", "anchor", "title", "url", "whole")
 _STATISTICS = ("sum", "min", "max", "mean", "variance")
@@ -88,11 +88,7 @@ _PARTS = (_BODY, _ANCHOR, _TITLE, _URL)
 
 
 def fill_text_match(
-    out: Singles,
-    qualities: Singles,
-    intents: npt.NDArray[np.float64],
-    query: npt.NDArray[np.int64],
-    rng: np.random.Generator,
+    out: Singles, qualities: Singles, intents: Doubles, query: npt.NDArray[np.int64], rng: np.random.Generator
 ) -> None:
     """Write the 136 features of some documents.
 
