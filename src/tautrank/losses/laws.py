@@ -247,6 +247,10 @@ def gradient_and_slopes(
         lists: the labelled lists.
         step: as in `Objective.gradients`.
         places: as in `differences`.
+
+    >>> found, wanted = gradient_and_slopes(loss_named("mse"), np.zeros(2), Lists.of([0, 1], [0, 2], None))
+    >>> bool(np.allclose(found["gradient"], wanted["gradient"]))
+    True
     """
     objective = _bound(loss, lists)
     slopes = differences(objective.frozen(scores, step).values, scores, lists.offsets, places=places)
@@ -283,6 +287,9 @@ def without_relevant(loss: Loss, scores: F64, lists: Lists) -> Results:
         loss: any loss.
         scores: one a document.
         lists: the labelled lists.
+
+    >>> without_relevant(loss_named("mse"), np.ones(3), Lists.of([0, 1, 0], [0, 2, 3], None))["gradient"]
+    array([0.])
     """
     bare = ~lists.has_relevant
     found = results(_bound(loss, lists), scores)
@@ -323,6 +330,10 @@ def reordered(loss: Loss, scores: F64, lists: Lists) -> tuple[Results, Results]:
         loss: any loss.
         scores: one a document.
         lists: the labelled lists.
+
+    >>> found, wanted = reordered(loss_named("ranknet"), np.array([0.0, 1.0]), Lists.of([1, 0], [0, 2], None))
+    >>> bool(found["value"] == wanted["value"])
+    True
     """
     subject = _settled(loss)
     order = np.lexsort((np.random.default_rng(5).random(scores.size), lists.query))
@@ -347,6 +358,10 @@ def shifted(loss: Loss, scores: F64, lists: Lists) -> tuple[Results, Results]:
         loss: any loss.
         scores: one a document.
         lists: the labelled lists.
+
+    >>> found, wanted = shifted(loss_named("mse"), np.zeros(1), Lists.of([1], [0, 1], None))
+    >>> found["gradient"], wanted["gradient"]
+    (array([3.]), array([-1.]))
     """
     # Powers of two, so that the sum rounds little and no two scores become one.
     shift = np.where(lists.query % 2 == 0, 4.0, -2.0)
@@ -558,7 +573,11 @@ def gradients(objective: Objective, scores: Numbers, step: int = 0) -> Results:
 
 
 def results(objective: Objective, scores: Numbers, step: int = 0) -> Results:
-    """`gradients` and the values."""
+    """`gradients` and the values.
+
+    >>> results(loss_named("mse").bind([1], [0, 1]), np.zeros(1))
+    {'gradient': array([-1.]), 'hessian': array([1.]), 'value': array([0.5])}
+    """
     return {**gradients(objective, scores, step), "value": objective.values(scores, step)}
 
 
@@ -574,12 +593,20 @@ def _shared_out() -> Iterator[None]:
 
 
 def stopped(error: Exception) -> str:
-    """What is said of a loss that an error stops."""
+    """What is said of a loss that an error stops.
+
+    >>> stopped(ValueError("no such thing"))
+    'stopped with ValueError: no such thing'
+    """
     return f"stopped with {type(error).__name__}: {error}".replace("\n", " ")
 
 
 def not_finite(found: Results) -> str | None:
-    """What is not finite, or the hessian that is below 0, in a few words; None where all is well."""
+    """What is not finite, or the hessian that is below 0, in a few words; None where all is well.
+
+    >>> not_finite({"gradient": np.array([1.0, np.nan]), "hessian": np.ones(2)})
+    'a gradient is nan'
+    """
     for name, part in found.items():
         if not np.isfinite(part).all():
             return f"a {name} is {part[~np.isfinite(part)][0]}"
