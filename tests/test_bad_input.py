@@ -211,8 +211,11 @@ def test_wrong_calls(case):
 def test_column_of_text_in_a_frame():
     import pandas as pd
     import polars as pl
+    import pyarrow as pa
 
-    for frame, dtype in ((pd.DataFrame({"t": ["x"]}), "(str|object)"), (pl.DataFrame({"t": ["x"]}), "String")):
+    text = {"t": ["x"]}
+    frames = ((pd.DataFrame(text), "(str|object)"), (pl.DataFrame(text), "String"), (pa.table(text), "string"))
+    for frame, dtype in frames:
         with pytest.raises(TautrankError, match=f"^X: column 't' has the type {dtype}; expected numbers$"):
             tr.RankingData.from_arrays(frame, [0], group=[1])
 

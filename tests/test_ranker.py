@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import lightgbm
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from scipy import sparse
 
@@ -40,6 +42,7 @@ def test_the_ways_to_give_data_are_one():
         ranker().fit(TRAIN, eval_set=(XV, YV, QV)),
         ranker().fit(frame, pd.Series(Y), pd.Series(QID), eval_set=(XV, YV, QV)),
         ranker().fit(pl.DataFrame(X, schema=NAMES), Y, QID, eval_set=(XV, YV, QV)),
+        ranker().fit(pa.table(frame), pa.array(Y), pa.array(QID), eval_X=XV, eval_y=YV, eval_qid=QV),
         ranker().fit(sparse.csr_matrix(X), Y, QID, eval_set=(sparse.csr_matrix(XV), YV, QV)),
     ]
     for way in ways:
@@ -163,8 +166,7 @@ WRONG_FIT = [
     (lambda r: r.fit(TRAIN, eval_set=(XV, YV[:-1], QV)), "eval_set: y: found 599 labels, but X has 600 rows"),
     (
         lambda r: r.fit(TRAIN, eval_set=(XV, YV)),
-        "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
-        "eval_qid",
+        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
     ),
     (
         lambda r: r.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[3], eval_qid=[3]),
@@ -173,6 +175,27 @@ WRONG_FIT = [
     (
         lambda r: r.fit(TRAIN, eval_set=VALID, eval_group=[3]),
         "eval_set: found something else beside eval_group; expected [(X, y)]",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_X=XV, eval_y=YV),
+        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_X=XV, eval_group=VALID.sizes),
+        "eval_y: found none; expected eval_X and eval_y together",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_X=(XV, XV), eval_y=(YV,), eval_group=VALID.sizes),
+        "eval_X: found 2 data sets; expected one",
+    ),
+    (
+        lambda r: r.fit(TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes),
+        "eval_set, eval_X, eval_y: validation data is given twice; expected it once",
+    ),
+    (
+        lambda r: r.fit(TRAIN, callbacks=[lightgbm.early_stopping(5)]),
+        "callbacks: found EarlyStoppingCallback of lightgbm.callback; expected functions of one argument, a Step "
+        "(Ranker itself has early_stopping_rounds, verbose and evals_result_)",
     ),
     (
         lambda r: r.fit(TRAIN, eval_set=5),
@@ -271,15 +294,15 @@ def test_a_failed_fit_leaves_the_ranker_as_it_was():
 
 def test_a_script_for_lightgbm_runs_with_one_line_changed(capfd):
     parameters = {"boosting_type": "gbdt", "n_estimators": 5, "min_child_samples": 5, "subsample": 0.8, "verbose": -1}
-    import lightgbm
-
     theirs = lightgbm.LGBMRanker(**parameters)
     ours = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
     for model in (theirs, ours):
-        model.fit(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, eval_set=[(XV, YV)], eval_group=[VALID.sizes])
+        model.fit(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, eval_X=XV, eval_y=YV, eval_group=[VALID.sizes])
+    in_a_set = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
+    in_a_set.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[VALID.sizes])
     by_qid = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
     by_qid.fit(TRAIN, eval_set=[(XV, YV)], eval_qid=[VALID.qid_of_document])
-    assert by_qid.evals_result_ == ours.evals_result_
+    assert by_qid.evals_result_ == in_a_set.evals_result_ == ours.evals_result_
     assert len(ours.evals_result_["valid"]["ndcg(empty=one)@10"]) == 5
     assert np.corrcoef(theirs.predict(XV), ours.predict(XV))[0, 1] > 0.9
     assert "trees" not in capfd.readouterr().err  # -1 is LightGBM's word for silence

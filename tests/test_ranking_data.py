@@ -7,6 +7,7 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import polars as pl
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -40,6 +41,8 @@ def documents(data: tr.RankingData) -> dict:
         lambda: pd.DataFrame(X, columns=["a", "b"]),
         lambda: pd.DataFrame({"a": pd.array(X[:, 0].astype(int), dtype="Int64"), "b": X[:, 1].astype(np.float32)}),
         lambda: pl.DataFrame({"a": X[:, 0], "b": X[:, 1].astype(np.int32)}),
+        lambda: pa.table({"a": X[:, 0].astype(np.int8), "b": X[:, 1]}),
+        lambda: pa.record_batch({"a": X[:, 0], "b": X[:, 1].astype(np.float32)}),
         lambda: sparse.csr_matrix(X),
         lambda: sparse.csc_array(X),
         lambda: sparse.coo_matrix(X),
@@ -98,7 +101,8 @@ def test_no_rows_are_no_queries():
 
 
 def test_missing_values_of_frames_become_nan():
-    for frame in (pd.DataFrame({"a": [1.0, None]}), pl.DataFrame({"a": [1, None]})):
+    made = {"a": [1, None]}
+    for frame in (pd.DataFrame(made), pl.DataFrame(made), pa.table(made), pa.record_batch(made)):
         assert np.isnan(tr.RankingData.from_arrays(frame, [0, 1], group=[2]).X[1, 0])
 
 

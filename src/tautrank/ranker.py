@@ -200,6 +200,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         eval_set: Any = None,
         eval_group: Any = None,
         eval_qid: Any = None,
+        eval_X: Any = None,
+        eval_y: Any = None,
         weights: Any = None,
         propensities: Any = None,
         init_model: Ranker | str | os.PathLike[str] | None = None,
@@ -208,13 +210,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Train: ``fit(X, y, qid=qid, eval_set=(Xv, yv, qv))`` or ``fit(train, valid)`` with `RankingData`.
 
         Args:
-            X: features (array, frame, SciPy sparse matrix), NaN where missing; or `RankingData`.
+            X: features (array, frame, Arrow table, SciPy sparse matrix), NaN where missing; or `RankingData`.
             y: labels, finite and at least 0; or, with `RankingData`, the validation data.
             qid: the query of each row; or
             group: the number of rows of each query, in order.
             eval_set: validation data, ``(X, y, qid)`` or `RankingData`; or, as LightGBM has it, ``[(X, y)]`` with
             eval_group: the number of rows of each of its queries, or
             eval_qid: the query of each of its rows; an array, or a list of one.
+            eval_X, eval_y: its features and labels, as LightGBM has it since 4.7, instead of `eval_set`.
             weights: one a query (or one a row, alike within a query): they scale the loss, not the metric.
             propensities: one a row, for the softmax losses: the probability that a user looked at the document.
             init_model: a ranker, or the file of one, to add ``n_estimators`` trees to. With a loss of this library the
@@ -231,6 +234,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                     "eval_set: validation data is given twice; expected it once, here or after the training data"
                 )
             y, eval_set = None, y
+        if eval_X is not None or eval_y is not None:
+            eval_set = _set_of(eval_X, eval_y, eval_set)
         train = _ranking_data(X, y, qid, group)
         if train.n_documents == 0 or train.n_features == 0:
             raise DataError(
@@ -502,6 +507,8 @@ def _validation(given: Any, group: Any, qid: Any, train: RankingData) -> Ranking
         raise OptionError("eval_group, eval_qid: found both; expected one of them")
     valid, *apart = map(_only_one, (given, *queries.values()))
     if queries or not isinstance(valid, RankingData):
+        if not queries and isinstance(valid, (tuple, list)) and len(valid) == 2:
+            raise DataError("eval_group, eval_qid: found neither; expected one of them beside features and labels")
         if not isinstance(valid, (tuple, list)) or len(valid) != 3 - len(queries):
             beside = "".join(f" beside eval_{name}" for name in queries)
             forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
@@ -514,6 +521,18 @@ def _validation(given: Any, group: Any, qid: Any, train: RankingData) -> Ranking
     as_in = "as in the training data"
     _check_columns("eval_set", valid.n_features, valid.feature_names, train.n_features, train.feature_names, as_in)
     return valid
+
+
+def _set_of(X: Any, y: Any, given: Any) -> list[Any]:
+    """What `eval_X` and `eval_y` say, in the form of `eval_set`; as in LightGBM, a tuple holds several data sets."""
+    if given is not None:
+        raise OptionError("eval_set, eval_X, eval_y: validation data is given twice; expected it once")
+    for name, part in (("eval_X", X), ("eval_y", y)):
+        if part is None:
+            raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
+        if isinstance(part, tuple) and len(part) != 1:
+            raise OptionError(f"{name}: found {len(part)} data sets; expected one")
+    return [tuple(part[0] if isinstance(part, tuple) else part for part in (X, y))]
 
 
 def _started(given: Any, train: RankingData, engine: str) -> dict[str, Any]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,9 +15,12 @@ from tautrank.errors import DataError
 
 def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, tuple[str, ...] | None]:
     """Return `X` as float32 (dense in C order, or CSR), and its column names where there are any."""
-    # pandas and Polars are told by their shape, so that neither has to be installed or imported.
-    if hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        matrix = _frame_values(X)
+    # pandas, Polars and PyArrow are told by their shape, so that none of them has to be installed or imported.
+    if hasattr(X, "num_columns") and hasattr(X, "column_names"):
+        matrix = _frame_values(X, X.column_names, arrow_numbers)
+        names = X.column_names if names is None else names
+    elif hasattr(X, "columns") and hasattr(X, "to_numpy"):
+        matrix = _frame_values(X, X.columns, _series_numbers)
         names = X.columns if names is None else names
     else:
         matrix = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
@@ -26,21 +31,39 @@ def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, t
     return matrix, tuple(str(name) for name in names)
 
 
-def _frame_values(frame: Any) -> npt.NDArray[np.float32]:
-    if not len(frame.columns):
+def _frame_values(
+    frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], npt.NDArray[np.float64]]
+) -> npt.NDArray[np.float32]:
+    if not len(names):
         raise DataError("X: found a frame without columns; expected at least one feature")
-    return _dense_values(np.column_stack([_column(name, frame[name]) for name in frame.columns]))
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise DataError(f"X: found several columns named '{name}'; expected a name once")
+    return _dense_values(np.column_stack([numbers_of(frame[name], f"X: column '{name}'") for name in names]))
 
 
-def _column(name: str, series: Any) -> npt.NDArray[np.float64]:
-    """A numeric column as doubles; null, None and pandas' NA become NaN."""
-    if not hasattr(series, "dtype"):
-        raise DataError(f"X: found several columns named '{name}'; expected a name once")
+def _series_numbers(series: Any, place: str) -> npt.NDArray[np.float64]:
+    """A numeric column of pandas or Polars as doubles; null, None and pandas' NA become NaN."""
     dtype = series.dtype
     is_polars = hasattr(dtype, "is_numeric")
     if not (dtype.is_numeric() or str(dtype) == "Boolean" if is_polars else getattr(dtype, "kind", "O") in "fiub"):
-        raise DataError(f"X: column '{name}' has the type {dtype}; expected numbers")
+        raise DataError(f"{place} has the type {dtype}; expected numbers")
     return np.asarray(series.to_numpy() if is_polars else series.to_numpy(np.float64, na_value=np.nan), np.float64)
+
+
+def arrow_numbers(column: Any, place: str) -> npt.NDArray[np.float64]:
+    """A numeric column of PyArrow as doubles; null becomes NaN.
+
+    Args:
+        column: an array, in chunks or not.
+        place: where it stands, for the sentence.
+    """
+    kind = str(column.type)
+    if kind == "null":
+        return np.full(len(column), np.nan)
+    if not re.fullmatch(r"u?int\d+|halffloat|float|double|bool", kind):
+        raise DataError(f"{place} has the type {kind}; expected numbers")
+    return np.asarray(column.cast("double"), np.float64)
 
 
 def _dense_values(X: Any) -> npt.NDArray[np.float32]:

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.data.arrays import checked_features, checked_ids, checked_labels
+from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels
 from tautrank.data.grouping import codes_by_appearance
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending
@@ -100,12 +100,14 @@ def _ranking_data(
         raise DataError(f"{file}: found no feature columns beside '{label}' and '{qid}'; expected at least one")
     X = np.empty((table.num_rows, len(names)), np.float32)
     for i, name in enumerate(names):
-        X[:, i] = _numbers(file, name, table.column(name))
+        X[:, i] = arrow_numbers(table.column(name), f"{file}: column '{name}'")
     for name, what in ((label, "a label"), (qid, "a query id")):
         empty = table.column(name).null_count if name != label or has_labels else 0
         if empty:
             raise DataError(f"{file}: column '{name}' has {empty} empty cells; expected {what} in every row")
-    labels = _numbers(file, label, table.column(label)) if has_labels else np.zeros(table.num_rows)
+    labels = np.zeros(table.num_rows)
+    if has_labels:
+        labels = arrow_numbers(table.column(label), f"{file}: column '{label}'")
     try:
         matrix, feature_names = checked_features(X, names)
         codes = codes_by_appearance(checked_ids(table.column(qid).to_numpy(), table.num_rows))
@@ -139,13 +141,3 @@ def _is_number(text: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _numbers(file: Path, name: str, column: Any) -> Any:
-    arrow = _pyarrow("pyarrow")
-    kind = column.type
-    if arrow.types.is_null(kind):
-        return np.full(len(column), np.nan)
-    if not (arrow.types.is_integer(kind) or arrow.types.is_floating(kind) or arrow.types.is_boolean(kind)):
-        raise DataError(f"{file}: column '{name}' has the type {kind}; expected numbers")
-    return column.cast(arrow.float64()).to_numpy()

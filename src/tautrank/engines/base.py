@@ -124,6 +124,12 @@ class Settings:
             put("early_stopping_rounds", whole("early_stopping_rounds", self.early_stopping_rounds, least=1))
         job_count(self.n_jobs)
         for callback in self.callbacks:
+            kind = type(callback)
+            if kind.__module__.startswith(("lightgbm.", "xgboost.")):  # theirs are told something else
+                raise OptionError(
+                    f"callbacks: found {kind.__name__.strip('_')} of {kind.__module__}; expected functions of one "
+                    "argument, a Step (Ranker itself has early_stopping_rounds, verbose and evals_result_)"
+                )
             if not callable(callback):
                 raise OptionError(f"callbacks: found {callback!r}; expected functions of one argument, a Step")
         check_langevin(self.langevin, self.learning_rate)
