@@ -56,7 +56,7 @@ class RankingData:
     def from_arrays(
         cls, X: Any, y: Any, qid: Any = None, *, group: Any = None, feature_names: Sequence[str] | None = None
     ) -> RankingData:
-        """Make ranking data of arrays: NumPy, nested lists, pandas or Polars frames, Arrow tables, SciPy sparse matrices.
+        """Make ranking data of arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy sparse matrices.
 
         Rows of a query may be scattered: they are gathered, queries in order of first appearance and documents in input
         order, and a warning says so once. NaN in `X` is a missing value; infinities are an error.
