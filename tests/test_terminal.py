@@ -9,9 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from rich.console import Console
 
 import tautrank as tr
+from tautrank.report.terminal import as_text
 from tautrank.report_table import Cell, Column, ReportTable
 
 COMMANDS = {
@@ -72,12 +72,20 @@ def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
     rows = [[letter, name] for letter, name in zip("ab", names, strict=True)]
     numbers = [[f"0.{i}{j}12 ±.0{i}{j}" for j in range(len(titles))] for i in range(2)]
     cells = tuple(tuple(map(Cell, words + row)) for words, row in zip(rows, numbers, strict=True))
-    console = Console(width=width, color_system=None)
-    with console.capture() as captured:
-        console.print(ReportTable(columns, cells))
-    lines = captured.get().splitlines()
+    lines = as_text(ReportTable(columns, cells), width=width).splitlines()
     assert max(map(len, lines)) <= width
     for name, row in zip(names, numbers, strict=True):
         found = [line for line in lines if name in line]
         assert [number for line in found for number in row if number in line] == row
     assert (sum(" loss " in line for line in lines) == 1) == (width == 120)
+
+
+def test_the_longest_sentences_fold_first():
+    columns = (Column("claim", words=True), Column("test", words=True), Column("trials"))
+    row = (Cell("xendcg is better than lambdamart on ndcg@10"), Cell("not decidable, p .0223"), Cell("6"))
+    printed = as_text(ReportTable(columns, (row,)), width=60)
+    assert "not decidable, p .0223" in printed
+    assert "xendcg is better than" in printed
+    assert "xendcg is better than lambdamart on ndcg@10" not in printed
+    evenly = as_text(ReportTable(columns, (row,)), width=46).splitlines()[3:6]
+    assert [line.split("  ")[0].strip() for line in evenly] == ["xendcg is better", "than lambdamart", "on ndcg@10"]

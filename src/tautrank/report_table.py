@@ -189,7 +189,7 @@ class ReportTable:
         leading = list(itertools.takewhile(lambda i: self.columns[i].words, range(len(self.columns))))
         shown = leading
         for i in range(len(leading), len(self.columns)):
-            if len(shown) > len(leading) and self._room_left([*shown, i], options.max_width) < 0:
+            if len(shown) > len(leading) and not self._has_room([*shown, i], options.max_width):
                 yield self._rich(shown, options.max_width)
                 shown = leading
             shown = [*shown, i]
@@ -203,27 +203,32 @@ class ReportTable:
         whole = 0 if column.words else max(map(len, texts), default=0)
         return max(min(words, room // 3), whole), max(map(len, [column.title, *texts]))
 
-    def _room_left(self, shown: Sequence[int], room: int) -> int:
-        return (
-            room - sum(self._widths(i, room)[0] for i in shown) - 3 * len(shown) + 1
-        )  # three between columns, two outside
+    def _has_room(self, shown: Sequence[int], room: int) -> bool:
+        return sum(self._widths(i, room)[0] for i in shown) <= _inside(room, len(shown))
 
     def _rich(self, shown: Sequence[int], room: int) -> Table:
         from rich import box
         from rich.markup import escape
         from rich.table import Table
 
-        spare = max(self._room_left(shown, room), 0)
+        bounds = [self._widths(i, room) for i in shown]
+        # The widest columns are the ones to fold, to the same width where several are.
+        for most in range(max(full for _, full in bounds), -1, -1):
+            widths = [min(full, max(least, most)) for least, full in bounds]
+            if sum(widths) <= _inside(room, len(shown)):
+                break
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-        for i in shown:
-            least, full = self._widths(i, room)
-            width = least + min(full - least, spare)
-            spare -= width - least
+        for i, width in zip(shown, widths, strict=True):
             justify: Literal["left", "right"] = "left" if self.columns[i].words else "right"
             table.add_column(escape(self.columns[i].title), justify=justify, width=width, overflow="fold")
         for row in self.rows:
             table.add_row(*(escape(row[i].text + row[i].marks.translate(_SUPERSCRIPT)) for i in shown))
         return table
+
+
+def _inside(room: int, columns: int) -> int:
+    """What a terminal has for the columns of a table, three characters between them and one on either side."""
+    return room - 3 * columns + 1
 
 
 def _shown(value: Value) -> str:
