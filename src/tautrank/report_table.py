@@ -184,16 +184,18 @@ class ReportTable:
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         """What `rich.print` prints: sentences take several lines in a narrow terminal, a name or a number does not.
 
-        Columns that find no room follow in a table of their own, behind the words that the rows begin with.
+        Columns that find no room follow in tables of their own, behind the words that the rows begin with.
         """
-        leading = list(itertools.takewhile(lambda i: self.columns[i].words, range(len(self.columns))))
-        shown = leading
-        for i in range(len(leading), len(self.columns)):
-            if len(shown) > len(leading) and not self._has_room([*shown, i], options.max_width):
-                yield self._rich(shown, options.max_width)
-                shown = leading
-            shown = [*shown, i]
-        yield self._rich(shown, options.max_width)
+        room, every = options.max_width, range(len(self.columns))
+        leading = list(itertools.takewhile(lambda i: self.columns[i].words, every))
+        others = every[len(leading) :]
+        for tables in range(1, len(others) + 1):
+            most = math.ceil(len(others) / tables)
+            parts = [[*leading, *others[i : i + most]] for i in range(0, len(others), most)]
+            if all(self._has_room(part, room) for part in parts):
+                break
+        for part in parts if others else [leading]:
+            yield self._rich(part, room)
 
     def _widths(self, i: int, room: int) -> tuple[int, int]:
         """The least and the full width of a column in a terminal."""
