@@ -236,7 +236,7 @@ def bootstrap_interval(
     Queries are drawn with replacement ``resamples`` times; with q the quantiles of the resampled means and
     alpha = 1 - confidence, ``"percentile"`` is [q(alpha/2), q(1 - alpha/2)], ``"basic"`` mirrors it around
     the estimate, and ``"bca"`` shifts the two levels for bias and skewness (Efron, "Better bootstrap
-    confidence intervals", JASA 82, 1987). ArrayLike that are all equal give an interval of width 0.
+    confidence intervals", JASA 82, 1987). Values that are all equal give an interval of width 0.
 
     Args:
         a: per-query values; NaN where the metric skipped the query.
