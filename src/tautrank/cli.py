@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from tautrank import __version__
 from tautrank import command_options as options
 from tautrank.command_output import ERR, OUT, print_json, reading_bar, trainings_bar
-from tautrank.errors import OptionError, TautrankError, TautrankWarning, unknown
+from tautrank.errors import OptionError, TautrankError, TautrankWarning
 from tautrank.study_commands import study_app
 
 
@@ -221,13 +221,13 @@ def rank(
     """
     import numpy as np
 
+    from tautrank.arguments import choice
     from tautrank.atomic import require_writable
     from tautrank.data.score_files import write_scores
     from tautrank.data.trec import write_run
     from tautrank.ranker import Ranker
 
-    if kind not in ("scores", "trec"):
-        raise unknown("format", kind, ("scores", "trec"))
+    choice("format", kind, ("scores", "trec"))
     if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
     require_writable(output)
@@ -268,11 +268,11 @@ def export(
 
     Example: [bold]tautrank export model.taut -o model.json --format solr --features names.txt --store shop[/bold]
     """
+    from tautrank.arguments import choice
     from tautrank.export import FORMATS, export_model
     from tautrank.ranker import Ranker
 
-    if kind not in FORMATS:  # said before the model is read
-        raise unknown("format", kind, FORMATS)
+    choice("format", kind, FORMATS)  # said before the model is read
     ranker = Ranker.load(model)
     export_model(ranker, output, kind, features=features, name=name, store=store)
     OUT.print(f"{output}: {ranker.n_trees_} trees for {kind}", markup=False, soft_wrap=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import warnings
 from collections.abc import Sequence
@@ -25,6 +24,7 @@ from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarni
 from tautrank.losses import Loss
 from tautrank.losses.base import place
 from tautrank.metrics import Metric, metric
+from tautrank.metrics.evaluation import or_nan
 
 F64 = NDArray[np.float64]
 Names = tuple[str, ...] | None
@@ -456,7 +456,7 @@ class _Described:
         self.record = Record(
             history={
                 _typed(part, str): {
-                    name: [math.nan if value is None else float(value) for value in _typed(values, list)]
+                    name: [or_nan(value) for value in _typed(values, list)]
                     for name, values in _typed(by_metric, dict).items()
                 }
                 for part, by_metric in _typed(training["history"], dict).items()

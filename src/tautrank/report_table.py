@@ -187,15 +187,16 @@ class ReportTable:
         Columns that find no room follow in tables of their own, behind the words that the rows begin with.
         """
         room, every = options.max_width, range(len(self.columns))
+        bounds = [self._widths(i, room) for i in every]
         leading = list(itertools.takewhile(lambda i: self.columns[i].words, every))
         others = every[len(leading) :]
         for tables in range(1, len(others) + 1):
             most = math.ceil(len(others) / tables)
             parts = [[*leading, *others[i : i + most]] for i in range(0, len(others), most)]
-            if all(self._has_room(part, room) for part in parts):
+            if all(sum(bounds[i][0] for i in part) <= _inside(room, len(part)) for part in parts):
                 break
         for part in parts if others else [leading]:
-            yield self._rich(part, room)
+            yield self._rich({i: bounds[i] for i in part}, _inside(room, len(part)))
 
     def _widths(self, i: int, room: int) -> tuple[int, int]:
         """The least and the full width of a column in a terminal."""
@@ -205,19 +206,16 @@ class ReportTable:
         whole = 0 if column.words else max(map(len, texts), default=0)
         return max(min(words, room // 3), whole), max(map(len, [column.title, *texts]))
 
-    def _has_room(self, shown: Sequence[int], room: int) -> bool:
-        return sum(self._widths(i, room)[0] for i in shown) <= _inside(room, len(shown))
-
-    def _rich(self, shown: Sequence[int], room: int) -> Table:
+    def _rich(self, shown: dict[int, tuple[int, int]], room: int) -> Table:
+        """Some of the columns, each with its least and its full width, in so much room for all."""
         from rich import box
         from rich.markup import escape
         from rich.table import Table
 
-        bounds = [self._widths(i, room) for i in shown]
         # The widest columns are the ones to fold, to the same width where several are.
-        for most in range(max(full for _, full in bounds), -1, -1):
-            widths = [min(full, max(least, most)) for least, full in bounds]
-            if sum(widths) <= _inside(room, len(shown)):
+        for most in range(max(full for _, full in shown.values()), -1, -1):
+            widths = [min(full, max(least, most)) for least, full in shown.values()]
+            if sum(widths) <= room:
                 break
         table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
         for i, width in zip(shown, widths, strict=True):

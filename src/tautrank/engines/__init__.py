@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from tautrank.arguments import choice
 from tautrank.engines.base import Callback, Engine, FittedModel, Record, Settings, Step, Task
 from tautrank.engines.peers import OBJECTIVES, PEERS, NativeLoss, native_loss
 from tautrank.errors import unknown
@@ -64,8 +65,7 @@ def engine_for(name: str, wanted: Loss | NativeLoss) -> Engine:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown engine 'lightbgm'; did you mean 'lightgbm'? (known: lightgbm)
     """
-    if name not in ENGINES:
-        raise unknown("engine", str(name), ENGINES)
+    choice("engine", name, ENGINES)
     return _engine(wanted.tool if isinstance(wanted, NativeLoss) else name)
 
 

@@ -6,8 +6,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from tautrank.arguments import choice
 from tautrank.atomic import write_whole
-from tautrank.errors import OptionError, unknown
+from tautrank.errors import OptionError
 from tautrank.export.lightgbm_text import lightgbm_text
 from tautrank.export.missing import warn_of_missing
 from tautrank.export.names import feature_names
@@ -63,8 +64,7 @@ def export_model(
     >>> model["name"], model["features"], len(model["params"]["trees"])
     ('shop', [{'name': 'clicks'}], 3)
     """
-    if format not in FORMATS:
-        raise unknown("format", str(format), FORMATS)
+    choice("format", format, FORMATS)
     if not hasattr(ranker, "model_"):
         raise UnfittedError("export_model: this Ranker is not fitted; expected a call of fit before")
     for option, value, takers in (("name", name, _NAMED), ("store", store, ("solr",))):

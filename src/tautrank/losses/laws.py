@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.errors import TautrankError, unknown
+from tautrank.arguments import choice
+from tautrank.errors import TautrankError
 from tautrank.losses import parallel
 from tautrank.losses.base import REGISTRY, Lists, Loss, Objective, place
 from tautrank.losses.base import loss as loss_named
@@ -153,10 +154,7 @@ def check_laws(loss: Loss | str, names: Iterable[str] | None = None) -> LawRepor
     True
     """
     chosen = loss_named(loss)
-    wanted = list(LAWS) if names is None else list(names)
-    for name in wanted:
-        if name not in LAWS:
-            raise unknown("law", name, LAWS)
+    wanted = [choice("law", name, tuple(LAWS)) for name in (LAWS if names is None else names)]
     runs = _runs(chosen)
     if runs is not None:
         rest = [LawOutcome(name, DOES_NOT_APPLY, "it does not run") for name in wanted if name != "runs"]

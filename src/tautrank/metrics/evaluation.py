@@ -27,6 +27,15 @@ def or_none(value: float) -> float | None:
     return None if math.isnan(value) else float(value)
 
 
+def or_nan(value: float | None) -> float:
+    """Undo `or_none`.
+
+    >>> or_nan(0.5), or_nan(None)
+    (0.5, nan)
+    """
+    return math.nan if value is None else float(value)
+
+
 @dataclass(frozen=True)
 class Evaluation:
     """Per-query values of several metrics.

@@ -10,6 +10,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tautrank.metrics.evaluation import or_nan
 from tautrank.report.figures import (
     MOST_POINTS,
     Cloud,
@@ -387,7 +388,7 @@ def _bounds(result: StudyResult) -> Sections:
             continue
         curves = []
         for field, name in _BOUNDS.items():
-            values = [math.nan if points.get(field) is None else points[field] for _, points in known]
+            values = [or_nan(points.get(field)) for _, points in known]
             if not np.isnan(values).all():
                 curves.append(Curve(name, [value for value, _ in known], values))
         figure = _condition_figure(result, curves, "distance from NDCG", type="log", exponentformat="power", dtick=2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import combinations, product
@@ -19,7 +19,7 @@ from tautrank.engines import engine_for, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import OwnLoss, import_own, own_losses, sendable
 from tautrank.metrics import Metric, metric
-from tautrank.metrics.evaluation import or_none
+from tautrank.metrics.evaluation import or_nan, or_none
 from tautrank.metrics.repeated import repeated_runs_test
 from tautrank.metrics.significance import holm
 from tautrank.studies.data_source import fingerprint
@@ -148,7 +148,7 @@ class SystemResult:
 
 def make_plan(losses: Sequence[Any], metrics: Sequence[str | Metric], **options: Any) -> Plan:
     """Check what a user asked for and make a plan of it: a wrong name is said before anything is trained."""
-    chosen = tuple(m if isinstance(m, Metric) else metric(m) for m in metrics)
+    chosen = tuple(map(metric, metrics))
     plan = Plan(tuple(loss if isinstance(loss, System) else str(loss) for loss in losses), chosen, **options)
     for system in map(plan.system, range(len(plan.losses))):
         parameters = {**plan.parameters, **system.parameters}
@@ -310,21 +310,17 @@ def _collect(plan: Plan, n_splits: int, system: int, name: str, results: dict[Un
     flat = [unit for row in grid for unit in row]
     untuned = {m: [_mean_over_tried(row, m) for row in grid] for m in names} if plan.tune else None
     # A mean needs all of them, and what was stored in earlier times has none.
-    histories = all("history" in unit for unit in flat) and [_numbers(unit["history"]) for unit in flat]
+    histories = all("history" in unit for unit in flat) and [list(map(or_nan, unit["history"])) for unit in flat]
     return SystemResult(
         name,
         values,
         [unit["trees"] for unit in flat],
         [unit["seconds"] for unit in flat],
-        _numbers(unit["valid"] for unit in flat),
+        [or_nan(unit["valid"]) for unit in flat],
         untuned,
         histories or None,
         tuple(sorted({f"{tool} {v}" for unit in flat for tool, v in unit.get("versions", {}).items()})),
     )
-
-
-def _numbers(values: Iterable[float | None]) -> list[float]:
-    return [math.nan if value is None else value for value in values]
 
 
 def _mean_over_tried(row: list[dict[str, Any]], name: str) -> float:

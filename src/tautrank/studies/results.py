@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from tautrank.atomic import handed_out
 from tautrank.metrics import metric
-from tautrank.metrics.evaluation import or_none
+from tautrank.metrics.evaluation import or_nan, or_none
 from tautrank.report_table import ReportTable
 from tautrank.studies.claims import Better, Cell, Claim
 from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge, overlap_of
@@ -276,11 +276,11 @@ class _Gathered:
         self.n_constant += bool(result.get("constant"))
         for part, by_metric in result["means"].items():
             for name, value in by_metric.items():
-                self.means[(*place, name, part)][number] = _number(value)
+                self.means[(*place, name, part)][number] = or_nan(value)
         for name, values in result["test"].items():
             self.queries[(*place, name)][number] = np.array(values, np.float64)
         for part, curve in result.get("curves", {}).items():
-            self.curves[(*place, part)][number] = [_number(x) for x in curve]
+            self.curves[(*place, part)][number] = [or_nan(x) for x in curve]
         if "points" in result:
             self.points.setdefault(place, result["points"])
         if "trees" in result:
@@ -382,10 +382,6 @@ def _whole(verdicts: Sequence[str]) -> str:
     if verdicts and all(verdict == AGREES for verdict in verdicts):
         return AGREES
     return DOES_NOT if DOES_NOT in verdicts else UNDECIDED
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def plain(value: float) -> float | None:

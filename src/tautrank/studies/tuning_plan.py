@@ -149,7 +149,7 @@ def make_tuning_plan(
     choice("sampler", sampler, SAMPLERS)
     if not isinstance(prune, bool):
         raise OptionError(f"prune: found {prune!r}; expected True or False")
-    judge = metric_name if isinstance(metric_name, Metric) else metric(metric_name)
+    judge = metric(metric_name)
     spaces = spaces_of(losses, space, fixed)
     common: dict[str, Any] = {"n_estimators": DEFAULT_TREES, "early_stopping_rounds": DEFAULT_PATIENCE}
     common = {name: value for name, value in common.items() if not any(name in own for own in spaces)}

@@ -14,8 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arguments import choice
 from tautrank.data.grouping import offsets_from_sizes
-from tautrank.errors import unknown
 from tautrank.losses import (
     XENDCG,
     ARPLoss1,
@@ -245,11 +245,7 @@ def wanted_claims(names: Iterable[str] | None) -> list[str]:
     >>> wanted_claims(["shift"])
     ['shift']
     """
-    wanted = list(CLAIMS if names is None else names)
-    for name in wanted:
-        if name not in CLAIMS:
-            raise unknown("claim", name, CLAIMS)
-    return wanted
+    return [choice("claim", name, tuple(CLAIMS)) for name in (CLAIMS if names is None else names)]
 
 
 def _worst(subject: Claim, loss: Loss, scorings: Sequence[F64], lists: Lists) -> Outcome:
