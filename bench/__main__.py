@@ -15,9 +15,9 @@ from pathlib import Path
 
 from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up, study_size
 from tautrank.arguments import job_count
-from tautrank.atomic import write_whole
-from tautrank.command_output import ERR, OUT
-from tautrank.report_table import ReportTable
+from tautrank.commands.output import ERR, OUT
+from tautrank.files import write_whole
+from tautrank.report.table import ReportTable
 
 PARTS = {
     "start": start_up.claims,

@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from bench.data_sets import ROOT
-from tautrank.atomic import write_whole
 from tautrank.errors import OptionError
+from tautrank.files import write_whole
 
 F64 = NDArray[np.float64]
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 import tautrank as tr
 from bench.side_by_side import Claims, alone, beside, interleaved
-from tautrank.command_output import ERR
+from tautrank.commands.output import ERR
 
 QUERIES, DOCUMENTS, FEATURES, THREADS = 6000, 120, 136, 2
 ROUNDS = 7

@@ -10,10 +10,10 @@ from typing import Any, TypeVar
 import tautrank as tr
 from bench.data_sets import KEPT
 from tautrank.arguments import job_count
-from tautrank.atomic import write_whole
-from tautrank.command_output import trainings_bar
-from tautrank.comparing import compare_splits
+from tautrank.commands.output import trainings_bar
 from tautrank.data import Splits
+from tautrank.experiments.compare import compare_splits
+from tautrank.files import write_whole
 from tautrank.report.comparison import Comparison
 
 TREES, EARLY_STOPPING = 150, 30

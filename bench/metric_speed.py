@@ -6,7 +6,7 @@ import numpy as np
 
 import tautrank as tr
 from bench.side_by_side import Claims, beside, interleaved
-from tautrank.command_output import ERR
+from tautrank.commands.output import ERR
 
 QUERIES, DOCUMENTS, ROUNDS = 6000, 120, 9
 

@@ -9,8 +9,8 @@ import numpy as np
 import tautrank as tr
 from bench.data_sets import KEPT
 from bench.side_by_side import Claims, alone, interleaved
-from tautrank.atomic import atomic_write
-from tautrank.command_output import ERR
+from tautrank.commands.output import ERR
+from tautrank.files import atomic_write
 
 BYTES, FEATURES, ROUNDS = 320 * 10**6, 136, 3
 _SPEED = 10

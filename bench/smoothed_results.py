@@ -18,8 +18,8 @@ import tautrank as tr
 from bench.data_sets import DATA
 from bench.measured_page import Lines, compared, protocol, steps, watched, write_page
 from tautrank.data import Splits
+from tautrank.experiments.comparison import System
 from tautrank.simulate import five_documents
-from tautrank.studies.comparison import System
 
 SEEDS = 3
 PLAIN = "stochasticrank(metric=ndcg@5,scale=plain,mu=0,sfa=false)"

@@ -17,13 +17,13 @@ import numpy as np
 
 from bench.data_sets import data_folder
 from bench.study_runs import RUNS, StudyRun, run
-from tautrank.atomic import write_whole
-from tautrank.studies.catalogue import CATALOGUE, find_study
-from tautrank.studies.claims import Cell, Claim
-from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED
-from tautrank.studies.result_tables import p_text, signed_text
-from tautrank.studies.results import StudyResult, Verdict, read_results
-from tautrank.studies.study import Study
+from tautrank.experiments.result_tables import p_text, signed_text
+from tautrank.experiments.results import StudyResult, Verdict, read_results
+from tautrank.files import write_whole
+from tautrank.papers.catalogue import CATALOGUE, find_study
+from tautrank.papers.claims import Cell, Claim
+from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
+from tautrank.papers.study import Study
 
 _NAMES = {"mq2008": "MQ2008", "clueweb09": "ClueWeb09", "simulated": "simulated", "": "made up by the study"}
 _SAID = {AGREES: "agrees", DOES_NOT: "**does not**", UNDECIDED: "not decidable"}

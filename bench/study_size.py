@@ -15,7 +15,7 @@ _STUDY, _SYSTEM, _TREES = "lambdaloss-table4", "ndcg-loss2++", 100
 
 
 def generate() -> dict[str, float]:
-    from tautrank.studies.data_source import read_source
+    from tautrank.experiments.data_source import read_source
 
     start = time.perf_counter()
     data = read_source(_DATA).read()
@@ -30,10 +30,10 @@ def generate() -> dict[str, float]:
 
 
 def trial() -> dict[str, float]:
-    from tautrank.studies.catalogue import find_study
-    from tautrank.studies.plan import make_plan
-    from tautrank.studies.study import Budget
-    from tautrank.studies.trial import run_trial
+    from tautrank.experiments.plan import make_plan
+    from tautrank.experiments.trial import run_trial
+    from tautrank.papers.catalogue import find_study
+    from tautrank.papers.study import Budget
 
     budget = Budget(trials=1, trees=_TREES)
     plan = make_plan(find_study(_STUDY), _DATA, budget=budget, recipe="web30k", n_jobs=job_count(None))

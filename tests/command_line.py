@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tautrank.cli import main
+from tautrank.commands.main import main
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:

@@ -29,7 +29,7 @@ def dies_once_of_the_second_trial_while_others_are_idle(version, own, trial, ask
 
 
 def dies_of_the_second_tuning_trial(trial, ask, **more):
-    from tautrank.studies.tuning_trial import run_tuning_trial
+    from tautrank.experiments.tuning_trial import run_tuning_trial
 
     def dying(told):
         if trial.number == 1 and told[0] == 5:
@@ -40,7 +40,7 @@ def dies_of_the_second_tuning_trial(trial, ask, **more):
 
 
 def done():
-    from tautrank.studies.trial import Outcome
+    from tautrank.experiments.trial import Outcome
 
     return Outcome("done", result="{}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import tautrank as tr
-from tautrank.ranker import Ranker
+from tautrank.ranker.estimator import Ranker
 
 
 def made_up(queries=60, documents=20, features=6, seed=0):

@@ -27,32 +27,32 @@ from tautrank.errors import DataError, MissingDependencyError, OptionError, Taut
 from tautrank.losses import loss
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.evaluation import Evaluation, evaluate
-from tautrank.metrics.repeated import repeated_runs_test
-from tautrank.metrics.significance import (
+from tautrank.significance.paired import (
     bootstrap_interval,
     corrected_resampled_t_test,
     holm,
     paired_t_test,
     randomisation_test,
 )
+from tautrank.significance.repeated import repeated_runs_test
 
 if TYPE_CHECKING:
-    from tautrank import theory
-    from tautrank.comparing import compare
+    from tautrank import checks, theory
     from tautrank.engines.langevin import Langevin
+    from tautrank.experiments.compare import compare
+    from tautrank.experiments.tune import tune
     from tautrank.export import export_model
-    from tautrank.ranker import Ranker
-    from tautrank.tuning import tune
+    from tautrank.ranker.estimator import Ranker
 
 __version__ = "0.1.0"
 
 # What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
 _LATER = {
     "Langevin": "tautrank.engines.langevin",
-    "Ranker": "tautrank.ranker",
-    "compare": "tautrank.comparing",
+    "Ranker": "tautrank.ranker.estimator",
+    "compare": "tautrank.experiments.compare",
     "export_model": "tautrank.export",
-    "tune": "tautrank.tuning",
+    "tune": "tautrank.experiments.tune",
 }
 
 
@@ -61,8 +61,8 @@ def __getattr__(name: str) -> Any:
         value = getattr(importlib.import_module(_LATER[name]), name)
         globals()[name] = value
         return value
-    if name == "theory":
-        return importlib.import_module("tautrank.theory")
+    if name in ("checks", "theory"):
+        return importlib.import_module(f"tautrank.{name}")
     raise AttributeError(f"module 'tautrank' has no attribute '{name}'")
 
 
@@ -84,6 +84,7 @@ __all__ = [
     "TautrankError",
     "TautrankWarning",
     "bootstrap_interval",
+    "checks",
     "compare",
     "corrected_resampled_t_test",
     "evaluate",

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import atomic_write
 from tautrank.errors import DataError
+from tautrank.files import atomic_write
 
 if TYPE_CHECKING:
     from tautrank.data.letor import LetorOptions

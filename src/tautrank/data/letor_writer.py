@@ -13,9 +13,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tautrank.atomic import atomic_write
 from tautrank.data.ranking_data import RankingData
 from tautrank.errors import DataError
+from tautrank.files import atomic_write
 
 # NumPy prints the fewest digits that read back as the same float32; versions before 2 take up to 19 characters.
 _TEXT = "U32"

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import write_whole
 from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
+from tautrank.files import write_whole
 
 
 def read_scores(path: str | os.PathLike[str]) -> npt.NDArray[np.float64]:

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import write_whole
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
+from tautrank.files import write_whole
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tautrank.arguments import choice
 from tautrank.engines.base import Callback, Engine, FittedModel, Record, Settings, Step, Task
-from tautrank.engines.peers import OBJECTIVES, PEERS, NativeLoss, native_loss
+from tautrank.engines.native_loss import OBJECTIVES, PEERS, NativeLoss, native_loss
 from tautrank.errors import unknown
 from tautrank.losses import REGISTRY, Loss, loss
 
@@ -87,11 +87,11 @@ def _engine(tool: str) -> Engine:
 
         return LightGBMEngine()
     if tool == "xgboost":
-        from tautrank.engines.xgboost_peer import XGBoostPeer
+        from tautrank.engines.xgboost import XGBoostPeer
 
         return XGBoostPeer()
     if tool == "catboost":
-        from tautrank.engines.catboost_peer import CatBoostPeer
+        from tautrank.engines.catboost import CatBoostPeer
 
         return CatBoostPeer()
     raise unknown("engine", tool, OBJECTIVES)

@@ -14,7 +14,7 @@ from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines.forking import make_safe, usable_threads
 from tautrank.engines.langevin import Langevin, Shrunk, check_langevin
-from tautrank.engines.peers import NativeLoss, imported
+from tautrank.engines.native_loss import NativeLoss, imported
 from tautrank.errors import OptionError
 from tautrank.losses.base import Loss
 from tautrank.metrics.base import Metric

@@ -15,7 +15,7 @@ from tautrank.data import RankingData
 from tautrank.engines.base import F64, FittedModel, History, Record, Settings, Step, Task
 from tautrank.engines.exact_sums import round_to_grid
 from tautrank.engines.langevin import GradientNoise, Shrunk
-from tautrank.engines.peers import NativeLoss
+from tautrank.engines.native_loss import NativeLoss
 from tautrank.engines.progress import Progress
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss, place

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from tautrank.arguments import real
 from tautrank.errors import DataError, OptionError
-from tautrank.losses.parallel import balanced_ranges, run
+from tautrank.kernels.threads import balanced_ranges, run
 
 F64 = NDArray[np.float64]
 
@@ -156,7 +156,7 @@ class GradientNoise:
             gradients: one a document.
             step: the number of the tree.
         """
-        from tautrank.losses.randomness import LANGEVIN_STREAM, add_normal
+        from tautrank.kernels.randomness import LANGEVIN_STREAM, add_normal
 
         out = np.empty_like(gradients)
 

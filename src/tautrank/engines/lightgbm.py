@@ -15,7 +15,7 @@ from tautrank.engines.boosting import Gradients, boost, document_weights
 from tautrank.engines.forking import make_safe
 from tautrank.engines.langevin import Shrinking, Shrunk, shrink, unshrink
 from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
-from tautrank.engines.peers import NativeLoss, imported, in_one_sentence, refuse_name
+from tautrank.engines.native_loss import NativeLoss, imported, in_one_sentence, refuse_name
 from tautrank.errors import DataError, OptionError, unknown
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tautrank.arguments import choice
-from tautrank.atomic import write_whole
 from tautrank.errors import OptionError
 from tautrank.export.lightgbm_text import lightgbm_text
 from tautrank.export.missing import warn_of_missing
@@ -18,7 +17,8 @@ from tautrank.export.search_plugins import plugin_model
 from tautrank.export.solr import solr_model
 from tautrank.export.trees import trees_of
 from tautrank.export.vespa import vespa_model
-from tautrank.ranker import Ranker, UnfittedError
+from tautrank.files import write_whole
+from tautrank.ranker.estimator import Ranker, UnfittedError
 
 FORMATS: tuple[str, ...] = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "lightgbm")
 """What a model can be shipped as."""

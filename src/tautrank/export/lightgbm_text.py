@@ -7,7 +7,7 @@ import re
 from collections.abc import Sequence
 
 from tautrank.errors import OptionError
-from tautrank.ranker import Ranker
+from tautrank.ranker.estimator import Ranker
 
 # LightGBM separates names by spaces, and writes them into JSON unescaped.
 _FORBIDDEN = ' ",:[]{}='

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tautrank.errors import DataError
-from tautrank.ranker import Ranker
+from tautrank.ranker.estimator import Ranker
 
 
 def feature_names(ranker: Ranker, given: Sequence[str] | str | os.PathLike[str] | None) -> tuple[tuple[str, ...], bool]:

@@ -26,7 +26,7 @@ from numba.extending import overload
 from numpy.typing import NDArray
 
 from tautrank.errors import OptionError
-from tautrank.losses._ranking_kernel import REORDER
+from tautrank.kernels.ranking import REORDER
 
 _FLOATS = types.Array(types.float64, 1, "C")
 _WHOLES = types.Array(types.int64, 1, "C")

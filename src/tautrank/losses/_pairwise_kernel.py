@@ -18,7 +18,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import LANES, REORDER, longest_list
+from tautrank.kernels.ranking import LANES, REORDER, longest_list
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp

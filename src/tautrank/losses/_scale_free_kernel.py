@@ -17,8 +17,8 @@ from numba.core.dispatcher import Dispatcher
 from numba.extending import register_jitable
 from numpy.typing import NDArray
 
-from tautrank.losses._normal_kernel import GROUP
-from tautrank.losses._ranking_kernel import longest_list
+from tautrank.kernels.normal import GROUP
+from tautrank.kernels.ranking import longest_list
 from tautrank.losses._smoothing_kernel import DENSITY_AT_0, Draws, draw_positions, mean_positions, sort_positions
 
 _Compile = Callable[[Callable[..., None]], Callable[..., None]]

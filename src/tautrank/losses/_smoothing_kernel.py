@@ -13,9 +13,9 @@ from numba import njit, types
 from numba.extending import overload
 from numpy.typing import NDArray
 
-from tautrank.losses._normal_kernel import GROUP, fill_noise
-from tautrank.losses._ranking_kernel import COUNT_UP_TO, LANES, REORDER
-from tautrank.losses.randomness import SMOOTHING_STREAM
+from tautrank.kernels.normal import GROUP, fill_noise
+from tautrank.kernels.randomness import SMOOTHING_STREAM
+from tautrank.kernels.ranking import COUNT_UP_TO, LANES, REORDER
 
 DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 """The highest density of the standard normal distribution."""

@@ -13,8 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import REORDER, longest_list
-from tautrank.losses.randomness import GAMMA_STREAM, fill_uniform
+from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
+from tautrank.kernels.ranking import REORDER, longest_list
 
 DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 """What the gradient and the hessian are made of, see `SoftmaxLoss`."""

@@ -25,7 +25,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import REORDER, longest_list
+from tautrank.kernels.ranking import REORDER, longest_list
 
 LANES = 16
 """Documents of a block."""

@@ -26,8 +26,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._normal_kernel import GROUP
-from tautrank.losses._ranking_kernel import LANES, longest_list
+from tautrank.kernels.normal import GROUP
+from tautrank.kernels.ranking import LANES, longest_list
 from tautrank.losses._smoothing_kernel import (
     DENSITY_AT_0,
     Draws,

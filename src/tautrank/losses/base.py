@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import job_count, real, whole
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses.parallel import Range, balanced_ranges, run
+from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
 from tautrank.metrics.validation import check_offsets, check_weights
@@ -356,7 +356,7 @@ class Objective(abc.ABC):
     def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
         if self.loss.noise is None or self.loss.strength == 0:
             return scores
-        from tautrank.losses.randomness import add_gumbel
+        from tautrank.kernels.randomness import add_gumbel
 
         out = np.empty_like(scores)
         self._fill(add_gumbel, (scores, self.lists.offsets, self.loss.strength, np.uint64(self.seed), step), out)
@@ -364,7 +364,7 @@ class Objective(abc.ABC):
 
     def _ranks(self, scores: Floats) -> NDArray[np.int32]:
         """0-based ranks in the order of the arrangement, which is also the order of equal scores."""
-        from tautrank.losses._ranking_kernel import rank_queries
+        from tautrank.kernels.ranking import rank_queries
 
         ranks = np.empty(scores.size, np.int32)
         self._fill(rank_queries, (scores, self.lists.arrangement, self.lists.offsets), ranks)

@@ -395,7 +395,7 @@ class _PairObjective(Objective):
 
     @functools.cached_property
     def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        from tautrank.losses._ranking_kernel import LANES
+        from tautrank.kernels.ranking import LANES
 
         v, gap = self.loss._rank_weights(self.lists.longest + 2 * LANES)
         gap[0] = 0.0
@@ -442,7 +442,7 @@ class _PairObjective(Objective):
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
-        from tautrank.losses.randomness import RANKING_STREAM, add_normal
+        from tautrank.kernels.randomness import RANKING_STREAM, add_normal
 
         cost = 1.0 - loss._discounts(lists.longest)
         # The first rank costs nothing, so there is nothing to scale there.

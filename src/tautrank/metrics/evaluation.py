@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import write_whole
 from tautrank.errors import DataError, OptionError
+from tautrank.files import write_whole
 from tautrank.metrics.base import Metric, mean_over_queries, metric
 
 

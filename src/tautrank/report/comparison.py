@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.atomic import handed_out
+from tautrank.experiments.comparison import PairTest, PartSize, Plan, SystemResult, pair_tests
+from tautrank.files import handed_out
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import or_none
+from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
-from tautrank.report_table import Cell, Column, ReportTable
-from tautrank.studies.comparison import PairTest, PartSize, Plan, SystemResult, pair_tests
 
 _EMPTY = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
 

@@ -8,6 +8,7 @@ from dataclasses import astuple
 
 import numpy as np
 
+from tautrank.experiments.comparison import System, Unit, random_state_of
 from tautrank.metrics import Metric
 from tautrank.report.comparison import Comparison, win_tie_loss
 from tautrank.report.figures import curve_figure, difficulty_groups, require_plotly, validation_curves
@@ -15,8 +16,7 @@ from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Sectio
 from tautrank.report.palette import SystemStyle, system_styles
 from tautrank.report.reproduction import call_text, parameters_text, written_with
 from tautrank.report.system_figures import FEWEST_QUERIES, difficulty_section, over_trainings, query_gain_section
-from tautrank.report_table import ReportTable
-from tautrank.studies.comparison import System, Unit, random_state_of
+from tautrank.report.table import ReportTable
 
 
 def comparison_page(result: Comparison, *, figures: bool = True, command: str | None = None) -> Page:
@@ -27,7 +27,7 @@ def comparison_page(result: Comparison, *, figures: bool = True, command: str | 
         figures: whether to draw figures; without them the page has no script, and Plotly is not needed.
         command: what reproduces the comparison in a terminal; by default the page shows the call in Python.
 
-    >>> from tautrank.comparing import compare
+    >>> from tautrank.experiments.compare import compare
     >>> from tautrank.simulate import simulate_web_search
     >>> parts = simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
     >>> result = compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=5)

@@ -14,8 +14,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.metrics.evaluation import or_none
-from tautrank.metrics.significance import bootstrap_interval
 from tautrank.report.palette import SystemStyle, band_colour, system_styles
+from tautrank.significance.paired import bootstrap_interval
 
 F64: TypeAlias = NDArray[np.float64]
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from importlib.resources import files
 from typing import Any, Protocol
 
-from tautrank.atomic import handed_out
 from tautrank.errors import DataError, OptionError
+from tautrank.files import handed_out
 from tautrank.report.palette import DARK_THEME, LIGHT_THEME, dark_counterparts
-from tautrank.report_table import Cell, Column, ReportTable
+from tautrank.report.table import Cell, Column, ReportTable
 
 _DEEPEST_HEADING = 6
 _LONG_TEXT = 30  # letters of a cell that is a sentence rather than a name

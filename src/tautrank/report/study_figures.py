@@ -10,7 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tautrank.experiments.results import CellResult, StudyResult
 from tautrank.metrics.evaluation import or_nan
+from tautrank.papers.claims import PLAIN
+from tautrank.papers.measurements import Measurement
 from tautrank.report.figures import (
     MOST_POINTS,
     Cloud,
@@ -31,9 +34,6 @@ from tautrank.report.study_gains import (
 )
 from tautrank.report.study_tables import own_metrics
 from tautrank.report.system_figures import FEWEST_QUERIES, difficulty_section, over_trainings, query_gain_section
-from tautrank.studies.claims import PLAIN
-from tautrank.studies.measurements import Measurement
-from tautrank.studies.results import CellResult, StudyResult
 
 Sections: TypeAlias = Iterator[FigureSection]
 _Point: TypeAlias = tuple[str, float, float, float]  # condition, mean, and the ends of its interval

@@ -9,9 +9,9 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.experiments.results import StudyResult
+from tautrank.papers.study import FixedParts, OnItself, Protocol
 from tautrank.report.figures import DifficultyGroup
-from tautrank.studies.results import StudyResult
-from tautrank.studies.study import FixedParts, OnItself, Protocol
 
 F64: TypeAlias = NDArray[np.float64]
 

@@ -7,16 +7,16 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from tautrank.experiments.plain_values import digest, to_plain
+from tautrank.experiments.result_tables import claim_table, facts, signed_text
+from tautrank.experiments.results import StudyResult
+from tautrank.papers.catalogue import CATALOGUE
+from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.reproduction import call_text, written_with
 from tautrank.report.study_figures import study_figures
 from tautrank.report.study_tables import failure_table, printed_table, reading, result_tables, run_table
-from tautrank.studies.catalogue import CATALOGUE
-from tautrank.studies.judging import AGREES, DOES_NOT, UNDECIDED
-from tautrank.studies.plain_values import digest, to_plain
-from tautrank.studies.result_tables import claim_table, facts, signed_text
-from tautrank.studies.results import StudyResult
 
 _MOST_SEEDS = 20  # shown; the plan's own seed gives all of them
 _WHOLE = {
@@ -31,12 +31,11 @@ def study_page(result: StudyResult) -> Page:
     """Build the page of a study; it needs Plotly (``pip install 'tautrank[report]'``).
 
     Args:
-        result: what `tautrank.studies.runner.run_study` and `tautrank.studies.results.read_results` return; the study
-            need not be finished.
+        result: what `run_study` and `read_results` return; the study need not be finished.
 
-    >>> from tautrank.studies.catalogue import find_study
-    >>> from tautrank.studies.runner import run_study
-    >>> from tautrank.studies.study import Budget
+    >>> from tautrank.papers.catalogue import find_study
+    >>> from tautrank.experiments.runner import run_study
+    >>> from tautrank.papers.study import Budget
     >>> result = run_study(find_study("xe-figure1"), budget=Budget(trials=1))
     >>> [section.title for section in study_page(result).sections]
     ['Answer', 'Claims', 'Results', 'Figures', 'Settings', 'Run it again']
@@ -165,7 +164,7 @@ def _reproduction(result: StudyResult) -> Code:
     if known is None or digest(to_plain(known)) != digest(to_plain(plan.study)):
         how = (
             "This is no study of this version's catalogue. With `study` as it was declared, or as "
-            "tautrank.studies.results.read_results(STORE).plan.study gives it:"
+            "tautrank.experiments.results.read_results(STORE).plan.study gives it:"
         )
         return Code("Run it again", python_call(result), [how])
     how = "The same command on the same data gives the same numbers"

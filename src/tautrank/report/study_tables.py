@@ -9,16 +9,16 @@ from typing import TypeAlias
 
 import numpy as np
 
+from tautrank.experiments.perturb import Change
+from tautrank.experiments.plain_values import from_plain
+from tautrank.experiments.result_tables import against_baseline, mean_text, note, printed_text, signed_text
+from tautrank.experiments.results import CellResult, StudyResult
+from tautrank.papers.claims import PLAIN
+from tautrank.papers.judging import UNDECIDED
 from tautrank.report.comparison import win_tie_loss
 from tautrank.report.reproduction import parameters_text
 from tautrank.report.study_gains import pair_gains, same_queries
-from tautrank.report_table import Cell, Column, ReportTable
-from tautrank.studies.changes import Change
-from tautrank.studies.claims import PLAIN
-from tautrank.studies.judging import UNDECIDED
-from tautrank.studies.plain_values import from_plain
-from tautrank.studies.result_tables import against_baseline, mean_text, note, printed_text, signed_text
-from tautrank.studies.results import CellResult, StudyResult
+from tautrank.report.table import Cell, Column, ReportTable
 
 OWN_MARK, CORRECTED_MARK = "†", "*"
 

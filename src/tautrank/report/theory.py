@@ -13,9 +13,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from tautrank.losses.laws import LAWS, LawReport
-from tautrank.theory import CLAIMS, LossCheck, Outcome
-from tautrank.theory.claims import DOES_NOT_APPLY, FAILS, HOLDS
+from tautrank.checks import CLAIMS, LossCheck, Outcome
+from tautrank.checks.laws import LAWS, LawReport
+from tautrank.checks.theorems import DOES_NOT_APPLY, FAILS, HOLDS
 
 _COLOURS = {HOLDS: "green", DOES_NOT_APPLY: "dim", FAILS: "red"}
 _CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?P<place>.*))?")
@@ -59,7 +59,7 @@ def laws_table(report: LawReport) -> Table:
     Args:
         report: what came of them.
 
-    >>> from tautrank.losses.laws import check_laws
+    >>> from tautrank.checks.laws import check_laws
     >>> table = laws_table(check_laws("mse", ["shift", "finite"]))
     >>> [column.header for column in table.columns], table.row_count
     (['law', 'outcome', 'what it says'], 2)
@@ -81,7 +81,7 @@ def laws_to_dict(reports: Sequence[LawReport]) -> dict[str, Any]:
     Args:
         reports: what came of the laws, a loss each.
 
-    >>> from tautrank.losses.laws import check_laws
+    >>> from tautrank.checks.laws import check_laws
     >>> laws_to_dict([check_laws("mse", ["finite"])])["mse"][0]["status"]
     'holds'
     """
@@ -106,7 +106,7 @@ def claims_table(check: LossCheck, silent: bool = False) -> Table:
         check: what came of them.
         silent: whether to list those that do not apply as well.
 
-    >>> from tautrank.theory import check_losses
+    >>> from tautrank.checks import check_losses
     >>> table = claims_table(check_losses([1, 0], [0, 2], ["mse"], names=["shift", "finite"])[0])
     >>> [column.header for column in table.columns], table.row_count
     (['claim', 'outcome', 'margin', 'queries', 'paper'], 1)
@@ -138,7 +138,7 @@ def checks_to_dict(checks: Sequence[LossCheck]) -> dict[str, Any]:
     Args:
         checks: what came of the claims, a loss each.
 
-    >>> from tautrank.theory import check_losses
+    >>> from tautrank.checks import check_losses
     >>> found = checks_to_dict(check_losses([1, 0], [0, 2], ["mse"], names=["finite"]))
     >>> found["mse"][0]["claim"], found["mse"][0]["status"], found["mse"][0]["margin"]
     ('finite', 'holds', 1.0)

@@ -12,15 +12,15 @@ from typing import Any
 
 from rich.console import Console
 
-from tautrank.atomic import handed_out
 from tautrank.engines.langevin import Langevin
+from tautrank.experiments.tuning_plan import TuningPlan
+from tautrank.experiments.tuning_search import SearchInterrupted, best_of, best_parameters
+from tautrank.experiments.tuning_trial import DONE, PRUNED, TrialRecord
+from tautrank.files import handed_out
 from tautrank.metrics import Metric
-from tautrank.ranker import Ranker
+from tautrank.ranker.estimator import Ranker
+from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
-from tautrank.report_table import Cell, Column, ReportTable
-from tautrank.studies.tuning_plan import TuningPlan
-from tautrank.studies.tuning_search import SearchInterrupted, best_of, best_parameters
-from tautrank.studies.tuning_trial import DONE, PRUNED, TrialRecord
 
 _SHOWN = 10
 # What `tautrank train` has options for; everything else is a --param.

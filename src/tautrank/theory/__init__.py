@@ -6,10 +6,7 @@ one of your own included, against everything that is claimed of it; `check_losse
 
 from __future__ import annotations
 
-from tautrank.theory import smoothing_claims as smoothing_claims  # enters its claims
 from tautrank.theory.bound import Bound
-from tautrank.theory.checking import LossCheck, check_losses
-from tautrank.theory.claims import CLAIMS, Claim, Outcome, check_claims, claim
 from tautrank.theory.directness import (
     Directness,
     Surrogate,
@@ -63,26 +60,19 @@ from tautrank.theory.softrank_bounds import (
 )
 
 __all__ = [
-    "CLAIMS",
     "BestGamma",
     "Bound",
-    "Claim",
     "ConsistentSmoothing",
     "Directness",
     "Iterations",
     "JensenClouds",
     "Lipschitz",
-    "LossCheck",
     "NewtonSteps",
-    "Outcome",
     "Smoothed",
     "SoftRankCurve",
     "SoftRanks",
     "Surrogate",
     "best_scorings",
-    "check_claims",
-    "check_losses",
-    "claim",
     "consistent_smoothing",
     "cross_entropy",
     "descends",

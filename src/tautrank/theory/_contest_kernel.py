@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import longest_list
+from tautrank.kernels.ranking import longest_list
 
 # Half of erfc of more than this is no number of a float64.
 _FAR = 27.3

@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses.randomness import GAMMA_STREAM, fill_uniform
+from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -6,7 +6,7 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from tautrank.losses._ranking_kernel import longest_list
+from tautrank.kernels.ranking import longest_list
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

@@ -18,9 +18,9 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import whole
 from tautrank.losses import MSE, XENDCG, LambdaLoss, ListNet, Loss
 from tautrank.losses import loss as loss_named
-from tautrank.losses.derivatives import differences
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.ordering import F64, query_sums
+from tautrank.theory.derivatives import differences
 from tautrank.theory.distributions import check_scored_lists
 
 # Armijo's rule: a step is taken when it gains at least this share of what the slope promises.

@@ -23,8 +23,8 @@ from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
-from tautrank.losses.derivatives import differences
 from tautrank.metrics.ordering import F64, query_maxima, query_sums
+from tautrank.theory.derivatives import differences
 
 
 @dataclass(frozen=True, eq=False)

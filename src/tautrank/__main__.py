@@ -1,0 +1,5 @@
+"""``python -m tautrank``: the command line."""
+
+from tautrank.commands.main import main
+
+main()

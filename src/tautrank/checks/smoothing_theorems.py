@@ -1,0 +1,315 @@
+"""Claims about losses that stand for a metric: how directly they optimise it, and what smoothing does to ties."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from tautrank.checks.theorems import claim, some_lists, some_short_lists
+from tautrank.data.grouping import offsets_from_sizes
+from tautrank.errors import OptionError
+from tautrank.losses import LambdaLoss, Loss, SmoothedLoss, SoftRank
+from tautrank.losses.base import Lists
+from tautrank.metrics import DCG, NDCG, Metric, metric
+from tautrank.metrics.base import mean_over_queries
+from tautrank.metrics.ordering import F64
+from tautrank.theory.bound import Bound, sees_scores
+from tautrank.theory.directness import best_scorings, directness, directness_among, spread_scorings, surrogate
+from tautrank.theory.smoothing_bias import consistent_smoothing, smoothed_metric, smoothing_limit
+from tautrank.theory.softrank_bounds import (
+    least_distances,
+    softrank_ndcg_bound,
+    softrank_sigma_limit,
+    softrank_sigma_limit_as_stated,
+)
+
+_HE_LIU = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
+_STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
+
+# Sigma as a share of its limit, from just below it to far below it.
+_SHARES = (0.999, 0.5, 0.2)
+# How unlikely an order other than the worst is made: so unlikely that a single one is a failure.
+_PRECISION = 1e-9
+# Scores that are whole numbers keep their order in noise of this size.
+_NARROW = 1e-3
+# Differences below this are what float64 leaves of a sum of gains.
+_ROUNDING = 1e-9
+
+
+# Of directness.
+
+
+def _no_scale(loss: Loss) -> str | None:
+    """The reason why a loss has no directness."""
+    if not sees_scores(loss):
+        return "it speaks of losses without noise"
+    if isinstance(loss, LambdaLoss) and (loss.norm is not None or loss._draws_rankings):
+        return "it speaks of the hard assignment without norm"
+    try:
+        surrogate(loss)
+    except OptionError:
+        return "its value does not have the scale of a metric"
+    return None
+
+
+@claim(
+    "directness",
+    "of sixteen scorings the best by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the metric",
+    paper=f"{_HE_LIU}, Theorem 1, for seen queries",
+    silent_on=_no_scale,
+    once=True,
+    sample=some_lists,
+)
+def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
+    found = directness_among(loss, scorings, lists.labels, lists.offsets)
+    return found.margin, repr(found)
+
+
+@claim(
+    "directness-unseen",
+    "the same, chosen by one half of the queries and measured on the other",
+    paper=f"{_HE_LIU}, Theorem 1 as stated",
+    silent_on=_no_scale,
+    once=True,
+    sample=some_lists,
+    flaw="the paper's proof takes for granted that the choice is as good on every unseen query",
+)
+def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
+    seen = np.repeat(np.arange(lists.sizes.size) % 2 == 0, lists.sizes)
+    seen_offsets, unseen_offsets = (offsets_from_sizes(lists.sizes[half::2]) for half in (0, 1))
+    chosen = surrogate(loss)
+    best = best_scorings(chosen, [s[seen] for s in scorings], lists.labels[seen], seen_offsets)
+    by_loss, by_metric = (scorings[at][~seen] for at in best)
+    found = directness(chosen, by_loss, by_metric, lists.labels[~seen], unseen_offsets)
+    return found.margin, repr(found)
+
+
+# Of SoftRank.
+
+
+def _not_softrank(loss: Loss) -> str | None:
+    if not isinstance(loss, SoftRank) or loss.estimator != "exact" or not sees_scores(loss):
+        return "it speaks of softrank with its exact gradient and without noise"
+    return None
+
+
+def _not_full_softrank(loss: Loss) -> str | None:
+    reason = _not_softrank(loss)
+    if reason is None and isinstance(loss, SoftRank) and (loss.k is not None or loss.discount != "log2"):
+        return "it speaks of full lists and the logarithmic discount"
+    return reason
+
+
+def _below_limits(version: str, limit: Callable[[F64], F64]) -> Callable[[Loss, F64, Lists], tuple[float, str] | str]:
+    """The check of a bound of Theorem 2, with each query's scores stretched until sigma is below its limit."""
+
+    def examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
+        assert isinstance(loss, SoftRank)
+        least = least_distances(scores, lists.offsets)
+        spoken = (least > 0) & (lists.sizes > 1)
+        if not spoken.any():
+            return "it speaks of lists without ties"
+        rows = np.repeat(spoken, lists.sizes)
+        offsets = offsets_from_sizes(lists.sizes[spoken])
+        y, sizes = lists.labels[rows], lists.sizes[spoken]
+        bounds = []
+        for share in _SHARES:
+            stretch = loss.sigma / (share * limit(sizes.astype(np.float64)) * least[spoken])
+            stretched = scores[rows] * np.repeat(stretch, sizes)
+            bounds.append(softrank_ndcg_bound(stretched, y, offsets, loss, version=version))
+        return _worst_of(bounds)
+
+    return examine
+
+
+def _worst_of(bounds: list[Bound]) -> tuple[float, str]:
+    kept = [bound for bound in bounds if not math.isnan(bound.margin)]
+    if not kept:
+        return math.nan, ""
+    worst = min(kept, key=lambda bound: bound.margin)
+    ratio = max(float(np.nanmax(bound.lower / np.maximum(bound.upper, _ROUNDING))) for bound in kept)
+    return worst.margin, f"the difference is at most {ratio:.2g} of the bound"
+
+
+claim(
+    "softrank-bound",
+    "|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof needs",
+    paper=f"{_HE_LIU}, proof of Theorem 2",
+    silent_on=_not_full_softrank,
+    once=True,
+    sample=some_short_lists,
+)(_below_limits("proof", lambda sizes: softrank_sigma_limit(1.0, sizes)))
+
+claim(
+    "softrank-bound-as-stated",
+    "|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number",
+    paper=f"{_HE_LIU}, Theorem 2 as stated",
+    silent_on=_not_full_softrank,
+    once=True,
+    sample=some_short_lists,
+)(
+    _below_limits(
+        # From six documents on the stated limit is the lower one; below that 1 - 5 epsilon_3 reaches 0 before it.
+        "stated", lambda sizes: np.minimum(softrank_sigma_limit_as_stated(1.0, sizes), softrank_sigma_limit(1.0, 5.0))
+    )
+)  # fmt: skip
+
+
+@claim(
+    "softrank-sigma-limit",
+    "for every sigma below the stated limit the stated bound is a number",
+    paper=f"{_HE_LIU}, Theorem 2 as stated",
+    silent_on=_not_full_softrank,
+    once=True,
+    flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
+)
+def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    sizes = np.unique(lists.sizes[(lists.sizes > 1) & lists.has_relevant]).astype(np.float64)
+    if not sizes.size:
+        return math.nan, ""
+    stated = softrank_sigma_limit_as_stated(1.0, sizes)
+    # Where 1 - erf(x)^2 is 1/5, whatever the number of documents; five of them make it the proof's own limit.
+    number = np.full(sizes.size, float(softrank_sigma_limit(1.0, 5.0)))
+    ratio = np.minimum(number / stated - 1.0, 1.0)
+    at = int(np.argmin(ratio))
+    found, told = f"{number[at]:.3g}", f"{stated[at]:.3g}"
+    return float(
+        ratio[at]
+    ), f"with {sizes[at]:g} documents delta apart: a number below {found} delta, stated {told} delta"
+
+
+@claim(
+    "softrank-contests",
+    "|NDCG - SoftNDCG| is at most the largest step of the discount times the gains that contests turn round",
+    paper=f"{_HE_LIU}, a sharper form of Theorem 2",
+    silent_on=_not_softrank,
+    sample=some_short_lists,
+)
+def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    return _worst_of([softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
+
+
+@claim(
+    "softrank-ties",
+    "measured: as sigma falls to 0, ties count as their expected value",
+    silent_on=_not_softrank,
+    once=True,
+    sample=some_lists,
+)
+def _softrank_ties(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    assert isinstance(loss, SoftRank)
+    judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
+
+    def examine(tied: F64) -> tuple[float, str]:
+        expected = judge.per_query(tied, lists.labels, lists.offsets)
+        near = dataclasses.replace(loss, sigma=_NARROW)
+        difference = np.abs(1.0 - near.bind(lists.labels, lists.offsets).values(tied) - expected)
+        worst = float(np.nanmax(difference))
+        return 1e-6 - worst, f"the largest difference is {worst:.2g}: contests are taken as independent"
+
+    return _worst_with_ties(examine, scores, lists)
+
+
+# Of smoothing by noise.
+
+
+def _not_smoothed(loss: Loss) -> str | None:
+    if not isinstance(loss, SmoothedLoss) or not sees_scores(loss):
+        return "it speaks of stochasticrank and reinforce without noise"
+    if not loss.ignores_shifts or not isinstance(loss.metric, Metric):
+        return "it speaks of the metrics of a ranking"
+    return None
+
+
+def _not_for_the_worst(loss: Loss) -> str | None:
+    reason = _not_smoothed(loss)
+    if reason is None and isinstance(loss, SmoothedLoss) and not loss._ties_are_worst:
+        return "it speaks of metrics with ties at their worst"
+    return reason
+
+
+@claim(
+    "smoothing-worst",
+    "with a large mu and a small sigma the smoothed metric is the metric with ties at their worst",
+    paper=f"{_STOCHASTIC}, Theorem 1",
+    silent_on=_not_for_the_worst,
+    once=True,
+    sample=some_short_lists,
+)
+def _smoothing_worst(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    assert isinstance(loss, SmoothedLoss)
+    y, cuts = lists.labels, lists.offsets
+
+    def examine(tied: F64) -> tuple[float, str]:
+        mu = float(consistent_smoothing(tied, y, cuts, _PRECISION).mu.max())
+        sigma = min(float(consistent_smoothing(tied, y, cuts, _PRECISION, least_mu=mu).sigma.min()), 1.0)
+        near = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
+        difference = -near.bind(y, cuts).values(tied) - _judge(loss, "worst").per_query(tied, y, cuts)
+        largest = float(np.nanmax(np.abs(difference)))
+        return 1e-9 - largest, f"with mu {mu:.3g} and sigma {sigma:.2g} the largest difference is {largest:.2g}"
+
+    return _worst_with_ties(examine, scores, lists)
+
+
+@claim(
+    "smoothing-expected",
+    "without shift, as sigma falls to 0, the smoothed metric counts ties as their expected value",
+    paper=f"{_STOCHASTIC}, sec. 4.3",
+    silent_on=_not_smoothed,
+    once=True,
+    sample=some_short_lists,
+)
+def _smoothing_expected(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    assert isinstance(loss, SmoothedLoss)
+
+    def examine(tied: F64) -> tuple[float, str]:
+        expected = _judge(loss, "expected").per_query(tied, lists.labels, lists.offsets)
+        near = dataclasses.replace(loss, mu=0.0, sigma=_NARROW, samples=32)
+        objective = near.bind(lists.labels, lists.offsets)
+        means = np.array([float(np.nanmean(-objective.values(tied, step) - expected)) for step in range(16)])
+        difference, error = float(means.mean()), float(means.std(ddof=1)) / 4.0
+        detail = f"the mean difference is {difference:.2g}, its standard error {error:.2g}"
+        return 5.0 * error + 1e-9 - abs(difference), detail
+
+    return _worst_with_ties(examine, scores, lists)
+
+
+@claim(
+    "smoothing-bias",
+    "measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add to their worst case",
+    silent_on=_not_for_the_worst,
+    once=True,
+    sample=some_short_lists,
+)
+def _smoothing_bias(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    assert isinstance(loss, SmoothedLoss)
+    judge, mu = _judge(loss, "worst"), loss._shift_by_label
+
+    def examine(tied: F64) -> tuple[float, str]:
+        given = (tied, lists.labels, lists.offsets, judge)
+        exact = isinstance(judge, DCG | NDCG)
+        found = smoothing_limit(*given, mu=mu) if exact else smoothed_metric(*given, sigma=0.0, mu=mu, draws=200)
+        bias, without = mean_over_queries(found.bias), mean_over_queries(found.expected - found.worst)
+        part = f", {bias / without:.0%} of that without shift" if without > 1e-9 else ""
+        return 1e-3 - bias, f"with mu {mu:g} a mean bias of {bias:.3g} is left{part}"
+
+    return _worst_with_ties(examine, scores, lists)
+
+
+def _judge(loss: SmoothedLoss, ties: str) -> Metric:
+    assert isinstance(loss.metric, Metric)
+    return metric(loss.metric, ties=ties, empty="skip")
+
+
+def _worst_with_ties(examine: Callable[[F64], tuple[float, str]], scores: F64, lists: Lists) -> tuple[float, str]:
+    """The worse outcome of scores that are whole numbers, many of them tied, and of scores that are all equal."""
+    if not lists.has_relevant.any():
+        return math.nan, ""
+    spread = float(scores.std())
+    coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
+    return min(examine(coarse), examine(np.zeros_like(scores)))

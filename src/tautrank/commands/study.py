@@ -1,0 +1,273 @@
+"""The command group `tautrank study`: list, run, resume, status, report."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import sys
+from collections.abc import Callable
+from itertools import groupby
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from tautrank.commands.options import AsJson, Imported, Seed, import_losses
+from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
+from tautrank.errors import TautrankError, unknown
+
+if TYPE_CHECKING:
+    from tautrank.experiments.results import StudyResult
+    from tautrank.experiments.store import StudyStore
+
+study_app = typer.Typer(
+    help="Run the papers' tables and figures again, on your data: stop, resume, spread over a cluster.",
+    no_args_is_help=True,
+)
+
+_MOST_FAILURES = 5  # shown on the terminal; a report has all of them
+
+Store = Annotated[Path, typer.Argument(help="The store of a study.", show_default=False)]
+Data = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--data",
+        help="A folder, a file, or simulated:mslr:200 (200 queries like MSLR); or thrice: train, valid, test files.",
+        show_default=False,
+    ),
+]
+Fold = Annotated[int | None, typer.Option(help="The only fold (or set) of a folder to use.")]
+Workers = Annotated[int | None, typer.Option(help="Processes that train side by side; default all cores.")]
+Dask = Annotated[
+    str, typer.Option(help="Run on Dask: a scheduler's address or file, or 'local' for a cluster of --workers here.")
+]
+
+
+@study_app.command("list")
+def list_studies(as_json: AsJson = False) -> None:
+    """Show what can be run.
+
+    Example: [bold]tautrank study list[/bold]
+    """
+    from tautrank.papers.catalogue import CATALOGUE
+
+    studies = CATALOGUE.values()
+    if as_json:
+        print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
+        return
+    for paper, members in groupby(studies, lambda study: _paper_and_place(study.paper)[0]):
+        OUT.print(paper, markup=False, style="bold")
+        table = Table(box=None, pad_edge=False, show_header=False)
+        table.add_column(min_width=max(map(len, CATALOGUE)), no_wrap=True)
+        table.add_column(overflow="fold")
+        for study in members:
+            runs = study.trials * len(study.conditions) * len(study.systems)
+            size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
+            place = _paper_and_place(study.paper)[1]
+            table.add_row(study.name, f"{place}: {study.title} ({size})" if place else f"{study.title} ({size})")
+        OUT.print(table, "")
+
+
+def _paper_and_place(citation: str) -> tuple[str, str]:
+    """Cut 'Author, Title, 2020, Table 1' behind the year."""
+    found = re.match(r"(.*\b\d{4}), (.*)", citation)
+    return (found[1], found[2]) if found else (citation, "")
+
+
+@study_app.command("run")
+def run(
+    name: Annotated[str, typer.Argument(help="Name of a study; see 'tautrank study list'.", show_default=False)],
+    data: Data = None,
+    store: Annotated[Path | None, typer.Option(help="File that keeps finished trials; default NAME.db.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Repetitions; default as many as the paper's.")] = None,
+    configs: Annotated[int | None, typer.Option(help="Configurations to choose from by validation; 0: none.")] = None,
+    trees: Annotated[int | None, typer.Option(help="Number of trees, at most; default the paper's.")] = None,
+    workers: Workers = None,
+    dask: Dask = "",
+    fold: Fold = None,
+    recipe: Annotated[str, typer.Option(help="Whose parameters to use; default the data set this looks like.")] = "",
+    seed: Seed = 0,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads of one training.")] = 1,
+    as_json: AsJson = False,
+) -> None:
+    """Run a study, or go on with it; every finished training is kept at once.
+
+    Example: [bold]tautrank study run xe-table1 --data MSLR-WEB30K[/bold]
+
+    Example: [bold]tautrank study run xe-table1 --data simulated:mslr:200 --trials 5 --trees 50[/bold]
+    """
+    from tautrank.experiments.plan import make_plan
+    from tautrank.experiments.store import StudyStore
+    from tautrank.papers.catalogue import find_study
+    from tautrank.papers.study import Budget
+
+    study = find_study(name)
+    budget = Budget(trials, configs, trees)
+    plan = make_plan(study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs)
+    path = store or Path(f"{name}.db")
+    with StudyStore.open_for(path, plan, shlex.join(sys.argv)) as opened:
+        _run(opened, workers, dask, retry_failed=False)
+        _show(opened, as_json)
+
+
+@study_app.command("resume")
+def resume(
+    store: Store,
+    workers: Workers = None,
+    dask: Dask = "",
+    data: Data = None,
+    fold: Fold = None,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again too.")] = False,
+    imported: Imported = None,
+    as_json: AsJson = False,
+) -> None:
+    """Go on with a study where it stopped; the result is that of a run that never stopped.
+
+    Example: [bold]tautrank study resume xe-table1.db[/bold]
+    """
+    from tautrank.experiments.data_source import read_source
+    from tautrank.experiments.store import StudyStore
+
+    import_losses(imported)
+    moved = read_source(data, fold) if data else None
+    with StudyStore.open(store, data=moved) as opened:
+        _check_version(opened)
+        _run(opened, workers, dask, retry_failed=retry_failed)
+        _show(opened, as_json)
+
+
+@study_app.command("status")
+def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> None:
+    """Say how far a study is; a run may be going on.
+
+    Example: [bold]tautrank study status xe-table1.db[/bold]
+    """
+    from tautrank.experiments.run_lock import owner_of
+    from tautrank.experiments.store import StudyStore
+
+    import_losses(imported)
+    with StudyStore.open(store) as opened:
+        counts, meta = opened.counts(), opened.meta
+        failures = opened.failures()
+        running = owner_of(store)
+    waiting = counts["planned"] - counts["done"] - counts["failed"]
+    if as_json:
+        facts = ("study", "data", "data_fingerprint", "tautrank", "command", "created")
+        told = {"waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}}
+        print_json({**counts, **told})
+        return
+    OUT.print(f"{meta['study']} on {meta['data']}", markup=False, soft_wrap=True)
+    done = f"{counts['done']:,} of {counts['planned']:,} trainings are done"
+    OUT.print(f"{done}, {counts['failed']} failed, {waiting:,} wait", markup=False)
+    OUT.print(f"running: {running}" if running else "not running", markup=False)
+    _print_failures(failures)
+    if waiting and not running:
+        OUT.print(f"Go on with: tautrank study resume {shlex.quote(str(store))}", markup=False, soft_wrap=True)
+
+
+@study_app.command("report")
+def report(
+    store: Store,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="File to write: .html, .md, .tex, .csv or .json.")
+    ] = None,
+    imported: Imported = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a study found, beside what the paper printed; a run may be going on.
+
+    Example: [bold]tautrank study report xe-table1.db -o report.html[/bold]
+
+    Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
+    """
+    from tautrank.experiments.results import collect
+    from tautrank.experiments.store import StudyStore
+    from tautrank.files import write_whole
+
+    import_losses(imported)
+    if output is not None and output.suffix.lower() not in _WRITERS:
+        raise unknown("ending of --output", output.suffix or output.name, _WRITERS)
+    with StudyStore.open(store) as opened:
+        if output is None:
+            _show(opened, as_json)
+            return
+        text = _WRITERS[output.suffix.lower()](collect(opened))
+    write_whole(output, text)
+    OUT.print(f"{output}: written", markup=False, soft_wrap=True)
+
+
+def _page(result: StudyResult) -> str:
+    from tautrank.report.study_page import study_page
+
+    return study_page(result).to_html()
+
+
+_WRITERS: dict[str, Callable[[StudyResult], str]] = {
+    ".html": _page,
+    ".md": lambda result: result.to_markdown(),
+    ".tex": lambda result: result.to_latex(),
+    ".csv": lambda result: result.to_csv(),
+    ".json": lambda result: json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n",
+}
+"""How each kind of file is written."""
+
+
+def _check_version(store: StudyStore) -> None:
+    """A study that was changed since is not continued: half of its numbers would mean something else."""
+    from tautrank.errors import DataError
+    from tautrank.papers.catalogue import CATALOGUE
+
+    study = store.plan.study
+    now = CATALOGUE.get(study.name)
+    if now is not None and now.version != study.version:
+        raise DataError(
+            f"{store.path}: holds version {study.version} of '{study.name}', this tautrank has {now.version}; expected "
+            "the same (a new run needs another --store)"
+        )
+
+
+def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: bool) -> None:
+    from tautrank.arguments import job_count
+    from tautrank.experiments.runner import choose_workers, run_waiting
+
+    how = f"tautrank study resume {shlex.quote(str(store.path))}"
+    try:
+        chosen = choose_workers(job_count(None) if workers is None else workers, dask)
+        with trainings_bar() as progress:
+            run_waiting(store, chosen, progress, retry_failed=retry_failed)
+    except KeyboardInterrupt:
+        counts = store.counts()
+        kept = f"{counts['done'] + counts['failed']} of {counts['planned']} trainings are kept"
+        ERR.print(f"stopped: {kept}; go on with: {how}", markup=False)
+        raise typer.Exit(130) from None
+    except TautrankError as error:
+        if store.counts()["done"]:
+            raise type(error)(f"{error} (what is finished is kept; go on with: {how})") from None
+        raise
+
+
+def _show(store: StudyStore, as_json: bool) -> None:
+    from tautrank.experiments.result_tables import facts, note
+    from tautrank.experiments.results import collect
+
+    result = collect(store)
+    if as_json:
+        print_json(result.to_dict())
+        return
+    OUT.print(result.plan.study.title, markup=False, style="bold", soft_wrap=True)
+    for what, how in facts(result):
+        OUT.print(f"{what}: {how}", markup=False, soft_wrap=True)
+    for table in result.tables():
+        OUT.print(table)
+    OUT.print(note(result), markup=False)
+    _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
+    OUT.print(f"Every training: {store.path}", markup=False, soft_wrap=True)
+
+
+def _print_failures(failures: list[str]) -> None:
+    for failure in failures[:_MOST_FAILURES]:
+        OUT.print(f"failed: {failure}", markup=False, soft_wrap=True)
+    if len(failures) > _MOST_FAILURES:
+        OUT.print(f"... and {len(failures) - _MOST_FAILURES} more that failed", markup=False)

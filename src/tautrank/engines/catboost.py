@@ -1,0 +1,250 @@
+"""CatBoost's own ranking objectives, judged with the metric of this library."""
+
+from __future__ import annotations
+
+import math
+import tempfile
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.data import RankingData
+from tautrank.engines.base import F64, Engine, FittedModel, Record, Settings, Task, shares
+from tautrank.engines.boosting import Watch, document_weights, warn_if_constant
+from tautrank.engines.native_loss import NativeLoss, imported, in_one_sentence, refuse_name
+from tautrank.errors import DataError, OptionError
+
+if TYPE_CHECKING:
+    from catboost import CatBoost
+
+_OURS = {
+    "iterations": "n_estimators",
+    "num_boost_round": "n_estimators",
+    "num_trees": "n_estimators",
+    "eta": "learning_rate",
+    "max_leaves": "num_leaves",
+    "random_seed": "random_state",
+    "thread_count": "n_jobs",
+    "loss_function": "loss",
+    "objective": "loss",
+    "eval_metric": "metric",
+    "cat_features": "categorical_feature",
+    "od_wait": "early_stopping_rounds",
+    "od_type": "early_stopping_rounds",
+    "diffusion_temperature": "langevin",
+}
+# CatBoost computes in these units what a model shrinks by.
+_F32 = np.float32
+_SMALLEST_SCALE = 2.0**-512
+_DEEPEST = 16
+
+
+class CatBoostModel(FittedModel):
+    """Trees in CatBoost's memory; kept in a file in CatBoost's own binary format.
+
+    Args:
+        model: a CatBoost model that holds the trees to use, and no more.
+        n_features: columns of the data it was trained on.
+    """
+
+    tool: ClassVar[str] = "catboost"
+    member: ClassVar[str] = "model.cbm"
+
+    def __init__(self, model: CatBoost, n_features: int) -> None:
+        self.model = model
+        self.n_features = n_features
+        self.n_trees = int(model.tree_count_)
+
+    def _scores(self, X: Any, threads: int) -> Any:
+        return self.model.predict(X, prediction_type="RawFormulaVal", thread_count=threads)
+
+    def importances(self) -> F64:
+        """How much the prediction changes with each feature (PredictionValuesChange), as shares that sum to 1."""
+        if self.n_trees == 0:
+            return np.zeros(self.n_features)
+        values = shares(self.model.get_feature_importance(type="PredictionValuesChange"))
+        return np.pad(values, (0, self.n_features - values.size))
+
+    def to_bytes(self) -> bytes:
+        """The model in CatBoost's binary format."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, self.member)
+            self.model.save_model(str(path), format="cbm")
+            return path.read_bytes()
+
+    @classmethod
+    def from_bytes(cls, content: bytes, n_features: int) -> CatBoostModel:
+        """Read CatBoost's binary format.
+
+        Args:
+            content: what `to_bytes` gave.
+            n_features: how many features the model was trained on.
+        """
+        catboost = imported(cls.tool)
+        try:
+            model = catboost.CatBoost().load_model(blob=content)
+        except catboost.CatBoostError:
+            raise DataError("CatBoost cannot read the model") from None
+        names = model.feature_names_ or []
+        if len(names) > n_features:
+            raise DataError(f"found a CatBoost model of {len(names)} features; expected {n_features}")
+        return cls(model, n_features)
+
+
+class CatBoostPeer(Engine):
+    """Gradient boosted oblivious trees by CatBoost, on CatBoost's own objectives.
+
+    Prokhorenkova et al., *CatBoost: unbiased boosting with categorical features*, NeurIPS 2018.
+
+    CatBoost's trees split a whole level at a time: ``num_leaves`` becomes the depth ``ceil(log2 num_leaves)``, unless
+    ``depth``, ``max_depth`` or ``grow_policy`` is given among the engine's parameters.
+    """
+
+    name: ClassVar[str] = "catboost"
+    model: ClassVar[type[FittedModel]] = CatBoostModel
+
+    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+        """Train.
+
+        Args:
+            task: what to learn from what.
+            settings: how; `extra` holds any parameter of CatBoost.
+        """
+        catboost = imported(self.name)
+        for name in settings.extra:
+            refuse_name(self.name, name, _OURS.get(name))
+        if task.categorical:
+            raise OptionError(
+                "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
+            )
+        _check_langevin(task, settings)
+        first = task.start.n_trees if task.start is not None else 0
+        own_errors = (catboost.CatBoostError, TypeError)
+        with in_one_sentence(task.loss, self.name, *own_errors), Watch(task, settings) as watch:
+            judge = _Judge(watch, first)
+            params = _parameters(task, settings)
+            # CatBoost shows its scores to a metric of ours; there, what is judged is taken.
+            if watch.history:
+                params["eval_metric"] = judge
+            model = catboost.CatBoost(params)
+            with warnings.catch_warnings():
+                # CatBoost would compile the metric with Numba, and regrets that it cannot.
+                warnings.filterwarnings("ignore", message="Can't optim")
+                warnings.filterwarnings("ignore", message="Failed to optim")
+                model.fit(
+                    _pool(task.train, task.weights),
+                    eval_set=None if task.valid is None else _pool(task.valid, None),
+                    callbacks=[judge],
+                    init_model=task.start.model if isinstance(task.start, CatBoostModel) else None,
+                )
+        if judge.failure is not None:
+            raise judge.failure
+        later = model.tree_count_ - watch.trees_to_keep
+        if later > 0:
+            model.shrink(watch.trees_to_keep)
+            if settings.langevin is not None:
+                # The trees that were kept were shrunk before each of those that were not.
+                undone = _factor(settings) ** -later
+                scale, bias = model.get_scale_and_bias()
+                model.set_scale_and_bias(scale * undone, bias * undone)
+        fitted = CatBoostModel.from_bytes(CatBoostModel(model, task.train.n_features).to_bytes(), task.train.n_features)
+        warn_if_constant(fitted, task)
+        return fitted, watch.record()
+
+
+class _Judge:
+    """Both a metric and a callback for CatBoost: it sees the scores as the one, and may stop training as the other."""
+
+    def __init__(self, watch: Watch, first: int) -> None:
+        self._watch = watch
+        self._trees = first
+        self._scores: list[NDArray[Any]] = []
+        self.failure: BaseException | None = None
+
+    def __deepcopy__(self, memo: Any) -> _Judge:
+        return self  # CatBoost copies its parameters; the watch must be the one that was given
+
+    def is_max_optimal(self) -> bool:
+        return True
+
+    def evaluate(self, approxes: Any, target: Any, weight: Any) -> tuple[float, float]:
+        # Training data first, then validation data, after every tree. The array is CatBoost's own memory.
+        self._scores.append(np.array(approxes[0]))
+        return 0.0, 1.0
+
+    def get_final_error(self, error: float, weight: float) -> float:
+        return error
+
+    def after_iteration(self, _: Any) -> bool:
+        seen, self._scores = self._scores, []
+        self._trees += 1
+        try:
+            return not self._watch.judge(self._trees, lambda: seen[0], lambda: seen[-1])
+        except BaseException as failure:  # CatBoost would print it and go on
+            self.failure = failure
+            return False
+
+
+def _pool(data: RankingData, weights: F64 | None) -> Any:
+    return imported("catboost").Pool(
+        data.X,
+        label=data.labels,
+        group_id=np.repeat(np.arange(data.n_queries), data.sizes),
+        group_weight=document_weights(data, weights),
+    )
+
+
+def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    assert isinstance(task.loss, NativeLoss)
+    objective = task.loss.objective
+    if objective == "StochasticRank":
+        objective += ":metric=NDCG"  # CatBoost does not train it without a metric
+    params: dict[str, Any] = {
+        "loss_function": objective,
+        "iterations": settings.n_estimators,
+        "learning_rate": settings.learning_rate,
+        "random_seed": settings.seed,
+        "thread_count": settings.threads,
+        "allow_writing_files": False,
+        "logging_level": "Silent",
+        "use_best_model": False,
+    }
+    if settings.langevin is not None:
+        params |= {
+            "langevin": True,
+            "diffusion_temperature": settings.langevin.temperature,
+            "model_shrink_rate": settings.langevin.shrink_rate,
+            "model_shrink_mode": "Constant",
+        }
+    if not {"depth", "max_depth", "grow_policy"} & set(settings.extra):
+        params["depth"] = min(_DEEPEST, max(1, math.ceil(math.log2(settings.num_leaves))))
+    return {**params, **settings.extra}
+
+
+def _check_langevin(task: Task, settings: Settings) -> None:
+    if settings.langevin is None:
+        return
+    for name in ("model_shrink_rate", "model_shrink_mode"):
+        if name in settings.extra:
+            raise OptionError(f"{name}: found beside langevin, which has a shrink_rate; expected one of the two")
+    factor = _factor(settings)
+    if task.start is not None and factor != 1:
+        raise OptionError(
+            "init_model: CatBoost does not shrink a model that it goes on from; expected none, or langevin with "
+            "shrink_rate=0"
+        )
+    if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
+        raise OptionError(
+            f"early_stopping_rounds: CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} "
+            "rounds; expected fewer, or a smaller shrink_rate of langevin"
+        )
+
+
+def _factor(settings: Settings) -> float:
+    """What CatBoost scales a model by before each tree."""
+    if settings.langevin is None:
+        return 1.0
+    return 1.0 - float(_F32(settings.learning_rate)) * float(_F32(settings.langevin.shrink_rate))

@@ -1,0 +1,110 @@
+"""Trials on a Dask cluster; needs the `distributed` extra. Nothing else in this library imports Dask."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import Any
+
+import tautrank
+from tautrank.errors import DataError, MissingDependencyError, OptionError
+from tautrank.experiments.plan import Trial, own_losses_of
+from tautrank.experiments.processes import MOST_LOSSES, Lost
+from tautrank.experiments.trial import FAILED, Outcome, attempt
+
+LOCAL = "local"
+
+
+def _distributed() -> Any:
+    try:
+        import distributed
+    except ImportError:
+        raise MissingDependencyError(
+            "running trials on a cluster needs Dask; install it with: pip install 'tautrank[distributed]'"
+        ) from None
+    return distributed
+
+
+class DaskCluster:
+    """The workers of a Dask scheduler. Each has to have this version of tautrank, and to see the data where it lies.
+
+    A worker that is lost takes nothing along: Dask gives its trials to others, a few times.
+
+    Args:
+        address: of the scheduler (``tcp://host:8786``), its scheduler file, or ``local`` for a cluster on this machine.
+        n: how many worker processes a local cluster has.
+    """
+
+    def __init__(self, address: str, n: int = 1) -> None:
+        self._distributed = _distributed()
+        self.address = address
+        self.n = n
+        self.patience = "10s"  # with a scheduler that does not answer
+
+    def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
+        """Run trials; they come back as they finish.
+
+        Args:
+            trials: which.
+        """
+        dask = self._distributed
+        own = own_losses_of(trials, "dask")
+        with ExitStack() as stack:
+            client = self._client(stack)
+            by_key = {f"tautrank-{trial.key}": trial for trial in trials}
+            # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
+            futures = [
+                client.submit(attempt, trial.spec, tautrank.__version__, own, key=key, pure=False)
+                for key, trial in by_key.items()
+            ]
+            stack.callback(_forget, client, futures)
+            try:
+                for future in dask.as_completed(futures):
+                    trial = by_key[future.key]
+                    error = future.exception()
+                    if error is None:
+                        yield trial, future.result()
+                    elif isinstance(error, dask.KilledWorker):
+                        found = Lost(MOST_LOSSES + 1, f"last {error.last_worker.address}")
+                        yield trial, Outcome(FAILED, error=str(found))
+                    elif isinstance(error, dask.CancelledError):
+                        raise DataError(self._gone("it cancelled a trial"))
+                    else:
+                        # `attempt` raises nothing: what arrives here is a worker that cannot run it.
+                        raise DataError(
+                            f"{self.address}: a worker cannot run trials ({type(error).__name__}: {error}); expected "
+                            f"workers with tautrank {tautrank.__version__}"
+                        )
+                    future.release()
+            except (OSError, dask.comm.CommClosedError) as error:
+                raise DataError(self._gone(str(error))) from None
+
+    def _gone(self, how: str) -> str:
+        return f"{self.address}: the Dask scheduler is gone ({how}); expected it to live as long as the run"
+
+    def _client(self, stack: ExitStack) -> Any:
+        dask = self._distributed
+        if self.address == LOCAL:
+            cluster = stack.enter_context(
+                dask.LocalCluster(
+                    n_workers=self.n, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=40
+                )
+            )
+            return stack.enter_context(dask.Client(cluster))
+        where = {"address": self.address}
+        if "://" not in self.address and Path(self.address).is_file():
+            where = {"scheduler_file": self.address}
+        try:
+            return stack.enter_context(dask.Client(**where, timeout=self.patience))
+        except (OSError, ValueError, TimeoutError) as error:
+            raise OptionError(
+                f"--dask: found no scheduler at '{self.address}' ({error}); expected an address such as "
+                "tcp://host:8786, a scheduler file, or local"
+            ) from None
+
+
+def _forget(client: Any, futures: list[Any]) -> None:
+    """Give up what is still running, so that a cluster that outlives the run does not go on with it."""
+    with suppress(Exception):
+        client.cancel([future for future in futures if not future.done()], force=True)

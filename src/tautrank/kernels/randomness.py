@@ -1,0 +1,229 @@
+"""Random numbers as a pure function of (seed, step, query, document): Philox4x32-10.
+
+A counter-based generator has no state to carry, so results depend neither on the number of threads, nor on the
+order of calls, nor on a restart. The counter holds (block of four documents, query, step, stream), the key
+holds the seed.
+
+Salmon, Moraes, Dror and Shaw, *Parallel Random Numbers: As Easy as 1, 2, 3*, SC 2011.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from tautrank.kernels.ranking import longest_list
+
+GAMMA_STREAM = 0
+"""The stream of XE-NDCG's gammas."""
+
+GUMBEL_STREAM = 1
+"""The stream of the noise added to scores."""
+
+RANKING_STREAM = 2
+"""The stream of sampled rankings; sample ``s`` is stream ``RANKING_STREAM + 256 s``."""
+
+SMOOTHING_STREAM = 3
+"""The stream of the noise that smooths a metric; sample ``s`` is stream ``SMOOTHING_STREAM + 256 s``."""
+
+LANGEVIN_STREAM = 5
+"""The stream of the noise that Langevin boosting adds to gradients."""
+
+_Word = np.uint64
+LOW_WORD = np.uint64(0xFFFFFFFF)
+"""The 32 bits of a word of the counter, in a uint64."""
+
+HALF_WORD = np.uint64(32)
+"""What brings the high word of a uint64 down to the low one."""
+
+_MULTIPLIER_0 = np.uint64(0xD2511F53)
+_MULTIPLIER_1 = np.uint64(0xCD9E8D57)
+_WEYL_0 = np.uint64(0x9E3779B9)
+_WEYL_1 = np.uint64(0xBB67AE85)
+_UNIT = 2.0**-32
+_TWO_PI = 2.0 * math.pi
+
+
+@njit(error_model="numpy")
+def two_rounds(
+    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Two rounds of Philox4x32, as in `philox`: the counter, then the key of the next round."""
+    p0 = _MULTIPLIER_0 * c0
+    p1 = _MULTIPLIER_1 * c2
+    c0, c1, c2, c3 = (p1 >> HALF_WORD) ^ c1 ^ k0, p1 & LOW_WORD, (p0 >> HALF_WORD) ^ c3 ^ k1, p0 & LOW_WORD
+    k0 = (k0 + _WEYL_0) & LOW_WORD
+    k1 = (k1 + _WEYL_1) & LOW_WORD
+    p0 = _MULTIPLIER_0 * c0
+    p1 = _MULTIPLIER_1 * c2
+    c0, c1, c2, c3 = (p1 >> HALF_WORD) ^ c1 ^ k0, p1 & LOW_WORD, (p0 >> HALF_WORD) ^ c3 ^ k1, p0 & LOW_WORD
+    return c0, c1, c2, c3, (k0 + _WEYL_0) & LOW_WORD, (k1 + _WEYL_1) & LOW_WORD
+
+
+@njit(nogil=True, cache=True)
+def philox(
+    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """Ten rounds of Philox4x32: four 32-bit words (each in a uint64) from a 128-bit counter and a 64-bit key.
+
+    Args:
+        c0: the counter's words, lowest first; each below 2^32, as are all arguments.
+        c1: second word.
+        c2: third word.
+        c3: fourth word.
+        k0: the key's low word.
+        k1: the key's high word.
+
+    >>> words = philox(*(np.uint64(0),) * 6)  # the known answer for counter 0 and key 0
+    >>> [format(int(word), "08x") for word in words]
+    ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
+    """
+    for _ in range(5):
+        c0, c1, c2, c3, k0, k1 = two_rounds(c0, c1, c2, c3, k0, k1)
+    return c0, c1, c2, c3
+
+
+@njit(nogil=True, cache=True)
+def fill_uniform(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
+    """Fill ``out`` with uniform numbers of the open interval (0, 1), one a document.
+
+    Args:
+        out: float64, one value a document of the query.
+        seed: below 2^64.
+        step: below 2^32.
+        query: index of the query, below 2^32.
+        stream: what the numbers are for, below 2^32.
+
+    >>> out = np.empty(2)
+    >>> fill_uniform(out, np.uint64(0), 0, 0, GAMMA_STREAM)
+    >>> out.round(4)
+    array([0.399 , 0.8805])
+    """
+    k0 = _Word(seed) & LOW_WORD
+    k1 = _Word(seed) >> HALF_WORD
+    n = out.shape[0]
+    whole = n // 4
+    for block in range(whole):
+        w0, w1, w2, w3 = philox(_Word(block), _Word(query), _Word(step), _Word(stream), k0, k1)
+        # Half a unit keeps 0 and 1 out, where the logarithms of the other distributions end.
+        out[4 * block] = (np.float64(w0) + 0.5) * _UNIT
+        out[4 * block + 1] = (np.float64(w1) + 0.5) * _UNIT
+        out[4 * block + 2] = (np.float64(w2) + 0.5) * _UNIT
+        out[4 * block + 3] = (np.float64(w3) + 0.5) * _UNIT
+    if 4 * whole < n:
+        words = philox(_Word(whole), _Word(query), _Word(step), _Word(stream), k0, k1)
+        for rest in range(n - 4 * whole):
+            out[4 * whole + rest] = (np.float64(words[rest]) + 0.5) * _UNIT
+
+
+@njit(nogil=True, cache=True)
+def fill_gumbel(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
+    """Fill ``out`` with standard Gumbel numbers ``-log(-log u)``; arguments as in `fill_uniform`.
+
+    >>> out = np.empty(2)
+    >>> fill_gumbel(out, np.uint64(0), 0, 0, GUMBEL_STREAM)
+    >>> bool((out < 5).all())
+    True
+    """
+    fill_uniform(out, seed, step, query, stream)
+    for document in range(out.shape[0]):
+        out[document] = -math.log(-math.log(out[document]))
+
+
+@njit(nogil=True, cache=True)
+def fill_normal(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
+    """Fill ``out`` with standard normal numbers (Box-Muller); arguments as in `fill_uniform`.
+
+    Documents are served in pairs from the same two uniforms, so ``out`` needs an even length.
+
+    >>> out = np.empty(2)
+    >>> fill_normal(out, np.uint64(0), 0, 0, RANKING_STREAM)
+    >>> bool((abs(out) < 7).all())
+    True
+    """
+    fill_uniform(out, seed, step, query, stream)
+    for pair in range(out.shape[0] // 2):
+        radius = math.sqrt(-2.0 * math.log(out[2 * pair]))
+        angle = _TWO_PI * out[2 * pair + 1]
+        out[2 * pair] = radius * math.cos(angle)
+        out[2 * pair + 1] = radius * math.sin(angle)
+
+
+@njit(nogil=True, cache=True)
+def add_gumbel(
+    scores: NDArray[Any],
+    offsets: NDArray[np.int64],
+    strength: float,
+    seed: np.uint64,
+    step: int,
+    first: int,
+    last: int,
+    out: NDArray[Any],
+) -> None:
+    """Write ``scores + strength * Gumbel`` to ``out`` for the queries ``first`` to ``last``.
+
+    Args:
+        scores: one a document.
+        offsets: where each query starts.
+        strength: scale of the noise.
+        seed: below 2^64.
+        step: below 2^32.
+        first: first query.
+        last: one past the last query.
+        out: the noisy scores, of the type of ``scores``.
+
+    >>> out = np.empty(2)
+    >>> add_gumbel(np.zeros(2), np.array([0, 2]), 0.0, np.uint64(0), 0, 0, 1, out)
+    >>> bool((out == 0).all())
+    True
+    """
+    noise = np.empty(longest_list(offsets, first, last))
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        fill_gumbel(noise[:n], seed, step, query, GUMBEL_STREAM)
+        for document in range(n):
+            out[start + document] = scores[start + document] + strength * noise[document]
+
+
+@njit(nogil=True, cache=True)
+def add_normal(
+    scores: NDArray[Any],
+    offsets: NDArray[np.int64],
+    spread: float,
+    seed: np.uint64,
+    step: int,
+    stream: int,
+    first: int,
+    last: int,
+    out: NDArray[Any],
+) -> None:
+    """Write ``scores + spread * Normal`` to ``out`` for the queries ``first`` to ``last``.
+
+    Args:
+        scores: one a document.
+        offsets: where each query starts.
+        spread: standard deviation of the noise.
+        seed: below 2^64.
+        step: below 2^32.
+        stream: what the numbers are for, below 2^32.
+        first: first query.
+        last: one past the last query.
+        out: the noisy scores, of the type of ``scores``.
+
+    >>> out = np.empty(2)
+    >>> add_normal(np.zeros(2), np.array([0, 2]), 0.0, np.uint64(0), 0, RANKING_STREAM, 0, 1, out)
+    >>> bool((out == 0).all())
+    True
+    """
+    noise = np.empty(longest_list(offsets, first, last) + 1)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        fill_normal(noise[: n + n % 2], seed, step, query, stream)
+        for document in range(n):
+            out[start + document] = scores[start + document] + spread * noise[document]

@@ -1,0 +1,29 @@
+"""The papers' tables and figures, one module a paper; each lists its studies in ``STUDIES``."""
+
+from __future__ import annotations
+
+from tautrank.errors import unknown
+from tautrank.papers.catalogue import directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
+from tautrank.papers.study import Study
+
+_PAPERS = (xe_ndcg, softmax_binary, lambdaloss, stochasticrank, directness)
+
+CATALOGUE: dict[str, Study] = {study.name: study for paper in _PAPERS for study in paper.STUDIES}
+"""Every study by name."""
+
+
+def find_study(name: str) -> Study:
+    """The study of that name.
+
+    Args:
+        name: as `tautrank study list` shows it.
+
+    >>> find_study("xe-table1").trials
+    100
+    >>> find_study("xe-tabel1")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown study 'xe-tabel1'; did you mean 'xe-table1'? (known: ...)
+    """
+    if name not in CATALOGUE:
+        raise unknown("study", name, CATALOGUE)
+    return CATALOGUE[name]

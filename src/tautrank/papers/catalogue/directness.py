@@ -1,0 +1,96 @@
+"""He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008: curves of its two theorems."""
+
+from __future__ import annotations
+
+import itertools
+from functools import partial
+
+from tautrank.papers.claims import Better, BetterUnder, Reaches
+from tautrank.papers.measurements import Measurement
+from tautrank.papers.study import Condition, OnItself, Study
+
+_PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
+
+_SIGMAS = (1.0, 0.5, 0.35, 0.25, 0.2, 0.15, 0.1)
+# The mean of ones and zeros has to be 1, up to rounding.
+_reaches_one = partial(Reaches, value=1.0, tolerance=1e-9)
+
+SIGMA = Study(
+    name="directness-sigma",
+    title="How SoftNDCG nears NDCG as sigma falls",
+    paper=f"{_PAPER}, Theorem 2",
+    claim="The distance between SoftNDCG and NDCG falls with sigma, and is within the theorem's bound",
+    systems=(Measurement("softrank-distance", "softrank", {"lists": 200, "documents": 10, "delta": 1.0}),),
+    metrics=("nearness", "within-bound", "within-bound-as-stated", "within-bound-by-contests"),
+    claims=(
+        *(
+            BetterUnder(system="softrank", better=f"{small:g}", worse=f"{large:g}", metric="nearness")
+            for large, small in itertools.pairwise(_SIGMAS)
+        ),
+        *(
+            _reaches_one(system="softrank", metric=bound, condition=f"{sigma:g}")
+            for bound in ("within-bound", "within-bound-as-stated")
+            for sigma in _SIGMAS
+            if sigma < 0.354  # where the bound of the proof begins for ten documents
+        ),
+        _reaches_one(system="softrank", metric="within-bound-by-contests"),
+    ),
+    protocol=OnItself(),
+    conditions=tuple(Condition(f"{sigma:g}", sigma, parameters={"sigma": sigma}) for sigma in _SIGMAS),
+    axis="sigma, where scores are 1 apart",
+    trials=20,
+    data="none",
+    note=(
+        "The paper proves, and measures nothing; this is the curve its last paragraph describes. Lists of ten "
+        "documents are in random order with scores exactly 1 apart, their labels as in the study of XE-NDCG's Figure "
+        "1; data that is given brings its own lists and labels. The bound is that of the proof, and beside it that of "
+        "the theorem, which drops a factor (N - 1)/4; for ten documents the proof's says nothing from sigma = 0.354 "
+        "on, for longer lists from less. The sharper bound counts contests that the noise turns round. A query within "
+        "the bound counts 1, one beyond it 0: the mean has to be 1. Judged by t-tests over trials."
+    ),
+)
+
+_LOSSES = {
+    "softrank(sigma=1)": "softrank(sigma=1)",
+    "softrank(sigma=0.1)": "softrank(sigma=0.1)",
+    "stochasticrank(sigma=1)": "stochasticrank(metric=ndcg,sigma=1)",
+    "stochasticrank(sigma=0.1)": "stochasticrank(metric=ndcg,sigma=0.1)",
+    "xendcg": "xendcg",
+    "listnet": "listnet",
+    "lambdarank": "lambdarank(k=none)",
+    "ndcg-loss1": "ndcg-loss1(k=none)",
+    "ndcg-loss2": "ndcg-loss2(k=none)",
+    "ndcg-loss2++": "ndcg-loss2++(k=none)",
+}
+
+LOSSES = Study(
+    name="directness-losses",
+    title="How directly each loss optimises NDCG",
+    paper=f"{_PAPER}, Theorem 1",
+    claim=(
+        "A ranker that is best by a loss is by NDCG at most 2 eps1 + eps2 worse than the best one; SoftRank is more "
+        "direct the smaller sigma is"
+    ),
+    systems=tuple(Measurement("directness", name, {"loss": loss}) for name, loss in _LOSSES.items()),
+    metrics=("directness", "by-means", "cost", "within-guarantee"),
+    claims=(
+        *(_reaches_one(system=name, metric="within-guarantee") for name in _LOSSES),
+        *(
+            Better(better=f"{loss}(sigma=0.1)", worse=f"{loss}(sigma=1)", metric=quantity)
+            for loss in ("softrank", "stochasticrank")
+            for quantity in ("directness", "by-means")
+        ),
+    ),
+    protocol=OnItself(),
+    trials=10,
+    data="simulated:mslr:200",
+    note=(
+        "The paper proves, and measures nothing. The rankers to choose from are fifteen scorings from chance to near "
+        "the labels' own order, other ones in each trial, on all queries of the data; the theorem's supremum is taken "
+        "over those queries. 'directness' is minus 2 eps1 + eps2, 'by-means' minus what the same argument gives with "
+        "means over queries, 'cost' what is measured. Losses are read on NDCG's scale as `tautrank.theory.surrogate` "
+        "says. Judged by t-tests over trials."
+    ),
+)
+
+STUDIES = (SIGMA, LOSSES)

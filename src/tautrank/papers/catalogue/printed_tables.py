@@ -1,0 +1,55 @@
+"""Numbers as papers print them, in percent, row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias, TypeVar
+
+from tautrank.papers.claims import PLAIN
+from tautrank.papers.study import Printed
+
+Number: TypeAlias = float | tuple[float, float]
+"""A value in percent, or a value with what stands behind ±."""
+
+_T = TypeVar("_T")
+
+
+def by_data_set(data_sets: Sequence[str], rows: Mapping[str, Sequence[_T]]) -> dict[str, dict[str, _T]]:
+    """A table with a row a system and a column a data set, as the columns that recipes take.
+
+    Args:
+        data_sets: of the columns.
+        rows: by the name of the system, what it has on each data set.
+
+    >>> by_data_set(["web30k", "yahoo1"], {"listnet": (46.72, 72.90), "lambdamart": (49.20, 74.16)})["yahoo1"]
+    {'listnet': 72.9, 'lambdamart': 74.16}
+    """
+    return {data: {system: row[place] for system, row in rows.items()} for place, data in enumerate(data_sets)}
+
+
+def in_percent(
+    rows: Mapping[str, Sequence[Number]],
+    metrics: Sequence[str],
+    parts: Sequence[str] = ("test",),
+    condition: str = PLAIN,
+) -> tuple[Printed, ...]:
+    """The rows of a table, whose columns are metrics, and for each metric parts of the data.
+
+    Args:
+        rows: by the name of the system, a number a column.
+        metrics: of the columns.
+        parts: of the columns.
+        condition: under which the numbers stand.
+
+    >>> in_percent({"xendcg": (48.23, 50.27)}, ("ndcg@5", "ndcg@10"))[1]
+    Printed(system='xendcg', metric='ndcg@10', value=0.5027, condition='plain', part='test', spread=None)
+    """
+    columns = [(name, part) for name in metrics for part in parts]
+    printed = []
+    for system, numbers in rows.items():
+        for (name, part), number in zip(columns, numbers, strict=True):
+            value, spread = number if isinstance(number, tuple) else (number, None)
+            # Rounded, since 48.23 / 100 is not the float that 0.4823 is.
+            share = None if spread is None else round(spread / 100, 6)
+            printed.append(Printed(system, name, round(value / 100, 6), condition, part, share))
+    return tuple(printed)

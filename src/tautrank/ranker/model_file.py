@@ -1,0 +1,162 @@
+"""The model file: one zip archive that holds ``meta.json`` and the trees in their engine's own format.
+
+Nothing in it is code. Reading parses JSON, looks the engine up in a fixed table and hands the trees to that engine;
+members are read into memory up to a limit and never unpacked to disk. The same model gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tautrank.errors import DataError, OptionError
+from tautrank.files import atomic_write
+
+FORMAT_VERSION = 1
+
+_FORMAT = "tautrank model"
+_META = "meta.json"
+_ZIP_START = b"PK\x03\x04"
+# An archive made to fill the memory expands a thousandfold; trees as text shrink to a third or so.
+_ALWAYS_FINE = 256 * 2**20
+_LARGEST_RATIO = 100
+
+
+def write_model_file(path: str | os.PathLike[str], meta: dict[str, Any], member: str, content: bytes) -> None:
+    """Write a model in one step: a reader sees the whole new file or what was there before.
+
+    Args:
+        path: where to.
+        meta: what to keep beside the trees; anything JSON can hold, NumPy numbers too.
+        member: what the trees are called in the archive.
+        content: the trees.
+    """
+    described = {
+        "format": _FORMAT,
+        "format_version": FORMAT_VERSION,
+        **meta,
+        "model": {"member": member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
+    }
+    text = json.dumps(as_json(described, "model"), indent=1, ensure_ascii=False, allow_nan=False)
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
+        for name, data in ((_META, text.encode("utf-8", "surrogatepass")), (member, content)):
+            # The oldest date zip knows, and fixed permissions: bytes depend on the model alone.
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            entry.create_system = 3
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 6)
+
+
+def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
+    """Read what `write_model_file` wrote: the description and the trees.
+
+    Args:
+        path: where from.
+    """
+    target = Path(path)
+    try:
+        with open(target, "rb") as file:
+            start = file.read(4)
+            if not start:
+                raise DataError(f"{target}: is empty; expected a model saved by tautrank")
+            if start != _ZIP_START[: len(start)]:
+                raise _not_ours(target, f"is not a tautrank model (it starts with {start!r})")
+            try:
+                with zipfile.ZipFile(file) as archive:
+                    return _read(archive, target)
+            except zipfile.BadZipFile:
+                # The list of members stands at the end, and is the first thing to go.
+                raise DataError(f"{target}: is cut off or damaged at its end; expected a whole model file") from None
+    except OSError as error:
+        raise DataError(f"{target}: cannot be read ({error.strerror}); expected a model saved by tautrank") from None
+
+
+def _not_ours(target: Path, what: str) -> DataError:
+    return DataError(f"{target}: {what}; expected a file written by Ranker.save")
+
+
+def _read(archive: zipfile.ZipFile, target: Path) -> tuple[dict[str, Any], bytes]:
+    if _META not in archive.namelist():
+        raise _not_ours(target, f"is not a tautrank model (a zip archive without {_META})")
+    text = _member(archive, _META, target)
+    try:
+        meta = json.loads(text)
+    except (ValueError, RecursionError):
+        raise _not_ours(target, f"{_META} is not JSON") from None
+    if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
+        raise _not_ours(target, f"is not a tautrank model ({_META} does not say so)")
+    version = meta.get("format_version")
+    if not isinstance(version, int) or isinstance(version, bool) or version < 1:
+        raise DataError(f"{target}: has the format version {version!r}; expected {FORMAT_VERSION}")
+    if version > FORMAT_VERSION:
+        writer = meta.get("tautrank_version", "a newer one")
+        raise DataError(
+            f"{target}: has the format version {version}, written by tautrank {writer}; expected at most "
+            f"{FORMAT_VERSION} (pip install --upgrade tautrank)"
+        )
+    model = meta.get("model")
+    member = model.get("member") if isinstance(model, dict) else None
+    if not isinstance(model, dict) or not isinstance(member, str):
+        raise _not_ours(target, f"{_META} does not say where the trees are")
+    if member not in archive.namelist():
+        raise DataError(f"{target}: has no member '{member}'; expected the trees there")
+    content = _member(archive, member, target)
+    if hashlib.sha256(content).hexdigest() != model.get("sha256"):
+        raise DataError(f"{target}: '{member}' is not what {_META} describes; expected the trees it was saved with")
+    return meta, content
+
+
+def _member(archive: zipfile.ZipFile, name: str, target: Path) -> bytes:
+    entry = archive.getinfo(name)
+    limit = _ALWAYS_FINE if name == _META else max(_ALWAYS_FINE, _LARGEST_RATIO * entry.compress_size)
+    if entry.file_size > limit:
+        raise DataError(f"{target}: '{name}' would take {entry.file_size:,} bytes; expected at most {limit:,}")
+    try:
+        with archive.open(entry) as file:
+            # The archive may lie about the size: no more than the limit is ever unpacked.
+            content = file.read(limit + 1)
+    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError, ValueError):
+        raise DataError(f"{target}: '{name}' is damaged (it fails its checksum); expected a whole model file") from None
+    if len(content) > limit:
+        raise DataError(f"{target}: '{name}' takes more than {limit:,} bytes; expected at most that")
+    return content
+
+
+def as_json(value: Any, name: str) -> Any:
+    """``value`` as JSON holds it; NaN becomes null, NumPy numbers and tuples become numbers and lists.
+
+    Args:
+        value: numbers, text, None, lists, tuples, arrays and dictionaries of them.
+        name: what to call it in the error.
+
+    >>> as_json({"a": (1, float("nan"))}, "parameters")
+    {'a': [1, None]}
+    >>> as_json({"a": print}, "parameters")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: parameters.a: found <built-in function print>; expected what a file can hold:
+    numbers, text, None, lists
+    """
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, (bool, int, str)):
+        return value
+    if isinstance(value, float):
+        if math.isinf(value):
+            raise OptionError(f"{name}: found {value}; expected what a file can hold: finite numbers")
+        return None if math.isnan(value) else value
+    if isinstance(value, (list, tuple)):
+        return [as_json(item, f"{name}[{i}]") for i, item in enumerate(value)]
+    if isinstance(value, dict):
+        return {str(key): as_json(item, f"{name}.{key}") for key, item in value.items()}
+    raise OptionError(f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists")

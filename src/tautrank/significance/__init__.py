@@ -1,0 +1,1 @@
+"""Whether a difference is real: paired tests, intervals, tests over repeated trainings, corrections."""

@@ -1,1 +1,0 @@
-"""Experiments: several systems on the same data, repeated, stored, resumed."""

@@ -1,0 +1,215 @@
+"""`tautrank study` as a user types it."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from tautrank.commands.main import main
+from tautrank.papers.catalogue import CATALOGUE
+from tests.command_line import run
+from tests.study_examples import content
+
+DATA = "simulated:mslr:30,mean_length=10"
+SMALL = ("--trials", "2", "--trees", "2", "--workers", "1")
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    path = tmp_path_factory.mktemp("finished") / "study.db"
+    with pytest.raises(SystemExit) as stopped:
+        main(["study", "run", "xe-table1", "--data", DATA, "--store", str(path), *SMALL])
+    assert not stopped.value.code
+    return path
+
+
+def test_list_names_every_study(capsys):
+    code, out, _ = run(capsys, "study", "list", "--json")
+    assert code == 0
+    assert [entry["name"] for entry in json.loads(out)] == list(CATALOGUE)
+    assert "xe-table1" in run(capsys, "study", "list")[1]
+
+
+def test_run_status_and_report(capsys, finished, tmp_path):
+    code, out, err = run(capsys, "study", "run", "xe-table1", "--data", DATA, "--store", finished, *SMALL)
+    assert code == 0
+    assert err == "6/6\n"
+    assert "Ranking quality of ListNet, LambdaMART and XE-NDCG" in out
+    assert "finished: 6 of 6 trainings" in out
+    assert f"Every training: {finished}" in out
+    code, out, _ = run(capsys, "study", "status", finished)
+    assert "6 of 6 trainings are done, 0 failed, 0 wait\nnot running\n" in out
+    state = json.loads(run(capsys, "study", "status", finished, "--json")[1])
+    assert (state["done"], state["waiting"], state["running"], state["study"]) == (6, 0, None, "xe-table1")
+    reported = json.loads(run(capsys, "study", "report", finished, "--json")[1])
+    assert reported["trials"] == {"planned": 6, "done": 6, "failed": 0, "constant": 0}
+    for ending in ("md", "tex", "csv", "json"):
+        file = tmp_path / f"report.{ending}"
+        code, out, _ = run(capsys, "study", "report", finished, "-o", file)
+        assert (code, out.split(":")[0]) == (0, str(file).split(":")[0])
+    with (tmp_path / "report.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert [float(row["mean"]) for row in rows] == [cell["mean"] for cell in reported["cells"]]
+    assert json.loads((tmp_path / "report.json").read_text()) == reported
+    assert "0.4823" in (tmp_path / "report.md").read_text()  # what the paper printed
+
+
+def test_the_store_is_named_after_the_study(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    code, _, err = run(capsys, "study", "run", "xe-table1", "--data", DATA, *SMALL)
+    assert code == 0
+    assert (tmp_path / "xe-table1.db").is_file()
+    lines = err.splitlines()
+    assert lines[0] == "0/6"
+    assert lines[1].startswith("1/6 trial 1, lambdamart, about ")
+    assert lines[-1] == "6/6 trial 2, xendcg"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (("run", "xe-tabel1", "--data", DATA), "unknown study 'xe-tabel1'; did you mean 'xe-table1'?"),
+        (("run", "xe-table1"), "--data: found none; expected a folder, a file, or made-up data"),
+        (("run", "xe-table1", "--data", "simulated:mslr"), "--data: found 'simulated:mslr'; expected"),
+        (("run", "xe-table1", "--data", "nowhere"), "--data: found no file or folder 'nowhere'"),
+        (
+            ("run", "xe-table1", "--data", DATA, "--trials", "0"),
+            "trials: found 0; expected a whole number of at least 1",
+        ),
+        (("run", "xe-table1", "--data", DATA, "--configs", "-1"), "configurations: found -1; expected"),
+        (("run", "xe-table1", "--data", DATA, "--recipe", "web3k"), "unknown recipe 'web3k'; did you mean 'web30k'?"),
+        (("run", "xe-table1", "--data", DATA, "--fold", "2"), "--fold: found 2 for simulated:mslr:30"),
+        (("run", "xe-table1", "--data", DATA, "--workers", "0"), "workers: found 0; expected a whole number"),
+        (("run", "xe-table1", "--data", DATA, "--store", "no/such/s.db"), "no/such/s.db: its folder does not exist"),
+        (("resume", "nothing.db"), "nothing.db: found no such file; expected the store of a study"),
+        (("status", "nothing.db"), "nothing.db: found no such file; expected the store of a study"),
+        (("report", "nothing.db"), "nothing.db: found no such file; expected the store of a study"),
+        (("report", "nothing.db", "-o", "x.doc"), "unknown ending of --output '.doc'"),
+    ],
+)
+def test_errors_are_one_sentence_and_exit_2(capsys, tmp_path, monkeypatch, arguments, sentence):
+    monkeypatch.chdir(tmp_path)
+    code, out, err = run(capsys, "study", *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(f"error: {sentence}")
+    assert err.count("\n") == 1
+    assert not [p for p in tmp_path.iterdir() if p.suffix != ".db"]
+
+
+def test_the_store_of_another_study_is_refused(capsys, finished):
+    before = finished.read_bytes()
+    for arguments, found in (
+        (("xe-figure3-labels", "--data", DATA, *SMALL), "holds the study 'xe-table1', not 'xe-figure3-labels'"),
+        (("xe-table1", "--data", DATA, *SMALL, "--seed", "1"), "holds a plan with seed = 0, not 1"),
+    ):
+        code, _, err = run(capsys, "study", "run", *arguments, "--store", finished)
+        assert code == 2
+        assert err.startswith(f"error: {finished}: {found}; expected a store of this run")
+    assert finished.read_bytes() == before
+
+
+def test_a_study_that_changed_since_is_not_resumed(capsys, finished, monkeypatch):
+    from dataclasses import replace
+
+    monkeypatch.setitem(CATALOGUE, "xe-table1", replace(CATALOGUE["xe-table1"], version=7))
+    code, _, err = run(capsys, "study", "resume", finished, "--workers", "1")
+    assert code == 2
+    assert f"{finished}: holds version 1 of 'xe-table1', this tautrank has 7; expected the same" in err
+
+
+def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path):
+    """The real command, interrupted as a terminal does it: its workers too."""
+    command = [sys.executable, "-m", "tautrank.commands.main", "study"]
+    arguments = ["run", "xe-table1", "--data", DATA, "--store", "s.db", "--trials", "2", "--trees", "2"]
+    process = subprocess.Popen(
+        [*command, *arguments, "--workers", "2"],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+    seen = []
+    for line in process.stderr:
+        seen.append(line)
+        if line.startswith("2/6 "):
+            os.killpg(process.pid, signal.SIGINT)
+            break
+    rest = process.stderr.read()
+    assert process.wait() == 130, rest
+    last = rest.splitlines()[-1]
+    assert last.startswith("stopped: ")
+    assert last.endswith("of 6 trainings are kept; go on with: tautrank study resume s.db")
+    assert "Traceback" not in rest
+    kept = len(content(tmp_path / "s.db"))
+    assert 2 <= kept < 6
+    done = subprocess.run(
+        [*command, "resume", "s.db", "--workers", "1"], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert f"{kept}/6\n" in done.stderr
+    assert content(tmp_path / "s.db") == content(finished)
+
+
+def test_status_says_who_runs_it(capsys, finished):
+    from tautrank.experiments.store import StudyStore
+
+    with StudyStore.open(finished) as store, store.running():
+        _, out, _ = run(capsys, "study", "status", finished)
+        assert f"running: process {os.getpid()} on " in out
+        code, _, err = run(capsys, "study", "resume", finished, "--workers", "1")
+        assert code == 2
+        assert "found another run of it (process" in err
+    assert "not running" in run(capsys, "study", "status", finished)[1]
+
+
+def test_failures_are_shown_and_tried_again_when_asked(capsys, tmp_path, monkeypatch):
+    path = tmp_path / "s.db"
+    calls = []
+
+    def broken(spec):
+        calls.append(spec)
+        raise MemoryError
+
+    with monkeypatch.context() as patched:
+        patched.setattr("tautrank.experiments.trial.run_trial", broken)
+        code, out, _ = run(capsys, "study", "run", "xe-table1", "--data", DATA, "--store", path, *SMALL)
+    assert code == 0
+    assert "finished: 0 of 6 trainings; 6 failed" in out
+    assert "failed: trial 1, lambdamart: MemoryError\n" in out
+    assert "... and 1 more that failed" in out
+    assert len(calls) == 6
+    _, out, _ = run(capsys, "study", "resume", path, "--workers", "1")
+    assert "0 of 6 trainings" in out
+    _, out, _ = run(capsys, "study", "resume", path, "--workers", "1", "--retry-failed")
+    assert "finished: 6 of 6 trainings" in out
+
+
+def test_a_full_disk_says_how_to_go_on(capsys, tmp_path, monkeypatch):
+    import sqlite3
+
+    from tautrank.experiments.store import StudyStore
+
+    path, record = tmp_path / "s.db", StudyStore.record
+
+    def full(self, trial, outcome):
+        if trial.number == 3:
+            pages = self._connection.execute("PRAGMA page_count").fetchone()[0]
+            self._connection.execute(f"PRAGMA max_page_count = {pages}")
+            self._connection.execute("PRAGMA wal_checkpoint")
+            outcome = type(outcome)(outcome.status, "x" * 10**6)
+        return record(self, trial, outcome)
+
+    monkeypatch.setattr(StudyStore, "record", full)
+    code, _, err = run(capsys, "study", "run", "xe-table1", "--data", DATA, "--store", path, *SMALL)
+    assert code == 2
+    last = err.splitlines()[-1]
+    assert last.startswith(f"error: {path}: the disk is full; expected room for one more trial")
+    assert last.endswith(f"go on with: tautrank study resume {path})")
+    with sqlite3.connect(path) as connection:
+        assert connection.execute("SELECT COUNT(*) FROM trials").fetchone() == (3,)

@@ -1,0 +1,670 @@
+"""Langevin boosting: the noise, the shrinking model, and that nobody but the engine sees the trick behind it."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import zipfile
+from dataclasses import dataclass
+from typing import ClassVar
+
+import lightgbm
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as arrays
+from scipy import stats
+from sklearn.base import clone
+
+import tautrank as tr
+from tautrank.commands.main import main
+from tautrank.engines import Settings, Task
+from tautrank.engines.boosting import Gradients
+from tautrank.engines.langevin import GradientNoise, Shrinking, Shrunk, shrink, unshrink
+from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
+from tautrank.experiments.comparison import System
+from tautrank.losses.base import Loss, Objective
+from tautrank.ranker.estimator import Ranker
+from tests.ranker_examples import TRAIN, VALID, made_up, ranker
+
+STRONG = tr.Langevin(temperature=1e4, shrink_rate=0.5)
+SILENT = 1e300  # a temperature whose noise no gradient feels
+LOSSES = ("mse", "lambdarank", "ndcg-loss2++(k=5)", "xendcg", "listnet", "lambdarank(noise=gumbel)")
+
+
+# The noise.
+
+
+def noise(offsets, step=0, seed=0, threads=1, temperature=1e3, learning_rate=0.1):
+    added = GradientNoise(tr.Langevin(temperature), learning_rate, np.asarray(offsets), seed, threads)
+    return added.added_to(np.zeros(offsets[-1], np.float32), step).astype(np.float64)
+
+
+@pytest.mark.parametrize(("temperature", "learning_rate"), [(1e3, 0.1), (1e8, 0.05), (0.5, 1.0)])
+def test_noise_is_normal_with_variance_two_by_rate_and_temperature(temperature, learning_rate):
+    n = 200_000
+    drawn = noise(np.arange(0, n + 1, 100), temperature=temperature, learning_rate=learning_rate)
+    variance = 2 / (learning_rate * temperature)
+    assert abs(drawn.mean()) < 5 * math.sqrt(variance / n)
+    assert abs(drawn.var() / variance - 1) < 5 * math.sqrt(2 / n)
+    assert stats.kstest(drawn / math.sqrt(variance), "norm").pvalue > 1e-3
+
+
+def test_noise_of_other_steps_seeds_queries_and_documents_is_independent():
+    n = 100_000
+    offsets = np.arange(0, n + 1, 50)
+    base = noise(offsets)
+    neighbours = [noise(offsets, step=1), noise(offsets, seed=1), np.roll(base, 50), np.roll(base, 1), np.roll(base, 2)]
+    for other in neighbours:
+        assert abs(np.corrcoef(base, other)[0, 1]) < 5 / math.sqrt(n)
+        assert abs(np.corrcoef(base**2, other**2)[0, 1]) < 5 / math.sqrt(n)
+
+
+def test_noise_is_that_of_its_query_and_its_place_alone():
+    both, alone = noise([0, 7, 12]), noise([0, 7])
+    np.testing.assert_array_equal(both[:7], alone)
+    np.testing.assert_array_equal(both[7:], noise([0, 1, 6])[1:])
+    np.testing.assert_array_equal(noise([0, 7], step=2**32 - 1, seed=2**31 - 1).shape, (7,))
+
+
+def test_noise_does_not_depend_on_threads():
+    offsets = np.cumsum([0, *np.random.default_rng(0).integers(1, 400, 1000)])
+    np.testing.assert_array_equal(noise(offsets, threads=1), noise(offsets, threads=2))
+
+
+def test_noise_differs_from_the_noise_inside_losses():
+    from tautrank.kernels.randomness import RANKING_STREAM, fill_normal
+
+    other = np.empty(50)
+    fill_normal(other, np.uint64(0), 0, 0, RANKING_STREAM)
+    assert not np.isclose(noise([0, 50]) / math.sqrt(2 / 100), other).any()
+
+
+def gradients_of(data, langevin, loss="lambdarank", step=0, **settings):
+    task = Task(data, tr.loss(loss), tr.metric("ndcg@10"))
+    take = Gradients(task, Settings(n_jobs=1, langevin=langevin, **settings))
+    grad, hess = take(np.zeros(data.n_documents), step)
+    return grad.astype(np.float64), hess.astype(np.float64)
+
+
+def test_every_document_gets_noise_also_where_the_gradient_is_nothing():
+    labels = np.where(np.arange(20_000) < 10_000, 0, np.arange(20_000) % 3)  # the first half has no relevant document
+    data = tr.RankingData.from_arrays(np.zeros((20_000, 1)), labels, group=[20] * 1000)
+    plain, plain_hess = gradients_of(data, None)
+    noisy, noisy_hess = gradients_of(data, tr.Langevin(1e3), learning_rate=0.2)
+    np.testing.assert_array_equal(noisy_hess, plain_hess)
+    assert not plain[:10_000].any()
+    for half in (slice(None, 10_000), slice(10_000, None)):
+        added = (noisy - plain)[half]
+        assert (added != 0).all()
+        assert abs(added.var() / (2 / (0.2 * 1e3)) - 1) < 5 * math.sqrt(2 / 10_000)
+
+
+def test_sums_of_noisy_gradients_do_not_depend_on_their_order():
+    grad, _ = gradients_of(made_up(queries=500), tr.Langevin(1e3))
+    rng = np.random.default_rng(0)
+    assert len({float(np.cumsum(grad[rng.permutation(grad.size)])[-1]) for _ in range(5)}) == 1
+
+
+# The shrinking model.
+
+
+@pytest.mark.parametrize(("shrink_rate", "trees"), [(0.0, 50), (1e-3, 50), (1.0, 50), (5.0, 200), (5.0, 2000)])
+def test_two_kinds_of_documents_follow_the_closed_form(shrink_rate, trees):
+    """Each tree fits the mean residual of each kind: ``F <- s F + r (y - F)``, a geometric series."""
+    rate = 0.1
+    data = tr.RankingData.from_arrays([[0.0], [1.0]] * 20, [1, 3] * 20, group=[2] * 20)
+    langevin = tr.Langevin(SILENT, shrink_rate)
+    fitted = ranker("mse", n_estimators=trees, learning_rate=rate, num_leaves=2, langevin=langevin, max_bin=3).fit(data)
+    ratio = 1 - rate * shrink_rate - rate
+    expected = rate * np.array([1.0, 3.0]) * (1 - ratio**trees) / (1 - ratio)
+    np.testing.assert_allclose(fitted.predict([[0.0], [1.0]]), expected, rtol=1e-5)
+    assert fitted.n_trees_ == trees
+
+
+def simulated(loss, langevin, trees, rate=0.1, **more):
+    """F by definition: one tree at a time, each of a LightGBM that knows of no other tree."""
+    task = Task(TRAIN, tr.loss(loss), tr.metric("ndcg@10"))
+    gradients = Gradients(task, Settings(n_jobs=1, langevin=langevin, learning_rate=rate))
+    train, valid = np.zeros(TRAIN.n_documents), np.zeros(VALID.n_documents)
+    params = {"learning_rate": rate, "num_leaves": 15, "num_threads": 1, "verbosity": -1, "feature_pre_filter": False}
+    for step in range(trees):
+        scores = train.copy()
+        tree = lightgbm.train(
+            {**params, "objective": lambda _, __, s=scores, t=step: gradients(s, t), **more},
+            lightgbm.Dataset(TRAIN.X, label=TRAIN.labels, params=params),
+            num_boost_round=1,
+        )
+        train = (1 - rate * langevin.shrink_rate) * train + tree.predict(TRAIN.X)
+        valid = (1 - rate * langevin.shrink_rate) * valid + tree.predict(VALID.X)
+    return valid
+
+
+@pytest.mark.parametrize("loss", ["mse", "lambdarank", "xendcg"])
+@pytest.mark.parametrize("langevin", [STRONG, tr.Langevin(1e2, 0.01), tr.Langevin(1e3, 9.9)], ids=str)
+def test_the_model_is_what_shrinking_by_hand_gives(loss, langevin):
+    fitted = ranker(loss, langevin=langevin).fit(TRAIN)
+    np.testing.assert_allclose(fitted.predict(VALID), simulated(loss, langevin, 12), rtol=1e-6, atol=1e-9)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Listening(Loss):
+    """The squared error, which keeps the scores it is shown."""
+
+    name = "listening"
+    heard: ClassVar[list[np.ndarray]] = []
+
+    def _bind(self, lists, seed, threads):
+        return ListeningObjective(self, lists, seed, threads, lists.sizes.astype(float))
+
+
+class ListeningObjective(Objective):
+    def _gradients(self, scores, step):
+        Listening.heard.append(scores.copy())
+        return (scores - self.lists.labels).astype(np.float32), np.ones_like(scores)
+
+    def _values(self, scores, held, step):
+        return np.zeros(self.lists.sizes.size)
+
+
+def test_the_loss_is_shown_the_shrunk_model():
+    Listening.heard.clear()
+    ranker(Listening(), langevin=STRONG).fit(TRAIN)
+    heard = list(Listening.heard)
+    assert not heard[0].any()
+    for trees in (1, 5, 11):
+        model = ranker(Listening(), langevin=STRONG, n_estimators=trees).fit(TRAIN)
+        np.testing.assert_allclose(heard[trees], model.predict(TRAIN), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_without_noise_and_shrinking_it_is_the_plain_fit(loss):
+    plain = ranker(loss).fit(TRAIN, VALID)
+    quiet = ranker(loss, langevin=tr.Langevin(temperature=SILENT, shrink_rate=0)).fit(TRAIN, VALID)
+    np.testing.assert_array_equal(quiet.predict(VALID), plain.predict(VALID))
+    assert quiet.evals_result_ == plain.evals_result_
+    assert quiet.model_.to_text() == plain.model_.to_text()
+    noisy = ranker(loss, langevin=tr.Langevin(temperature=1e4, shrink_rate=0)).fit(TRAIN)
+    assert not np.array_equal(noisy.predict(VALID), plain.predict(VALID))
+    assert noisy.score(VALID) > plain.score(VALID) - 0.1
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_same_bits_for_any_number_of_threads(loss):
+    data = made_up(queries=300)
+    one, two = (ranker(loss, langevin=STRONG, n_jobs=jobs).fit(data) for jobs in (1, 2))
+    np.testing.assert_array_equal(one.predict(data), two.predict(data))
+    assert one.model_.to_text().split("parameters:")[0] == two.model_.to_text().split("parameters:")[0]
+
+
+def test_same_bits_again_and_other_bits_for_another_seed():
+    first, again, other = (ranker("mse", langevin=STRONG, random_state=s).fit(TRAIN).predict(VALID) for s in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+def test_every_tree_is_judged_as_the_shrunk_model():
+    seen = []
+    langevin = tr.Langevin(1e6, 2.0)
+    fitted = ranker(langevin=langevin, metric="ndcg@5", eval_train=True).fit(TRAIN, VALID, callbacks=[seen.append])
+    for trees in (1, 4, 12):
+        short = ranker(langevin=langevin, metric="ndcg@5", n_estimators=trees).fit(TRAIN)
+        for part, data in (("train", TRAIN), ("valid", VALID)):
+            assert fitted.evals_result_[part]["ndcg@5"][trees - 1] == short.score(data)
+        assert (seen[trees - 1].train, seen[trees - 1].valid) == (short.score(TRAIN), short.score(VALID))
+
+
+def test_scores_that_are_judged_have_the_size_of_the_shrunk_model(monkeypatch):
+    """Ranks do not tell the size, so metrics cannot."""
+    from tautrank.engines import boosting
+
+    sizes = {"train": [], "valid": []}
+    judge = boosting.Watch.judge
+
+    def spy(self, n_trees, train_scores, valid_scores):
+        sizes["train"].append(np.asarray(train_scores()))
+        sizes["valid"].append(np.asarray(valid_scores()))
+        return judge(self, n_trees, train_scores, valid_scores)
+
+    monkeypatch.setattr(boosting.Watch, "judge", spy)
+    langevin = tr.Langevin(1e6, 5.0)
+    ranker(langevin=langevin, n_estimators=300).fit(TRAIN, VALID)
+    monkeypatch.undo()
+    for trees in (1, 7, 255, 256, 257, 300):
+        model = ranker(langevin=langevin, n_estimators=trees).fit(TRAIN)
+        np.testing.assert_allclose(sizes["train"][trees - 1], model.predict(TRAIN), rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(sizes["valid"][trees - 1], model.predict(VALID), rtol=1e-12, atol=1e-14)
+
+
+@pytest.mark.parametrize(("langevin", "rounds"), [(STRONG, 5), (tr.Langevin(1e6, 5.0), 300)])
+def test_early_stopping_keeps_the_model_as_it_was_at_its_best(langevin, rounds):
+    settings = {"metric": "ndcg@5", "langevin": langevin, "num_leaves": 7}
+    fitted = ranker(n_estimators=600, early_stopping_rounds=rounds, **settings).fit(TRAIN, VALID)
+    values = np.array(fitted.evals_result_["valid"]["ndcg@5"])
+    best = int(values.argmax())
+    assert len(values) == best + 1 + rounds, "it stopped"
+    assert fitted.n_trees_ == fitted.best_iteration_ == best + 1
+    assert fitted.score(VALID) == fitted.best_score_ == values[best]
+    straight = ranker(n_estimators=best + 1, **settings).fit(TRAIN)
+    np.testing.assert_array_equal(fitted.predict(VALID), straight.predict(VALID))
+    more, longer = (
+        ranker(n_estimators=3, **settings).fit(TRAIN, init_model=fitted),
+        ranker(n_estimators=best + 4, **settings).fit(TRAIN),
+    )
+    np.testing.assert_array_equal(more.predict(VALID), longer.predict(VALID))
+
+
+# Going on, and files.
+
+
+@pytest.mark.parametrize("loss", LOSSES)
+def test_continued_training_equals_training_in_one_go(loss, tmp_path):
+    whole = ranker(loss, langevin=STRONG).fit(TRAIN)
+    half = ranker(loss, langevin=STRONG, n_estimators=5).fit(TRAIN)
+    before = half.predict(VALID)
+    half.save(tmp_path / "half.taut")
+    for start in (half, tmp_path / "half.taut", pickle.loads(pickle.dumps(half))):
+        rest = ranker(loss, langevin=STRONG, n_estimators=7).fit(TRAIN, VALID, init_model=start)
+        assert rest.n_trees_ == 12
+        np.testing.assert_array_equal(rest.predict(VALID), whole.predict(VALID))
+    np.testing.assert_array_equal(half.predict(VALID), before)
+
+
+@pytest.mark.parametrize("cuts", [(100, 300), (256, 300), (255, 256, 300), (300, 513, 520)])
+def test_continued_training_meets_the_same_new_starts(cuts):
+    """At a factor of 1/2 the engine starts anew every 256 trees."""
+    langevin, loss = tr.Langevin(1e4, 5.0), "mse"
+    whole = ranker(loss, num_leaves=4, langevin=langevin, n_estimators=cuts[-1]).fit(TRAIN)
+    part, done = None, 0
+    for cut in cuts:
+        part = ranker(loss, num_leaves=4, langevin=langevin, n_estimators=cut - done).fit(TRAIN, init_model=part)
+        done = cut
+    np.testing.assert_array_equal(part.predict(VALID), whole.predict(VALID))
+    assert np.isfinite(whole.predict(VALID)).all()
+    assert np.unique(whole.predict(VALID)).size > 10
+
+
+def test_the_start_shrinks_whatever_it_was_trained_with():
+    plain = ranker("mse", n_estimators=6).fit(TRAIN)
+    other = ranker("mse", n_estimators=6, langevin=tr.Langevin(SILENT, 0.3)).fit(TRAIN)
+    for start in (plain, other):
+        # Steps that are too small to matter leave the shrinking alone to be seen.
+        more = ranker("mse", n_estimators=4, learning_rate=1e-9, langevin=tr.Langevin(1e20, 5e8))
+        more.fit(TRAIN, init_model=start)
+        np.testing.assert_allclose(more.predict(VALID), start.predict(VALID) / 16, atol=1e-7)
+    on = ranker("mse", n_estimators=4).fit(TRAIN, init_model=other)
+    assert on.n_trees_ == 10
+    assert on._record.shrunk is None
+
+
+def test_a_plain_start_and_two_shrinking_parts_are_one_go():
+    start = ranker("mse", n_estimators=3).fit(TRAIN)
+    once = ranker("mse", n_estimators=9, langevin=STRONG).fit(TRAIN, init_model=start)
+    first = ranker("mse", n_estimators=4, langevin=STRONG).fit(TRAIN, init_model=start)
+    second = ranker("mse", n_estimators=5, langevin=STRONG).fit(TRAIN, init_model=first)
+    np.testing.assert_array_equal(second.predict(VALID), once.predict(VALID))
+
+
+def test_files_bring_everything_back(tmp_path):
+    fitted = ranker("xendcg", langevin=tr.Langevin(1e5, 0.1)).fit(TRAIN, VALID)
+    fitted.save(tmp_path / "one.taut")
+    loaded = Ranker.load(tmp_path / "one.taut")
+    assert loaded.langevin == tr.Langevin(1e5, 0.1)
+    assert type(loaded.langevin) is tr.Langevin
+    assert loaded.get_params() == {**fitted.get_params(), "loss": "xendcg", "metric": "ndcg@10"}
+    np.testing.assert_array_equal(loaded.predict(VALID), fitted.predict(VALID))
+    loaded.save(tmp_path / "two.taut")
+    assert (tmp_path / "one.taut").read_bytes() == (tmp_path / "two.taut").read_bytes()
+    again = clone(loaded).fit(TRAIN, VALID)
+    np.testing.assert_array_equal(again.predict(VALID), fitted.predict(VALID))
+
+
+def test_lightgbms_own_text_is_the_shrunk_model():
+    fitted = ranker(langevin=STRONG).fit(TRAIN)
+    own = lightgbm.Booster(model_str=fitted.model_.to_text())
+    np.testing.assert_array_equal(own.predict(VALID.X), fitted.predict(VALID))
+    trees = own.dump_model()["tree_info"]
+    expected = 0.1 * 0.95 ** np.arange(11, -1, -1)
+    np.testing.assert_allclose([tree["shrinkage"] for tree in trees], expected, rtol=1e-5)
+    assert "[learning_rate: 0.1]" in fitted.model_.to_text()
+    contributions = own.predict(VALID.X, pred_contrib=True)
+    np.testing.assert_allclose(contributions.sum(axis=1), fitted.predict(VALID), rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"linear_tree": True},
+        {"categorical_feature": [5]},
+        {"data_sample_strategy": "goss"},
+        {"bagging_fraction": 0.5, "bagging_freq": 3},
+        {"boosting": "gbdt"},
+    ],
+    ids=str,
+)
+def test_other_kinds_of_trees_shrink_as_well(more, tmp_path):
+    X = np.column_stack([TRAIN.X[:, :5], np.arange(TRAIN.n_documents) % 7])
+    data = tr.RankingData.from_arrays(X, TRAIN.labels, group=TRAIN.sizes)
+    fitted = ranker(langevin=tr.Langevin(1e6, 5.0), n_estimators=270, num_leaves=4, **more).fit(data, data)
+    assert fitted.score(data) == pytest.approx(fitted.evals_result_["valid"]["ndcg@10"][-1], abs=1e-12)
+    assert fitted.score(data) > 0.7
+    fitted.save(tmp_path / "model.taut")
+    np.testing.assert_array_equal(Ranker.load(tmp_path / "model.taut").predict(data), fitted.predict(data))
+
+
+def test_steps_without_a_tree_shrink_the_model_too():
+    start = ranker("mse", n_estimators=5).fit(TRAIN)
+    stuck = ranker("mse", n_estimators=4, min_data_in_leaf=2000, learning_rate=0.5, langevin=tr.Langevin(1e8, 1.0))
+    after = stuck.fit(TRAIN, init_model=start)
+    assert after.n_trees_ == 5
+    np.testing.assert_allclose(after.predict(VALID), start.predict(VALID) / 16, rtol=1e-12)
+
+
+@given(
+    numbers=arrays.arrays(np.float64, st.integers(0, 30), elements=st.floats(-1e60, 1e60, allow_subnormal=False)),
+    scale=st.floats(2.0**-256, 1.0),
+)
+def test_what_is_shrunk_comes_back_bit_by_bit(numbers, scale):
+    numbers[np.abs(numbers) < 1e-200] = 0
+    shrunk, lost = shrink(numbers, scale)
+    np.testing.assert_array_equal(shrunk, numbers * scale)
+    np.testing.assert_array_equal(unshrink(shrunk, scale, lost), numbers)
+
+
+@given(factor=st.floats(1e-10, 1 - 1e-10), rate=st.floats(1e-3, 1), since=st.integers(0, 50), step=st.integers(0, 5000))
+def test_scales_follow_the_recursion_and_never_leave_the_range_of_floats(factor, rate, since, step):
+    shrinking = Shrinking(factor, rate, since)
+    step += since
+    # One tree with the value w: F goes from before * G to factor * before * G + rate * w.
+    assert shrinking.after(step) == pytest.approx(factor * shrinking.before(step), rel=1e-9)
+    assert shrinking.after(step) * shrinking.rate(step) == pytest.approx(rate, rel=1e-12)
+    assert 2.0**-257 * factor <= shrinking.after(step) < shrinking.before(step) <= 1
+    if shrinking.stretch(step + 1) == step + 1:
+        assert shrinking.before(step + 1) == 1
+    else:
+        assert shrinking.before(step + 1) == shrinking.after(step)
+
+
+def test_exchanging_leaves_leaves_everything_else():
+    text = ranker().fit(TRAIN).model_.to_text()
+    numbers = leaf_numbers(text)
+    assert numbers.size == text.count("Tree=") * 15
+    odd = numbers * 0.3
+    odd[:4] = [5e-324, -1e-310, 1e300, 0.0]
+    booster = lightgbm.Booster(model_str=with_leaf_numbers(text, odd, 0.3))
+    np.testing.assert_array_equal(leaf_numbers(booster.model_to_string()), odd)
+    back = lightgbm.Booster(model_str=with_leaf_numbers(with_leaf_numbers(text, odd, 0.25), numbers, 4.0))
+    np.testing.assert_array_equal(back.predict(VALID.X), ranker().fit(TRAIN).predict(VALID))
+
+
+# What is refused, and with which words.
+
+WRONG = [
+    ({"langevin": 3}, r"langevin: found 3; expected None or tautrank\.Langevin\(temperature=\.\.\., shrink_rate="),
+    ({"langevin": True}, r"langevin: found True; expected None or tautrank\.Langevin"),
+    ({"langevin": {"temperature": 1.0}}, r"langevin: found \{'temperature': 1\.0\}; expected None or tautrank"),
+    (
+        {"langevin": tr.Langevin(shrink_rate=10), "learning_rate": 0.1},
+        r"langevin: shrink_rate=10 times learning_rate=0\.1 is 1; expected less than 1",
+    ),
+    (
+        {"langevin": tr.Langevin(shrink_rate=3), "learning_rate": 0.5},
+        r"langevin: shrink_rate=3 times learning_rate=0\.5 is 1\.5; expected less than 1",
+    ),
+    (
+        {"langevin": tr.Langevin(1e-80)},
+        r"langevin: temperature=1e-80 with learning_rate=0\.1 is noise of the deviation",
+    ),
+    (
+        {"langevin": tr.Langevin(), "boosting": "dart"},
+        r"langevin: LightGBM's boosting=dart weighs trees in its own way",
+    ),
+    ({"langevin": tr.Langevin(), "boosting_type": "rf"}, r"langevin: LightGBM's boosting=rf weighs trees"),
+    (
+        {"langevin": tr.Langevin(), "loss": "lightgbm:lambdarank"},
+        r"langevin: the gradients of lightgbm:lambdarank are out of reach; expected a loss of this library",
+    ),
+]
+
+
+@pytest.mark.parametrize(("parameters", "sentence"), WRONG, ids=lambda value: str(value)[:60])
+def test_wrong_parameters(parameters, sentence):
+    with pytest.raises(tr.OptionError, match=sentence) as caught:
+        ranker(**parameters).fit(TRAIN, VALID)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", [0, -1, math.nan, math.inf, "hot", None, True])
+def test_wrong_temperatures(value):
+    with pytest.raises(tr.OptionError, match=r"temperature: found .*; expected a number above 0"):
+        tr.Langevin(temperature=value)
+
+
+@pytest.mark.parametrize("value", [-1e-9, math.nan, math.inf, "much", None])
+def test_wrong_shrink_rates(value):
+    with pytest.raises(tr.OptionError, match=r"shrink_rate: found .*; expected a number of at least 0"):
+        tr.Langevin(shrink_rate=value)
+
+
+@pytest.mark.parametrize(
+    "given", [tr.Langevin(), tr.Langevin(1e3, 0), tr.Langevin(1 / 3, 1e-7), tr.Langevin(123456789)]
+)
+def test_it_prints_as_typed(given):
+    assert eval(repr(given), {"Langevin": tr.Langevin}) == given
+    assert str(tr.Langevin(1e3, 1e-3)) == "Langevin(temperature=1000, shrink_rate=0.001)"
+    assert {given: 1}[tr.Langevin(given.temperature, given.shrink_rate)] == 1
+    with pytest.raises(AttributeError):
+        given.temperature = 1.0
+
+
+def test_parameters_come_back_as_given():
+    given = ranker(langevin=STRONG)
+    assert given.get_params()["langevin"] is STRONG
+    assert clone(given).get_params() == given.get_params()
+    assert Ranker().langevin is None
+    assert Ranker().set_params(langevin=STRONG).langevin is STRONG
+    assert "Langevin(temperature=10000" in repr(given)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Broken(Listening):
+    """A loss whose gradient is not a number for one document, from the third tree on."""
+
+    name = "broken"
+
+    def _bind(self, lists, seed, threads):
+        return BrokenObjective(self, lists, seed, threads, lists.sizes.astype(float))
+
+
+class BrokenObjective(ListeningObjective):
+    def _gradients(self, scores, step):
+        grad, hess = super()._gradients(scores, step)
+        grad[45] = grad[45] if step < 2 else np.nan
+        return grad, hess
+
+
+def test_a_gradient_that_is_no_number_still_names_the_query():
+    data = tr.RankingData.from_arrays(TRAIN.X, TRAIN.labels, qid=np.repeat([f"q{i}" for i in range(60)], 20))
+    with pytest.raises(
+        tr.DataError, match="the gradient of query q2 is nan at its document 5, before tree 2; expected"
+    ):
+        ranker(Broken(), langevin=STRONG).fit(data)
+
+
+def with_meta(source, target, change):
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    meta = json.loads(members["meta.json"])
+    change(meta)
+    members["meta.json"] = json.dumps(meta).encode()
+    with zipfile.ZipFile(target, "w") as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return target
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("models") / "model.taut"
+    ranker(langevin=STRONG, n_estimators=3).fit(TRAIN).save(path)
+    return path
+
+
+DAMAGED = [
+    (
+        lambda meta: meta["parameters"]["langevin"].update(temperature=0),
+        "temperature: found 0; expected a number above",
+    ),
+    (lambda meta: meta["parameters"]["langevin"].update(shrink_rate="x"), "shrink_rate: found 'x'; expected a number"),
+    (lambda meta: meta["parameters"]["langevin"].pop("temperature"), "meta.json lacks what describes a model"),
+    (lambda meta: meta["parameters"].update(langevin=[1, 2]), "meta.json lacks what describes a model"),
+    (lambda meta: meta["parameters"].update(langevin="os.system"), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"].update(shrunk=1), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"]["shrunk"].pop("lost"), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"]["shrunk"].update(lost="0+*"), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"]["shrunk"].update(lost=3), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"]["shrunk"].update(factor=1.5), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"]["shrunk"].update(since=-1), "meta.json lacks what describes a model"),
+]
+
+
+@pytest.mark.parametrize(("change", "sentence"), DAMAGED)
+def test_damaged_files(saved, tmp_path, change, sentence):
+    damaged = with_meta(saved, tmp_path / "damaged.taut", change)
+    with pytest.raises(tr.DataError) as caught:
+        Ranker.load(damaged)
+    assert str(caught.value).startswith(f"{damaged}: {sentence}")
+
+
+def test_a_description_of_other_leaves_is_found_when_training_goes_on(saved, tmp_path):
+    damaged = with_meta(saved, tmp_path / "model.taut", lambda meta: meta["training"]["shrunk"].update(lost="0"))
+    with pytest.raises(tr.DataError, match="init_model: remembers the rounding of 1 leaves; expected 45, as it has"):
+        ranker(langevin=STRONG).fit(TRAIN, init_model=damaged)
+
+
+def test_files_of_earlier_versions_still_load(tmp_path):
+    ranker(n_estimators=3).fit(TRAIN).save(tmp_path / "new.taut")
+
+    def forget(meta):
+        del meta["parameters"]["langevin"]
+        del meta["training"]["shrunk"]
+
+    loaded = Ranker.load(with_meta(tmp_path / "new.taut", tmp_path / "old.taut", forget))
+    assert loaded.langevin is None
+    np.testing.assert_array_equal(loaded.predict(VALID), ranker(n_estimators=3).fit(TRAIN).predict(VALID))
+
+
+def test_a_memory_is_checked():
+    for wrong in [(0.0, 0, ""), (1.0, 0, ""), (0.5, -1, ""), (0.5, 0, "x")]:
+        with pytest.raises(ValueError, match="no description"):
+            Shrunk(*wrong)
+
+
+# The tools around it.
+
+
+@pytest.mark.parametrize(
+    ("options", "expected"),
+    [
+        ([], None),
+        (["--langevin-temperature", "1e3"], tr.Langevin(temperature=1e3)),
+        (["--langevin-shrink-rate", "0.1"], tr.Langevin(shrink_rate=0.1)),
+        (["--langevin-temperature", "1e3", "--langevin-shrink-rate", "0"], tr.Langevin(1e3, 0)),
+    ],
+)
+def test_command_line(options, expected, tmp_path, capsys):
+    tr.write_letor(VALID, tmp_path / "train.txt")
+    arguments = [*map(str, ("train", tmp_path / "train.txt", "-o", tmp_path / "m.taut", "--trees", 3)), *options]
+    with pytest.raises(SystemExit) as stopped:
+        main(arguments)
+    assert not stopped.value.code
+    assert Ranker.load(tmp_path / "m.taut").langevin == expected
+    capsys.readouterr()
+
+
+def test_command_line_says_what_is_wrong(tmp_path, capsys):
+    with pytest.raises(SystemExit) as stopped:
+        main(["train", "nowhere.txt", "-o", str(tmp_path / "m.taut"), "--langevin-temperature", "0"])
+    assert stopped.value.code == 2
+    assert capsys.readouterr().err.startswith("error: temperature: found 0.0; expected a number above 0")
+
+
+def test_comparisons_train_with_it_and_keep_results_apart(tmp_path):
+    few = {"metrics": ["ndcg@5"], "repeats": 1, "n_estimators": 4, "store": tmp_path}
+    both = [System("mse", "still"), System("mse", "shaken", {"langevin": STRONG})]
+    result = tr.compare(TRAIN, VALID, VALID, losses=both, **few)
+    still, shaken = (system.values["ndcg@5"] for system in result.systems)
+    assert not np.array_equal(still, shaken)
+    again = tr.compare(TRAIN, VALID, VALID, losses=["mse"], langevin=STRONG, **few).systems[0]
+    np.testing.assert_array_equal(again.values["ndcg@5"], shaken)
+    other = tr.compare(TRAIN, VALID, VALID, losses=["mse"], langevin=tr.Langevin(10), **few).systems[0]
+    assert not np.array_equal(other.values["ndcg@5"], shaken)
+    assert len(list(tmp_path.iterdir())) == 4, "the third has another name, the fourth another temperature"
+    with pytest.raises(tr.OptionError, match="langevin: the gradients of lightgbm:lambdarank are out of reach"):
+        tr.compare(TRAIN, VALID, VALID, losses=["lightgbm:lambdarank"], langevin=STRONG, **few)
+
+
+def test_xgboosts_own_objectives_are_refused():
+    pytest.importorskip("xgboost")
+    with pytest.raises(tr.OptionError, match="langevin: the gradients of xgboost:rank:ndcg are out of reach; expected"):
+        ranker("xgboost:rank:ndcg", langevin=STRONG).fit(TRAIN)
+
+
+CATBOOST = ("catboost:YetiRank", "catboost:QueryRMSE", "catboost:RMSE")
+
+
+@pytest.mark.parametrize("loss", CATBOOST)
+def test_catboosts_own_langevin_boosting(loss, tmp_path):
+    pytest.importorskip("catboost")
+    langevin = tr.Langevin(1e3, 1.7)
+    few = {"langevin": langevin, "metric": "ndcg@5", "learning_rate": 0.3, "num_leaves": 8}
+    fitted = ranker(loss, n_estimators=40, early_stopping_rounds=4, eval_train=True, **few).fit(TRAIN, VALID)
+    assert fitted.n_trees_ < len(fitted.evals_result_["valid"]["ndcg@5"])
+    # CatBoost with its own names for it, for as many trees as were kept.
+    theirs = ranker(loss, n_estimators=fitted.n_trees_, **few).fit(TRAIN)
+    told = theirs.model_.model.get_all_params()
+    assert {name: told[name] for name in ("langevin", "diffusion_temperature", "model_shrink_mode")} == {
+        "langevin": True,
+        "diffusion_temperature": 1e3,
+        "model_shrink_mode": "Constant",
+    }
+    assert told["model_shrink_rate"] == pytest.approx(1.7)
+    np.testing.assert_allclose(fitted.predict(VALID), theirs.predict(VALID), rtol=1e-9)
+    assert fitted.score(VALID) == fitted.best_score_
+    fitted.save(tmp_path / "model.taut")
+    np.testing.assert_array_equal(Ranker.load(tmp_path / "model.taut").predict(VALID), fitted.predict(VALID))
+    other = ranker(loss, n_estimators=fitted.n_trees_, **{**few, "langevin": tr.Langevin(10, 1.7)}).fit(TRAIN)
+    assert not np.allclose(other.predict(VALID), theirs.predict(VALID), rtol=1e-3)
+
+
+def test_catboost_shrinks_by_the_same_factor():
+    """It takes gradients after shrinking, ``F <- s F + r (y - s F)``; the authors' algorithm takes them before."""
+    pytest.importorskip("catboost")
+    quiet = {"bootstrap_type": "No", "random_strength": 0, "l2_leaf_reg": 0, "leaf_estimation_method": "Gradient"}
+    data = tr.RankingData.from_arrays([[0.0], [1.0]] * 20, [1, 3] * 20, group=[2] * 20)
+    langevin = tr.Langevin(1e30, 2.0)
+    fitted = ranker("catboost:QueryRMSE", num_leaves=2, langevin=langevin, **quiet).fit(data)
+    ratio = (1 - 0.1 * 2.0) * (1 - 0.1)
+    expected = 0.1 * np.array([-1.0, 1.0]) * (1 - ratio**12) / (1 - ratio)
+    np.testing.assert_allclose(fitted.predict([[0.0], [1.0]]), expected, rtol=1e-5)
+
+
+def test_what_catboost_cannot_do_is_said():
+    pytest.importorskip("catboost")
+    loss = "catboost:QueryRMSE"
+    start = ranker(loss, n_estimators=2).fit(TRAIN)
+    with pytest.raises(
+        tr.OptionError, match="init_model: CatBoost does not shrink a model that it goes on from; expec"
+    ):
+        ranker(loss, langevin=STRONG).fit(TRAIN, init_model=start)
+    assert ranker(loss, langevin=tr.Langevin(1e3, 0)).fit(TRAIN, init_model=start).n_trees_ == 14
+    with pytest.raises(tr.OptionError, match="model_shrink_rate: found beside langevin, which has a shrink_rate"):
+        ranker(loss, langevin=STRONG, model_shrink_rate=0.1).fit(TRAIN)
+    with pytest.raises(tr.OptionError, match="diffusion_temperature: is CatBoost's name for what is called langevin"):
+        ranker(loss, diffusion_temperature=1e3).fit(TRAIN)
+    with pytest.raises(
+        tr.OptionError, match="early_stopping_rounds: CatBoost shrinks the best trees to nothing in 999"
+    ):
+        ranker(loss, langevin=tr.Langevin(1, 5.0), early_stopping_rounds=999).fit(TRAIN, VALID)

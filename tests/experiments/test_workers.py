@@ -1,0 +1,186 @@
+"""Trials side by side and on a cluster: a worker may die at any moment, and the store does not notice."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+import tautrank
+from tautrank.errors import MissingDependencyError, OptionError
+from tautrank.experiments import workers
+from tautrank.experiments.plan import make_plan
+from tautrank.experiments.runner import choose_workers, run_study
+from tautrank.experiments.trial import DONE, FAILED, IMPOSSIBLE, attempt
+from tautrank.experiments.workers import LocalProcesses
+from tautrank.papers.study import Budget
+from tests import dying_workers
+from tests.study_examples import DATA, TINY, content
+
+BUDGET = Budget(trials=3, trees=2)
+TRAININGS = 12
+
+
+@pytest.fixture(scope="module")
+def clean(tmp_path_factory):
+    path = tmp_path_factory.mktemp("clean") / "study.db"
+    run_study(TINY, DATA, store=path, budget=BUDGET)
+    return path
+
+
+def trials():
+    return make_plan(TINY, DATA, budget=BUDGET).trials()
+
+
+def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clean, tmp_path):
+    path = tmp_path / "study.db"
+
+    def stop(done, total, what):
+        if done == 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        run_study(TINY, DATA, store=path, budget=BUDGET, workers=2, progress=stop)
+    assert multiprocessing.active_children() == []
+    assert len(content(path)) == 2
+    killed = []
+
+    def kill_one(done, total, what):
+        if done == 4:
+            killed.append(multiprocessing.active_children()[0].pid)
+            os.kill(killed[0], signal.SIGKILL)
+
+    run_study(TINY, DATA, store=path, budget=BUDGET, workers=2, progress=kill_one)
+    assert len(killed) == 1
+    assert content(path) == content(clean)
+    assert multiprocessing.active_children() == []
+
+
+def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monkeypatch):
+    monkeypatch.setattr(workers, "_attempt", dying_workers.dies_of_the_second_trial)
+    planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
+    (first, good), (second, deadly) = LocalProcesses(1).run(planned)
+    assert (first.key, good.status) == (planned[0].key, DONE)
+    assert (second.key, deadly.status) == (planned[1].key, FAILED)
+    assert deadly.error == "its worker died 3 times (signal SIGKILL); perhaps there is not enough memory"
+    assert multiprocessing.active_children() == []
+
+
+def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatch, tmp_path):
+    monkeypatch.setattr(workers, "_attempt", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
+    monkeypatch.setenv("DIED_ONCE", str(tmp_path / "mark"))
+    planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
+    found = {trial.key: outcome.status for trial, outcome in LocalProcesses(2).run(planned)}
+    assert found == {trial.key: DONE for trial in planned}
+    assert (tmp_path / "mark").exists()
+
+
+def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
+    monkeypatch.setattr(workers, "_attempt", dying_workers.IsStillborn())
+    with pytest.raises(OptionError, match=r"a new process ended before it was ready \(exit code 3\)"):
+        list(LocalProcesses(2).run(trials()))
+
+
+def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path):
+    """The real thing: a process that runs a study on two others is killed without a chance to tidy up."""
+    path = tmp_path / "study.db"
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import multiprocessing, os\n"
+        "from study_examples import DATA, TINY\n"
+        "from tautrank.experiments.runner import run_study\n"
+        "from tautrank.papers.study import Budget\n"
+        "def told(done, total, what):\n"
+        "    if done == 3:\n"
+        "        print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
+        "        os.kill(os.getpid(), 9)\n"
+        "if __name__ == '__main__':\n"
+        f"    run_study(TINY, DATA, store={str(path)!r}, budget=Budget(trials=3, trees=2), workers=2, progress=told)\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    ended = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    pids = [int(pid) for pid in ended.stdout.split()]
+    assert len(pids) == 2
+    for _ in range(200):
+        if not any(map(alive, pids)):
+            break
+        time.sleep(0.05)
+    assert not any(map(alive, pids))
+    assert 3 <= len(content(path)) < TRAININGS
+    run_study(TINY, DATA, store=path, budget=BUDGET)
+    assert content(path) == content(clean)
+
+
+def alive(pid: int) -> bool:
+    status = Path(f"/proc/{pid}/stat")
+    return status.exists() and status.read_text().rpartition(")")[2].split()[0] != "Z"
+
+
+def test_dask_gives_the_same_store_although_a_worker_is_killed(clean, tmp_path):
+    distributed = pytest.importorskip("distributed")
+    path = tmp_path / "study.db"
+    seen = []
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+    ) as cluster:
+
+        def kill_one(done, total, what):
+            seen.append(what)
+            if done == 2:
+                with distributed.Client(cluster, set_as_default=False) as client:
+                    pids = list(client.run(os.getpid).values())
+                os.kill(pids[0], signal.SIGKILL)
+
+        run_study(TINY, DATA, store=path, budget=BUDGET, dask=cluster.scheduler_address, progress=kill_one)
+    assert content(path) == content(clean)
+    assert sorted(seen[1:]) == sorted(trial.title for trial in trials())
+
+
+def test_dask_on_this_machine(clean, tmp_path):
+    pytest.importorskip("distributed")
+    path = tmp_path / "study.db"
+    run_study(TINY, DATA, store=path, budget=BUDGET, workers=1, dask="local")
+    assert content(path) == content(clean)
+
+
+def test_no_scheduler_is_one_sentence():
+    pytest.importorskip("distributed")
+    cluster = choose_workers(1, "tcp://127.0.0.1:1")
+    cluster.patience = "1s"
+    with pytest.raises(OptionError, match=r"--dask: found no scheduler at 'tcp://127\.0\.0\.1:1'"):
+        list(cluster.run(trials()))
+
+
+def test_without_dask_the_sentence_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    with pytest.raises(MissingDependencyError, match=r"pip install 'tautrank\[distributed\]'"):
+        choose_workers(2, "local")
+
+
+def test_dask_is_imported_by_nothing_but_its_module():
+    modules = "tautrank.commands.main, tautrank.experiments.runner, tautrank.experiments.results"
+    code = f"import sys, {modules}; print('distributed' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False\n"
+
+
+def test_a_worker_of_another_version_or_without_the_data_runs_nothing(tmp_path):
+    trial = trials()[0]
+    outcome = attempt(trial.spec, "99.0")
+    assert outcome.status == IMPOSSIBLE
+    assert outcome.error.endswith("; expected 99.0, as in the study")
+    elsewhere = {**trial.spec, "data": {**trial.spec["data"], "given": [str(tmp_path / "not-here.txt")]}}
+    assert attempt(elsewhere, tautrank.__version__).status == IMPOSSIBLE
+
+
+def test_wrong_numbers_of_workers_are_refused():
+    for wrong in (0, -1, True):
+        with pytest.raises(OptionError, match="workers: found"):
+            LocalProcesses(wrong)

@@ -1,0 +1,192 @@
+"""The softmax family against formulas written with matrices, and its tight gamma against a linear programme."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+from tautrank.errors import DataError
+from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
+from tautrank.losses import ListNet, loss
+
+LABELS = np.array([0.0, 3.0, 1.0, 0.0, 2.0, 1.0])
+SCORES = np.array([0.5, -0.25, 1.5, 0.0, 0.25, -2.0])
+
+
+def uniform_gamma(n: int, seed: int, step: int, query: int = 0) -> np.ndarray:
+    out = np.empty(n)
+    fill_uniform(out, np.uint64(seed), step, query, GAMMA_STREAM)
+    return out
+
+
+def expected(scores: np.ndarray, phi: np.ndarray, hessian: str) -> tuple[np.ndarray, np.ndarray]:
+    rho = special.softmax(scores)
+    if hessian == "exact":
+        return rho - phi, rho
+    diagonal = rho * (1 - rho)
+    if hessian == "diagonal":
+        return rho - phi, diagonal
+    s = rho[np.newaxis, :] / (1 - rho[:, np.newaxis])
+    np.fill_diagonal(s, 0.0)
+    series = np.eye(rho.size) + s + s @ s
+    return diagonal * (series @ ((rho - phi) / diagonal)), diagonal
+
+
+@pytest.mark.parametrize("hessian", ["diagonal", "neumann", "exact"])
+@pytest.mark.parametrize(
+    ("text", "target"),
+    [
+        ("listnet", LABELS),
+        ("listnet(target=softmax)", np.exp(LABELS)),
+        ("xendcg(gamma=0.25)", 2**LABELS - 0.25),
+        ("xendcg(gamma=0)", 2**LABELS),
+        ("xendcg(gamma=1)", 2**LABELS - 1),
+        ("xendcg", 2**LABELS - uniform_gamma(6, seed=3, step=5)),
+    ],
+)
+def test_it_is_what_the_papers_say(text: str, target: np.ndarray, hessian: str) -> None:
+    name, _, rest = text.rstrip(")").partition("(")
+    subject = loss(f"{name}({rest + ',' if rest else ''}hessian={hessian})")
+    objective = subject.bind(LABELS, [0, 6], seed=3)
+    phi = target / target.sum()
+    for kind, tolerance in ((np.float64, 1e-12), (np.float32, 1e-5)):
+        grad, hess = objective.gradients(SCORES.astype(kind), 5)
+        for got, want in zip((grad, hess), expected(SCORES, phi, hessian), strict=True):
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=tolerance)
+    assert objective.values(SCORES, 5)[0] == pytest.approx(-phi @ special.log_softmax(SCORES), rel=1e-12)
+
+
+def test_the_exact_newton_step_differs_from_the_full_one_by_a_constant() -> None:
+    # H + eps 11' is invertible; its Newton step is 1 - phi/rho up to a constant per query.
+    grad, hess = loss("xendcg", gamma=0.5, hessian="exact").bind(LABELS, [0, 6]).gradients(SCORES)
+    rho = special.softmax(SCORES)
+    full = np.linalg.pinv(np.diag(rho) - np.outer(rho, rho)) @ grad
+    assert np.ptp(grad / hess - full) < 1e-10
+
+
+@pytest.mark.parametrize("lead", [20.0, 40.0, 1e3, 1e6])
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_neumann_stays_finite_as_one_document_takes_all(lead: float, kind: type) -> None:
+    scores = np.array([0.0, lead, -0.5, 0.25], dtype=kind)
+    labels = np.array([1.0, 0.0, 2.0, 0.0])
+    grad, hess = loss("xendcg", gamma=0.5).bind(labels, [0, 4]).gradients(scores)
+    phi = 2**labels - 0.5
+    phi /= phi.sum()
+    # The limit: the others see a softmax among themselves, q, and all their rho vanish.
+    q = special.softmax([0.0, -0.5, 0.25])
+    others = np.array([0, 2, 3])
+    first = 1 - phi[1]
+    second = -phi[others].sum()
+    np.testing.assert_allclose(grad[others], -phi[others] + q * first + q * second, rtol=1e-5, atol=1e-6)
+    assert grad[1] == pytest.approx(first + second + (q * first).sum(), abs=1e-5)
+    assert np.isfinite(hess).all()
+    assert (hess >= 0).all()
+
+
+def lowest(scores: np.ndarray, base: np.ndarray) -> float:
+    """The smallest mean cost over all gammas, by the Charnes-Cooper linear programme."""
+    cost = -special.log_softmax(scores)
+    n = scores.size
+    # Variables t (scaled targets) and z (the scale): sum t = 1, base z <= t <= (base + 1) z.
+    over = np.hstack((np.eye(n), -(base + 1)[:, np.newaxis]))
+    under = np.hstack((-np.eye(n), base[:, np.newaxis]))
+    result = optimize.linprog(
+        np.append(cost, 0.0),
+        A_ub=np.vstack((over, under)),
+        b_ub=np.zeros(2 * n),
+        A_eq=[[1.0] * n + [0.0]],
+        b_eq=[1.0],
+    )
+    return float(result.fun)
+
+
+@pytest.mark.parametrize("n", [2, 5, 30, 300])
+def test_tight_gamma_is_the_minimum(n: int) -> None:
+    rng = np.random.default_rng(n)
+    for _ in range(5):
+        scores = rng.normal(size=n) * rng.choice([0.1, 1.0, 5.0])
+        labels = rng.choice(4, n, p=[0.6, 0.2, 0.1, 0.1]).astype(float)
+        labels[0] = 1.0
+        tight = loss("xendcg", gamma="tight").bind(labels, [0, n]).values(scores)[0]
+        assert tight == pytest.approx(lowest(scores, 2**labels - 1), rel=1e-8)
+        for gamma in (0.0, 0.3, 1.0, "uniform"):
+            assert tight <= loss("xendcg", gamma=gamma).bind(labels, [0, n]).values(scores)[0] + 1e-12
+
+
+def test_tight_gamma_against_every_corner() -> None:
+    scores, labels = np.array([0.3, -1.0, 0.8, 0.1]), np.array([0.0, 2.0, 0.0, 1.0])
+    cost = -special.log_softmax(scores)
+    corners = np.array(np.meshgrid(*[[0.0, 1.0]] * 4)).reshape(4, -1).T
+    targets = 2**labels - corners
+    best = (targets @ cost / targets.sum(axis=1)).min()
+    assert loss("xendcg", gamma="tight").bind(labels, [0, 4]).values(scores)[0] == pytest.approx(best, rel=1e-14)
+
+
+def test_tight_gamma_with_equal_scores_treats_equal_documents_alike() -> None:
+    grad, _ = loss("xendcg", gamma="tight", hessian="diagonal").bind([0, 1, 0, 1], [0, 4]).gradients(np.zeros(4))
+    assert grad[0] == grad[2]
+    assert grad[1] == grad[3]
+
+
+def test_gammas_are_fresh_for_every_step_and_query() -> None:
+    objective = loss("xendcg", hessian="diagonal").bind(np.tile(LABELS, 2), [0, 6, 12])
+    scores = np.tile(SCORES, 2)
+    first, second = objective.gradients(scores, 0)[0], objective.gradients(scores, 1)[0]
+    assert not np.isclose(first, second).any()
+    assert not np.isclose(first[:6], first[6:]).any()
+
+
+@pytest.mark.parametrize(
+    ("text", "earned", "rest"),
+    [
+        ("listnet", LABELS, 0.0),
+        ("listnet(target=softmax)", np.exp(LABELS) - 1, 1.0),
+        ("xendcg(gamma=0.25,hessian=diagonal)", 2**LABELS - 1, 0.75),
+        ("xendcg(hessian=diagonal)", 2**LABELS - 1, 1 - uniform_gamma(6, seed=0, step=0)),
+    ],
+)
+def test_propensities_divide_what_a_label_earns(text: str, earned: np.ndarray, rest: np.ndarray) -> None:
+    propensities = np.array([1.0, 0.5, 0.25, 0.1, 0.9, 1e-3])
+    phi = earned / propensities + rest
+    phi /= phi.sum()
+    grad, _ = loss(text).bind(LABELS, [0, 6], propensities=propensities).gradients(SCORES)  # type: ignore[call-arg]
+    np.testing.assert_allclose(grad, special.softmax(SCORES) - phi, rtol=1e-12, atol=1e-14)
+
+
+def test_tight_gamma_with_propensities_is_the_minimum() -> None:
+    propensities = np.array([1.0, 0.5, 0.25, 0.1, 0.9, 0.7])
+    subject = loss("xendcg", gamma="tight")
+    value = subject.bind(LABELS, [0, 6], propensities=propensities).values(SCORES)[0]  # type: ignore[call-arg]
+    assert value == pytest.approx(lowest(SCORES, (2**LABELS - 1) / propensities), rel=1e-8)
+
+
+def test_propensities_of_1_change_nothing() -> None:
+    plain = ListNet().bind(LABELS, [0, 6]).gradients(SCORES)
+    for a, b in zip(ListNet().bind(LABELS, [0, 6], propensities=np.ones(6)).gradients(SCORES), plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_unbiased_clicks_recover_the_target_of_full_relevance() -> None:
+    # Inverse propensity scoring: clicks divided by what made them visible average to the relevance.
+    rng = np.random.default_rng(0)
+    relevance = np.array([1.0, 0.0, 1.0, 0.0])
+    propensities = np.array([0.9, 0.7, 0.3, 0.2])
+    clicks = relevance * (rng.random((20_000, 4)) < propensities)
+    mean = (clicks / propensities).mean(axis=0)
+    np.testing.assert_allclose(mean / mean.sum(), relevance / relevance.sum(), atol=0.02)
+
+
+@pytest.mark.parametrize(
+    ("propensities", "sentence"),
+    [
+        ([1, 1, 1, 0, 1, 1], "propensities: query 1 has 0 at document 1; expected numbers above 0 and at most 1"),
+        ([1, 1, 1, 1, 1, 1.5], "propensities: query 1 has 1.5 at document 3; expected numbers above 0 and at most 1"),
+        ([1, np.nan, 1, 1, 1, 1], "propensities: query 0 has nan at document 1; expected"),
+        ([1, 1], "propensities: found 2 for 6 labels; expected one a document"),
+    ],
+)
+def test_bad_propensities_are_named(propensities: list[float], sentence: str) -> None:
+    with pytest.raises(DataError) as caught:
+        ListNet().bind(LABELS, [0, 2, 6], propensities=propensities)
+    assert str(caught.value).startswith(sentence)

@@ -1,1 +1,0 @@
-"""Where the metrics agree with the tools people already use, and what explains it where they do not."""

@@ -1,0 +1,332 @@
+"""The estimator itself: what it takes, what it gives, and the sentence for each thing that can be wrong."""
+
+from __future__ import annotations
+
+import lightgbm
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pytest
+from scipy import sparse
+
+import tautrank as tr
+from tautrank.ranker.estimator import Ranker, Ranking
+
+
+def arrays(queries=40, documents=15, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(queries * documents, 4)).astype(np.float32)
+    y = np.clip(np.round(X[:, 0] + 0.5 * rng.normal(size=X.shape[0])), 0, 4)
+    return X, y, np.repeat(np.arange(queries) + 100, documents)
+
+
+X, Y, QID = arrays()
+XV, YV, QV = arrays(seed=1)
+TRAIN, VALID = tr.RankingData.from_arrays(X, Y, QID), tr.RankingData.from_arrays(XV, YV, QV)
+NAMES = ["a", "b", "c", "d"]
+
+
+def ranker(loss="lambdarank", **parameters):
+    return Ranker(loss, **{"n_estimators": 6, "num_leaves": 7, "n_jobs": 1, "verbose": 0, **parameters})
+
+
+def test_the_ways_to_give_data_are_one():
+    expected = ranker().fit(TRAIN, VALID)
+    frame = pd.DataFrame(X, columns=NAMES)
+    ways = [
+        ranker().fit(X, Y, QID, eval_set=(XV, YV, QV)),
+        ranker().fit(X, Y, qid=QID, eval_set=[(XV, YV, QV)]),
+        ranker().fit(X.astype(float), Y.astype(int), group=[15] * 40, eval_set=VALID),
+        ranker().fit(X.tolist(), Y.tolist(), [f"q{i}" for i in QID], eval_set=[VALID]),
+        ranker().fit(TRAIN, eval_set=(XV, YV, QV)),
+        ranker().fit(frame, pd.Series(Y), pd.Series(QID), eval_set=(XV, YV, QV)),
+        ranker().fit(pl.DataFrame(X, schema=NAMES), Y, QID, eval_set=(XV, YV, QV)),
+        ranker().fit(pa.table(frame), pa.array(Y), pa.array(QID), eval_X=XV, eval_y=YV, eval_qid=QV),
+        ranker().fit(sparse.csr_matrix(X), Y, QID, eval_set=(sparse.csr_matrix(XV), YV, QV)),
+    ]
+    for way in ways:
+        assert way.evals_result_ == expected.evals_result_
+        for rows in (XV, XV.tolist(), VALID, sparse.csr_matrix(XV)):
+            np.testing.assert_array_equal(way.predict(rows), expected.predict(VALID))
+    np.testing.assert_array_equal(ways[5].predict(pd.DataFrame(XV, columns=NAMES)), expected.predict(VALID))
+
+
+def test_validation_data_of_one_query_gives_its_size_alone_or_in_a_list():
+    one = VALID.subset([0])
+    expected = ranker().fit(TRAIN, one).evals_result_
+    for sizes in ([one.n_documents], [[one.n_documents]], one.sizes):
+        assert ranker().fit(TRAIN, eval_set=[(one.X, one.labels)], eval_group=sizes).evals_result_ == expected
+
+
+def test_scattered_rows_are_gathered_and_scores_stay_in_row_order():
+    order = np.random.default_rng(0).permutation(X.shape[0])
+    with pytest.warns(tr.TautrankWarning, match="scattered"):
+        fitted = ranker().fit(X[order], Y[order], QID[order], weights=np.where(QID[order] < 110, 2.0, 1.0))
+    assert fitted.predict(X).shape == Y.shape
+    np.testing.assert_array_equal(fitted.predict(X)[order], fitted.predict(X[order]))
+
+
+def test_what_a_fitted_ranker_knows():
+    fitted = ranker(metric="ndcg@5").fit(pd.DataFrame(X, columns=NAMES), Y, QID, eval_set=VALID)
+    assert fitted.n_features_in_ == 4
+    assert fitted.feature_names_in_.tolist() == NAMES
+    assert fitted.feature_importances_.argmax() == 0
+    assert fitted.feature_importances_.sum() == pytest.approx(1)
+    assert fitted.n_trees_ == 6
+    assert list(fitted.evals_result_) == ["valid"]
+    assert fitted.best_score_ == max(fitted.evals_result_["valid"]["ndcg@5"])
+    alone = fitted.fit(X, Y, QID)
+    assert not hasattr(alone, "feature_names_in_"), "names of an earlier fit are gone"
+    assert (alone.best_iteration_, alone.best_score_, alone.evals_result_) == (6, None, {})
+
+
+def test_score_is_the_metric_and_greater_is_better():
+    fitted = ranker(metric="ndcg@3").fit(TRAIN)
+    expected = tr.metric("ndcg@3").mean(fitted.predict(VALID), VALID.labels, VALID.offsets)
+    assert fitted.score(VALID) == fitted.score(XV, YV, QV) == fitted.score(XV, YV, group=[15] * 40) == expected
+    half = (np.arange(40) < 20).astype(float)
+    weighed = tr.metric("ndcg@3").mean(fitted.predict(VALID), VALID.labels, VALID.offsets, half)
+    assert fitted.score(VALID, sample_weight=half) == weighed
+    assert fitted.score(XV, YV, QV, sample_weight=np.repeat(half, 15)) == weighed
+    cost = ranker(metric="arp").fit(TRAIN)
+    assert cost.score(VALID) == -tr.metric("arp").mean(cost.predict(VALID), VALID.labels, VALID.offsets)
+
+
+def test_loss_and_metric_as_text_or_object():
+    expected = ranker("ndcg-loss2++(k=5,mu=10)", metric="ndcg(ties=expected)@3").fit(TRAIN, VALID)
+    given = ranker(tr.losses.NDCGLoss2PP(k=5, mu=10), metric=tr.metric("ndcg@3", ties="expected")).fit(TRAIN, VALID)
+    np.testing.assert_array_equal(given.predict(VALID), expected.predict(VALID))
+    assert given.evals_result_ == expected.evals_result_
+    assert list(given.evals_result_["valid"]) == ["ndcg(ties=expected)@3"]
+
+
+def test_rank_orders_documents_and_keeps_row_order_among_equals():
+    fitted = ranker().fit(TRAIN)
+    order = np.random.default_rng(0).permutation(XV.shape[0])
+    for ranking in (fitted.rank(XV[order], QV[order]), fitted.rank(XV, QV), fitted.rank(VALID)):
+        assert isinstance(ranking, Ranking)
+        assert len(ranking) == XV.shape[0]
+        for query in np.unique(QV):
+            mine = ranking.qid == query
+            assert ranking.rank[mine].tolist() == list(range(1, 16))
+            assert (np.diff(ranking.score[mine]) <= 0).all()
+            equal = np.diff(ranking.score[mine]) == 0
+            assert (np.diff(ranking.document[mine])[equal] > 0).all()
+    ranking = fitted.rank(XV[order], QV[order])
+    np.testing.assert_array_equal(QV[order][ranking.document], ranking.qid)
+    np.testing.assert_array_equal(fitted.predict(XV[order])[ranking.document], ranking.score)
+    assert sorted(ranking.document) == list(range(XV.shape[0]))
+    assert (ranking.top(3).rank <= 3).all()
+    assert len(ranking.top(3)) == 120
+    alone = fitted.rank(XV[:7])
+    assert set(alone.qid) == {0}
+    assert alone.rank.tolist() == [1, 2, 3, 4, 5, 6, 7]
+    assert len(fitted.rank(np.zeros((0, 4)))) == 0
+    assert fitted.rank(np.ones((3, 4)), group=[1, 2]).document.tolist() == [0, 1, 2]
+
+
+def test_predict_on_no_rows():
+    assert ranker().fit(TRAIN).predict(np.zeros((0, 4))).shape == (0,)
+
+
+def test_random_state_may_be_a_generator_or_none():
+    for state in (np.random.RandomState(0), np.random.default_rng(0), None):
+        fitted = ranker("xendcg", random_state=state)
+        first, second = fitted.fit(TRAIN).predict(VALID), fitted.fit(TRAIN).predict(VALID)
+        assert not np.array_equal(first, second)
+    big = ranker("xendcg", random_state=2**32 - 1).fit(TRAIN)
+    assert np.isfinite(big.predict(VALID)).all()
+
+
+WIDE = np.hstack([X, X[:, :1]])
+WRONG_FIT = [
+    (lambda r: r.fit(X, Y), "qid, group: found neither; expected one of them, to say which documents belong together"),
+    (lambda r: r.fit(X, Y, QID, group=[15] * 40), "qid, group: found both; expected one of them"),
+    (lambda r: r.fit(X, None, QID), "y: found none; expected one label a document"),
+    (lambda r: r.fit(X, Y[:-1], QID), "y: found 599 labels, but X has 600 rows; expected one label a row"),
+    (lambda r: r.fit(X, Y, QID[:-1]), "qid: found 599 ids, but X has 600 rows; expected one id a row"),
+    (
+        lambda r: r.fit(X, Y, group=[15] * 39),
+        "group: the sizes sum to 585, but X has 600 rows; expected the same number",
+    ),
+    (lambda r: r.fit(X, -Y - 1, QID), "y: row 0 has the label "),
+    (
+        lambda r: r.fit(np.full_like(X, np.inf), Y, QID),
+        "X: row 0, column 0 has the value inf; expected a finite number",
+    ),
+    (lambda r: r.fit(X[0], Y, QID), "X: found 1 dimension; expected 2, documents by features"),
+    (lambda r: r.fit(np.zeros((0, 4)), [], []), "X: found no documents; expected at least one"),
+    (lambda r: r.fit(TRAIN, Y), "X: is RankingData, which has labels and queries; expected no y, qid or group with it"),
+    (lambda r: r.fit(TRAIN, VALID, eval_set=VALID), "eval_set: validation data is given twice; expected it once"),
+    (
+        lambda r: r.fit(TRAIN, eval_set=(WIDE, Y, QID)),
+        "eval_set: found 5 features; expected 4, as in the training data",
+    ),
+    (lambda r: r.fit(TRAIN, eval_set=(XV, YV[:-1], QV)), "eval_set: y: found 599 labels, but X has 600 rows"),
+    (
+        lambda r: r.fit(TRAIN, eval_set=(XV, YV)),
+        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[3], eval_qid=[3]),
+        "eval_group, eval_qid: found both; expected one of them",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_set=VALID, eval_group=[3]),
+        "eval_set: found something else beside eval_group; expected [(X, y)]",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_X=XV, eval_y=YV),
+        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_X=XV, eval_group=VALID.sizes),
+        "eval_y: found none; expected eval_X and eval_y together",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_X=(XV, XV), eval_y=(YV,), eval_group=VALID.sizes),
+        "eval_X: found 2 data sets; expected one",
+    ),
+    (
+        lambda r: r.fit(TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes),
+        "eval_set, eval_X, eval_y: validation data is given twice; expected it once",
+    ),
+    (
+        lambda r: r.fit(TRAIN, callbacks=[lightgbm.early_stopping(5)]),
+        "callbacks: found EarlyStoppingCallback of lightgbm.callback; expected functions of one argument, a Step "
+        "(Ranker itself has early_stopping_rounds, verbose and evals_result_)",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_set=5),
+        "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
+        "eval_qid",
+    ),
+    (
+        lambda r: r.fit(TRAIN, eval_set=(XV[:0], YV[:0], QV[:0])),
+        "eval_set: X: found no documents; expected at least one",
+    ),
+    (
+        lambda r: r.fit(TRAIN, weights=[1.0]),
+        "weights: found shape (1,); expected 40, one a query, or 600, one a document",
+    ),
+    (lambda r: r.fit(TRAIN, weights=["a"] * 40), "weights: found something else than numbers; expected one a query"),
+    (lambda r: r.fit(TRAIN, weights=[-1.0] * 40), "weights: query 100 has the weight -1; expected a finite number"),
+    (
+        lambda r: r.fit(TRAIN, weights=np.arange(600)),
+        "weights: documents of query 100 have unlike weights; expected one",
+    ),
+    (lambda r: r.fit(TRAIN, callbacks=[3]), "callbacks: found 3; expected functions of one argument, a Step"),
+    (
+        lambda r: r.fit(TRAIN, init_model=ranker()),
+        "init_model: this Ranker is not fitted; expected a call of fit before",
+    ),
+    (lambda r: r.fit(TRAIN, init_model="nowhere.taut"), "nowhere.taut: cannot be read (No such file or directory)"),
+    (
+        lambda r: r.fit(TRAIN, init_model=ranker().fit(WIDE, Y, QID)),
+        "init_model, X: found 4 features; expected 5, as in fit",
+    ),
+    (
+        lambda r: r.set_params(early_stopping_rounds=3).fit(TRAIN),
+        "early_stopping_rounds: found 3 without validation data; expected eval_set=(X, y, qid) in fit, or None",
+    ),
+    (
+        lambda r: r.set_params(early_stopping_rounds=3).fit(TRAIN, eval_set=(XV, YV * 0, QV)),
+        "eval_set: ndcg@10 skips every one of its 40 queries, so training cannot stop by it",
+    ),
+    (
+        lambda r: r.fit(pd.DataFrame(X, columns=NAMES), Y, QID, eval_set=(pd.DataFrame(X, columns=[*"abdc"]), Y, QID)),
+        "eval_set: column 2 is 'd'; expected 'c', as in the training data",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "sentence"), WRONG_FIT, ids=[sentence[:40] for _, sentence in WRONG_FIT])
+def test_wrong_data_for_fit(call, sentence):
+    with pytest.raises(tr.TautrankError) as caught:
+        call(ranker())
+    assert str(caught.value).startswith(sentence)
+    assert "\n" not in str(caught.value)
+
+
+def test_wrong_data_for_predict():
+    fitted = ranker().fit(pd.DataFrame(X, columns=NAMES), Y, QID)
+    with pytest.raises(tr.DataError, match=r"^X: found 5 features; expected 4, as in fit$"):
+        fitted.predict(WIDE)
+    with pytest.raises(
+        tr.DataError, match=r"found 3 features; expected 4, as in fit \(RankingData.with_n_features adds"
+    ):
+        fitted.predict(X[:, :3])
+    with pytest.raises(tr.DataError, match=r"^X: column 0 is 'b'; expected 'a', as in fit$"):
+        fitted.predict(pd.DataFrame(X, columns=["b", "a", "c", "d"]))
+    with pytest.raises(tr.DataError, match=r"^X: column 3 is 'e'; expected 'd', as in fit$"):
+        fitted.score(pd.DataFrame(X, columns=[*"abce"]), Y, QID)
+    with pytest.raises(tr.DataError, match="X: found 1 dimension"):
+        fitted.predict(X[0])
+    with pytest.raises(tr.DataError, match="qid, group: found neither"):
+        fitted.score(X, Y)
+
+
+def test_not_fitted():
+    from sklearn.exceptions import NotFittedError
+
+    for call in (
+        lambda r: r.predict(X),
+        lambda r: r.score(X, Y, QID),
+        lambda r: r.rank(X, QID),
+        lambda r: r.save("model.taut"),
+        lambda r: r.feature_importances_,
+    ):
+        with pytest.raises(tr.TautrankError, match=r"^\w+: this Ranker is not fitted; expected a call of fit before$"):
+            call(ranker())
+        with pytest.raises(NotFittedError):
+            call(ranker())
+    assert not hasattr(ranker(), "feature_importances_")
+
+
+def test_a_failed_fit_leaves_the_ranker_as_it_was():
+    fitted = ranker().fit(TRAIN)
+    before = fitted.predict(VALID)
+    with pytest.raises(tr.TautrankError):
+        fitted.fit(X, Y[:-1], QID)
+    np.testing.assert_array_equal(fitted.predict(VALID), before)
+
+
+def test_a_script_for_lightgbm_runs_with_one_line_changed(capfd):
+    parameters = {"boosting_type": "gbdt", "n_estimators": 5, "min_child_samples": 5, "subsample": 0.8, "verbose": -1}
+    theirs = lightgbm.LGBMRanker(**parameters)
+    ours = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
+    for model in (theirs, ours):
+        model.fit(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, eval_X=XV, eval_y=YV, eval_group=[VALID.sizes])
+    in_a_set = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
+    in_a_set.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[VALID.sizes])
+    by_qid = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
+    by_qid.fit(TRAIN, eval_set=[(XV, YV)], eval_qid=[VALID.qid_of_document])
+    assert by_qid.evals_result_ == in_a_set.evals_result_ == ours.evals_result_
+    assert len(ours.evals_result_["valid"]["ndcg(empty=one)@10"]) == 5
+    assert np.corrcoef(theirs.predict(XV), ours.predict(XV))[0, 1] > 0.9
+    assert "trees" not in capfd.readouterr().err  # -1 is LightGBM's word for silence
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "where"),
+    [
+        ("label_gain", list(range(9)), "the loss's gain, as loss='lambdarank(gain=linear)'"),
+        ("lambdarank_truncation_level", 10, "the loss's k, as loss='lambdarank(k=10)'"),
+        ("lambdarank_norm", False, "the loss's norm, as loss='lambdarank(norm=lightgbm)'"),
+        ("sigmoid", 2.0, "the loss's sigma, as loss='lambdarank(sigma=2)'"),
+    ],
+)
+def test_what_only_lightgbms_objectives_look_at_is_refused(name, value, where):
+    with pytest.raises(tr.OptionError) as caught:
+        ranker(**{name: value}).fit(TRAIN)
+    assert str(caught.value) == f"{name}: is for LightGBM's own objectives; expected {where}"
+    ranker("lightgbm:lambdarank", **{name: value}).fit(TRAIN)
+
+
+def test_on_real_data(shared_data):
+    data = tr.read_folder(shared_data / "mq2008", fold=1)
+    fitted = Ranker("lambdarank", metric="ndcg@5", n_estimators=200, early_stopping_rounds=20, n_jobs=1, verbose=0)
+    fitted.fit(data.train, data.valid)
+    assert fitted.n_trees_ < 200
+    assert fitted.score(data.test) > 0.55

@@ -1,0 +1,360 @@
+"""The model file: whole or not at all, the same bits back, and a sentence for every way a file can be wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import pickle
+import re
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import tautrank as tr
+from tautrank.engines import model_file
+from tautrank.ranker.estimator import Ranker
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(600, 4))
+Y = np.clip(np.round(X[:, 0] + 0.5 * RNG.normal(size=600)), 0, 4)
+DATA = tr.RankingData.from_arrays(X, Y, group=[15] * 40)
+
+
+def ranker(loss="lambdarank", **parameters):
+    return Ranker(loss, **{"n_estimators": 6, "num_leaves": 7, "n_jobs": 1, "verbose": 0, **parameters})
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    path = tmp_path_factory.mktemp("model") / "model.taut"
+    ranker(metric="ndcg@5", eval_train=True).fit(DATA, DATA).save(path)
+    return path
+
+
+def rewritten(source: Path, target: Path, change):
+    """The same archive with its members changed by a function of a dictionary of bytes."""
+    with zipfile.ZipFile(source) as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+    change(members)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in members.items():
+            archive.writestr(name, content)
+    return target
+
+
+def with_meta(source: Path, target: Path, change):
+    def apply(members):
+        meta = json.loads(members["meta.json"])
+        change(meta)
+        members["meta.json"] = json.dumps(meta).encode()
+
+    return rewritten(source, target, apply)
+
+
+def test_everything_comes_back(tmp_path):
+    loss = tr.losses.NDCGLoss2PP(k=5)
+    fitted = ranker(loss, metric=tr.metric("err@5"), min_data_in_leaf=3, categorical_feature=("d",), eval_train=True)
+    frame = pd.DataFrame(np.column_stack([X[:, :3], np.abs(X[:, 3]).round()]), columns=["a", "ü {", "c,\n", "d"])
+    fitted.fit(frame, Y, group=[15] * 40, eval_set=(frame, Y, np.repeat(np.arange(40), 15)))
+    fitted.save(tmp_path / "model.taut")
+    loaded = Ranker.load(tmp_path / "model.taut")
+    np.testing.assert_array_equal(loaded.predict(frame), fitted.predict(frame))
+    expected = fitted.get_params()
+    expected |= {"loss": "ndcg-loss2++(k=5)", "metric": "err@5", "categorical_feature": ["d"]}
+    assert loaded.get_params() == expected
+    for name in ("evals_result_", "best_iteration_", "best_score_", "n_trees_", "n_features_in_"):
+        assert getattr(loaded, name) == getattr(fitted, name)
+    assert loaded.feature_names_in_.tolist() == list(frame.columns)
+    np.testing.assert_array_equal(loaded.feature_importances_, fitted.feature_importances_)
+    assert loaded.score(frame, Y, group=[15] * 40) == fitted.score(frame, Y, group=[15] * 40)
+    np.testing.assert_array_equal(loaded.fit(frame, Y, group=[15] * 40).predict(frame), fitted.predict(frame))
+
+
+def test_the_same_model_gives_the_same_bytes(saved, tmp_path):
+    Ranker.load(saved).save(tmp_path / "again.taut")
+    assert (tmp_path / "again.taut").read_bytes() == saved.read_bytes()
+    ranker(metric="ndcg@5", eval_train=True).fit(DATA, DATA).save(tmp_path / "other.taut")
+    assert (tmp_path / "other.taut").read_bytes() == saved.read_bytes()
+
+
+def test_the_file_is_json_and_the_engines_text(saved):
+    with zipfile.ZipFile(saved) as archive:
+        assert archive.namelist() == ["meta.json", "model.txt"]
+        meta = json.loads(archive.read("meta.json"))
+        assert archive.read("model.txt").startswith(b"tree\n")
+    assert meta["format_version"] == model_file.FORMAT_VERSION
+    assert meta["tautrank_version"] == tr.__version__
+    assert (meta["engine"], meta["loss"], meta["metric"]) == ("lightgbm", "lambdarank", "ndcg@5")
+    assert len(meta["training"]["history"]["valid"]["ndcg@5"]) == 6
+
+
+def test_lightgbm_itself_reads_the_trees(saved):
+    import lightgbm
+
+    with zipfile.ZipFile(saved) as archive:
+        booster = lightgbm.Booster(model_str=archive.read("model.txt").decode())
+    np.testing.assert_array_equal(booster.predict(X.astype(np.float32)), Ranker.load(saved).predict(X))
+
+
+def test_values_that_are_skipped_survive(tmp_path):
+    fitted = ranker().fit(DATA.X, DATA.labels, group=DATA.sizes, eval_set=(X, Y * 0, np.zeros(600)))
+    fitted.save(tmp_path / "model.taut")
+    assert np.isnan(Ranker.load(tmp_path / "model.taut").evals_result_["valid"]["ndcg@10"]).all()
+
+
+def test_a_drawn_seed_is_kept(tmp_path):
+    fitted = ranker("xendcg", random_state=np.random.default_rng(0)).fit(DATA)
+    fitted.save(tmp_path / "model.taut")
+    loaded = Ranker.load(tmp_path / "model.taut")
+    np.testing.assert_array_equal(loaded.fit(DATA).predict(X), fitted.predict(X))
+
+
+def test_a_loss_that_is_no_longer_known_still_predicts(saved, tmp_path):
+    def rename(meta):
+        meta["parameters"]["loss"] = "my-own-loss(k=3)"
+
+    loaded = Ranker.load(with_meta(saved, tmp_path / "model.taut", rename))
+    np.testing.assert_array_equal(loaded.predict(X), Ranker.load(saved).predict(X))
+    with pytest.raises(tr.OptionError, match="unknown loss 'my-own-loss'"):
+        loaded.fit(DATA)
+
+
+def test_a_parameter_that_no_file_can_hold(tmp_path):
+    fitted = ranker().fit(DATA).set_params(monotone_constraints=object())
+    with pytest.raises(tr.OptionError, match="monotone_constraints: found <object object"):
+        fitted.save(tmp_path / "model.taut")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_failed_save_leaves_the_old_file(saved, tmp_path, monkeypatch):
+    path = tmp_path / "model.taut"
+    path.write_bytes(b"old")
+
+    def broken(self, *args, **kwargs):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(zipfile.ZipFile, "writestr", broken)
+    with pytest.raises(OSError, match="No space left"):
+        Ranker.load(saved).save(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["model.taut"]
+    assert path.read_bytes() == b"old"
+
+
+def test_a_folder_that_is_not_there(saved, tmp_path):
+    with pytest.raises(tr.DataError, match=r"nowhere/model\.taut: cannot be written \(No such file or directory\)"):
+        Ranker.load(saved).save(tmp_path / "nowhere" / "model.taut")
+
+
+def fails(path, sentence):
+    with pytest.raises(tr.DataError) as caught:
+        Ranker.load(path)
+    assert str(caught.value) == f"{path}: {sentence}"
+
+
+def test_no_such_file(tmp_path):
+    fails(
+        tmp_path / "none.taut",
+        "cannot be read (No such file or directory); expected a model saved by tautrank",
+    )
+    fails(tmp_path, "cannot be read (Is a directory); expected a model saved by tautrank")
+
+
+def test_every_truncation_is_noticed(saved, tmp_path):
+    content = saved.read_bytes()
+    path = tmp_path / "cut.taut"
+    path.write_bytes(b"")
+    fails(path, "is empty; expected a model saved by tautrank")
+    for size in {1, 3, 4, 30, 100, len(content) // 2, len(content) - 22, len(content) - 1}:
+        path.write_bytes(content[:size])
+        fails(path, "is cut off or damaged at its end; expected a whole model file")
+
+
+@pytest.mark.parametrize(
+    "content",
+    [b"1 qid:1 1:0.5\n", b"{}", b"tree\nversion=v4\n", pickle.dumps({"a": 1}), b"\x00" * 100],
+    ids=["letor", "json", "lightgbm", "pickle", "zeros"],
+)
+def test_foreign_content(content, tmp_path):
+    path = tmp_path / "foreign.taut"
+    path.write_bytes(content)
+    start = content[:4]
+    fails(path, f"is not a tautrank model (it starts with {start!r}); expected a file written by Ranker.save")
+
+
+def test_foreign_archives(saved, tmp_path):
+    path = tmp_path / "foreign.taut"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("document.xml", "<a/>")
+    sentence = "is not a tautrank model ({}); expected a file written by Ranker.save"
+    fails(path, sentence.format("a zip archive without meta.json"))
+    for text in ("[]", '{"format": "else"}', "3", "null"):
+        rewritten(saved, path, lambda members, text=text: members.update({"meta.json": text.encode()}))
+        fails(path, sentence.format("meta.json does not say so"))
+    for content in (b"{", b"\xff\xfe", b"[" * 100_000, b"1" * 10_000):
+        rewritten(saved, path, lambda members, content=content: members.update({"meta.json": content}))
+        fails(path, "meta.json is not JSON; expected a file written by Ranker.save")
+
+
+def test_damage_is_noticed_wherever_it_is(saved, tmp_path):
+    content = bytearray(saved.read_bytes())
+    with zipfile.ZipFile(saved) as archive:
+        entries = {entry.filename: entry for entry in archive.infolist()}
+    for name, entry in entries.items():
+        damaged = content.copy()
+        start = entry.header_offset + 30 + len(name)
+        for at in range(start + entry.compress_size // 2, start + entry.compress_size // 2 + 3):
+            damaged[at] ^= 0xFF
+        path = tmp_path / "damaged.taut"
+        path.write_bytes(damaged)
+        fails(path, f"'{name}' is damaged (it fails its checksum); expected a whole model file")
+
+
+def test_any_flipped_byte_gives_the_same_model_or_a_sentence(saved, tmp_path):
+    """Dates and the like do not matter to the model; nothing else may pass unnoticed, or escape as another error."""
+    content = saved.read_bytes()
+    expected = Ranker.load(saved).predict(X)
+    path = tmp_path / "flipped.taut"
+    for at in np.random.default_rng(0).choice(len(content), 60, replace=False):
+        damaged = bytearray(content)
+        damaged[at] ^= 1 << int(at) % 8
+        path.write_bytes(damaged)
+        try:
+            scores = Ranker.load(path).predict(X)
+        except tr.DataError as error:
+            sentence = str(error)
+        else:
+            sentence = str(path)
+            np.testing.assert_array_equal(scores, expected)
+        assert sentence.startswith(str(path))
+
+
+def test_a_newer_format(saved, tmp_path):
+    def newer(meta):
+        meta.update(format_version=2, tautrank_version="9.1.0")
+
+    fails(
+        with_meta(saved, tmp_path / "newer.taut", newer),
+        "has the format version 2, written by tautrank 9.1.0; expected at most 1 (pip install --upgrade tautrank)",
+    )
+    for version in ("1", None, True, 0, -3, 1.5):
+        fails(
+            with_meta(saved, tmp_path / "odd.taut", lambda meta, version=version: meta.update(format_version=version)),
+            f"has the format version {version!r}; expected 1",
+        )
+
+
+def test_missing_and_exchanged_trees(saved, tmp_path):
+    path = tmp_path / "model.taut"
+    rewritten(saved, path, lambda members: members.pop("model.txt"))
+    fails(path, "has no member 'model.txt'; expected the trees there")
+    rewritten(saved, path, lambda members: members.update({"model.txt": b"tree\n"}))
+    fails(path, "'model.txt' is not what meta.json describes; expected the trees it was saved with")
+    with_meta(saved, path, lambda meta: meta.pop("model"))
+    fails(path, "meta.json does not say where the trees are; expected a file written by Ranker.save")
+
+
+def exchange_trees(source, target, content, **changes):
+    import hashlib
+
+    def apply(members):
+        meta = json.loads(members["meta.json"])
+        meta["model"]["sha256"] = hashlib.sha256(content).hexdigest()
+        meta.update(changes)
+        members["meta.json"] = json.dumps(meta).encode()
+        members["model.txt"] = content
+
+    return rewritten(source, target, apply)
+
+
+def test_trees_the_engine_cannot_read(saved, tmp_path):
+    path = tmp_path / "model.taut"
+    fails(exchange_trees(saved, path, b"garbage"), "found something else than a LightGBM model text")
+    with zipfile.ZipFile(saved) as archive:
+        text = archive.read("model.txt")
+    cut = text[: len(text) // 2]
+    fails(exchange_trees(saved, path, cut), "found something else than a LightGBM model text")
+    fails(
+        exchange_trees(saved, path, text, n_features=5),
+        "found a LightGBM model of 4 features; expected 5",
+    )
+    for tool in ("xgboost", "catboost"):
+        pytest.importorskip(tool)
+        with pytest.raises(tr.DataError, match=rf"{re.escape(str(path))}: \w+ cannot read the model"):
+            Ranker.load(exchange_trees(saved, path, text, engine=tool))
+    with pytest.raises(
+        tr.DataError, match=r"model\.taut: unknown engine 'os\.system' \(known: catboost, lightgbm, xgboost\)"
+    ):
+        Ranker.load(exchange_trees(saved, path, text, engine="os.system"))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda meta: meta.pop("training"),
+        lambda meta: meta.pop("engine"),
+        lambda meta: meta.update(engine=3),
+        lambda meta: meta.update(parameters=[1]),
+        lambda meta: meta.update(n_features="4"),
+        lambda meta: meta.update(n_features=-4),
+        lambda meta: meta.update(feature_names=["a"]),
+        lambda meta: meta.update(feature_names=[1, 2, 3, 4]),
+        lambda meta: meta.update(training=[]),
+        lambda meta: meta["training"].update(history=[]),
+        lambda meta: meta["training"].update(history={"valid": {"a": ["x"]}}),
+        lambda meta: meta["training"].update(steps=None),
+        lambda meta: meta["training"].update(steps=1.5),
+        lambda meta: meta["training"].update(best_score={}),
+    ],
+)
+def test_a_description_that_does_not_fit(saved, tmp_path, change):
+    fails(
+        with_meta(saved, tmp_path / "model.taut", change),
+        "meta.json lacks what describes a model; expected a file written by Ranker.save",
+    )
+
+
+def test_parameters_from_a_file_are_only_kept(saved, tmp_path):
+    def strange(meta):
+        meta["parameters"].update({"__class__": "os.system", "predict": "x", "_record": 1, "self_": 2})
+
+    loaded = Ranker.load(with_meta(saved, tmp_path / "model.taut", strange))
+    assert type(loaded) is Ranker
+    np.testing.assert_array_equal(loaded.predict(X), Ranker.load(saved).predict(X))
+    with_meta(saved, tmp_path / "model.taut", lambda meta: meta["parameters"].update({"self": 1}))
+    with pytest.raises(tr.DataError, match=r"meta\.json lacks what describes a model"):
+        Ranker.load(tmp_path / "model.taut")
+
+
+def test_archives_that_would_fill_the_memory_are_refused(saved, tmp_path, monkeypatch):
+    monkeypatch.setattr(model_file, "_ALWAYS_FINE", 20_000)
+    path = tmp_path / "bomb.taut"
+    rewritten(saved, path, lambda members: members.update({"meta.json": b" " * 1_000_000}))
+    fails(path, "'meta.json' would take 1,000,000 bytes; expected at most 20,000")
+    rewritten(saved, path, lambda members: members.update({"model.txt": b" " * 10_000_000}))
+    with pytest.raises(tr.DataError, match=r"'model\.txt' would take 10,000,000 bytes; expected at most"):
+        Ranker.load(path)
+    # The list of members says 10 bytes; the data say otherwise.
+    raw = io.BytesIO()
+    with zipfile.ZipFile(raw, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("meta.json", b" " * 1_000_000)
+    path.write_bytes(raw.getvalue().replace((1_000_000).to_bytes(4, "little"), (10).to_bytes(4, "little")))
+    with pytest.raises(tr.DataError):
+        Ranker.load(path)
+
+
+def test_nothing_is_unpacked_and_nothing_runs(saved, tmp_path, monkeypatch):
+    def forbidden(*args, **kwargs):
+        raise AssertionError("loading must not do this")
+
+    monkeypatch.setattr(pickle, "loads", forbidden)
+    monkeypatch.setattr(pickle, "Unpickler", forbidden)
+    monkeypatch.setattr(zipfile.ZipFile, "extract", forbidden)
+    monkeypatch.setattr(zipfile.ZipFile, "extractall", forbidden)
+    monkeypatch.setattr("builtins.eval", forbidden)
+    monkeypatch.setattr("builtins.exec", forbidden)
+    Ranker.load(saved)
+    source = Path(model_file.__file__).read_text() + Path(model_file.__file__).with_name("estimator.py").read_text()
+    assert not re.search(r"\b(import pickle|from pickle|eval\(|exec\(|__import__|import_module|import joblib)", source)

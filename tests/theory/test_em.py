@@ -1,0 +1,129 @@
+"""EM on scores: what falls for certain, what mostly falls, and pinned cases where it does not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tautrank.errors import OptionError
+from tautrank.losses import loss
+from tautrank.metrics import metric
+from tautrank.theory import descends, lambdaloss_bound, majorise_minimise
+from tests.theory_lists import Scored, lists, make_lists
+
+DESCENDING = [
+    "ranknet(k=none)",
+    "arp-loss1(k=none)",
+    "arp-loss2(k=none)",
+    "listnet",
+    "xendcg(gamma=0.5)",
+    "xendcg(gamma=tight)",
+    "mse",
+]
+OTHERS = [
+    "lambdarank(k=none)",
+    "ndcg-loss1(k=none)",
+    "ndcg-loss2(k=none)",
+    "ndcg-loss2++(k=none)",
+    "ranknet(k=2)",
+    "lambdarank(k=none,assignment=soft)",
+    "xendcg",
+]
+few = settings(max_examples=25, deadline=None, derandomize=True)
+
+
+@few
+@given(lists(longest=6), st.sampled_from(DESCENDING + OTHERS), st.integers(1, 3))
+def test_the_held_loss_never_rises(data: Scored, text: str, steps: int) -> None:
+    trace = majorise_minimise(text, *data, iterations=2, steps=steps)
+    assert trace.largest_rise_in_a_step == 0.0
+    # What is held starts where the loss is.
+    np.testing.assert_array_equal(trace.frozen[0, 0], trace.objective[0])
+
+
+@few
+@given(lists(longest=6), st.sampled_from(DESCENDING), st.integers(1, 3))
+def test_the_loss_itself_never_rises_where_it_is_said_not_to(data: Scored, text: str, steps: int) -> None:
+    assert descends(loss(text))
+    trace = majorise_minimise(text, *data, iterations=3, steps=steps)
+    # The tight gamma is found up to a part in 10^12.
+    assert (np.diff(trace.objective, axis=0) <= 1e-11 * (1 + trace.objective[:-1])).all()
+
+
+@pytest.mark.parametrize("text", OTHERS)
+def test_nothing_is_promised_for_the_others(text: str) -> None:
+    assert descends(loss(text)) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "scores", "labels", "steps", "before", "after"),
+    [
+        ("lambdarank(k=none)", [-1.0, -1.0, -2.0, -2.0, 1.0], [2, 1, 1, 1, 2], 1, 0.1172, 0.1206),
+        ("ndcg-loss1(k=none)", [0.0, 0.0, 0.0], [1, 2, 2], 1, 1.6291, 1.7268),
+        ("ndcg-loss2(k=none)", [2.0, 2.0, -2.0], [1, 2, 2], 1, 0.4184, 0.6708),
+        ("arp-loss1(k=1)", [-1.0, 0.0, 0.0], [2, 1, 0], 3, 4.7893, 6.6127),
+    ],
+)
+def test_the_loss_may_rise_while_every_m_step_falls(
+    text: str, scores: list[float], labels: list[float], steps: int, before: float, after: float
+) -> None:
+    # After the M-step the ranking is another one, and so are the weights: EM's argument does not cover that.
+    trace = majorise_minimise(text, scores, labels, [0, len(scores)], iterations=1, steps=steps)
+    assert (np.diff(trace.frozen[0, :, 0]) < 0).all()
+    assert trace.objective[:, 0] == pytest.approx([before, after], abs=1e-3)
+    assert trace.largest_rise > 1e-3
+
+
+def test_loss_and_metric_may_get_worse_together() -> None:
+    trace = majorise_minimise(
+        "ndcg-loss2++(k=none)", [1.0, -3.0, 2.0, 0.0], [2, 0, 1, 0], [0, 4], iterations=6, steps=1
+    )
+    assert (np.diff(trace.frozen, axis=1) < 0).all()
+    assert trace.metric[1, 0] > trace.metric[2, 0]
+    assert trace.objective[1, 0] < trace.objective[2, 0]
+    assert trace.metric[-1, 0] == 1.0
+
+
+@few
+@given(lists(("graded", "binary"), longest=6), st.sampled_from(["arp-loss2", "ndcg-loss2", "lambdarank"]))
+def test_the_bound_holds_at_the_end_of_every_run(data: Scored, name: str) -> None:
+    _, labels, offsets = data
+    subject = loss(name, k=None)
+    trace = majorise_minimise(subject, *data, iterations=2, steps=1)
+    bound = lambdaloss_bound(trace.scores, labels, offsets, subject)
+    assert bound.holds()
+    kept = ~np.isnan(bound.upper)
+    constants = sum(bound.constants.values())
+    np.testing.assert_allclose(trace.objective[-1][kept], (bound.upper - constants)[kept], rtol=1e-9, atol=1e-9)
+
+
+@pytest.mark.parametrize("text", ["lambdarank(k=none)", "ndcg-loss2(k=none)", "ndcg-loss2++(k=none)"])
+@pytest.mark.parametrize("assignment", ["hard", "soft"])
+def test_on_the_whole_it_converges_as_figure_5_shows(text: str, assignment: str) -> None:
+    scores, labels, offsets = make_lists(0, "normal", "graded", queries=100, longest=8)
+    subject = loss(text, assignment=assignment)
+    trace = majorise_minimise(subject, scores, labels, offsets, iterations=6, steps=3, judge="ndcg@5")
+    assert trace.mean_metric[0] < 0.8
+    assert trace.mean_metric[-1] > 0.999
+    assert trace.mean_objective[-1] < 0.01 * trace.mean_objective[0]
+    assert trace.mean_metric[0] == pytest.approx(metric("ndcg@5").mean(scores, labels, offsets))
+
+
+def test_the_trace_does_not_depend_on_the_other_queries() -> None:
+    scores, labels, offsets = make_lists(2, "tied", "graded", queries=10, longest=5)
+    together = majorise_minimise("ndcg-loss2(k=none)", scores, labels, offsets, iterations=3)
+    for query in range(10):
+        rows = slice(offsets[query], offsets[query + 1])
+        size = offsets[query + 1] - offsets[query]
+        alone = majorise_minimise("ndcg-loss2(k=none)", scores[rows], labels[rows], [0, size], iterations=3)
+        np.testing.assert_allclose(alone.objective[:, 0], together.objective[:, query], rtol=1e-9, atol=1e-12)
+
+
+def test_no_iterations_say_where_one_is() -> None:
+    trace = majorise_minimise("lambdarank", [1.0, 0.0], [0, 1], [0, 2], iterations=0)
+    assert trace.objective.shape == (1, 1)
+    assert trace.largest_rise == trace.largest_rise_in_a_step == 0.0
+    with pytest.raises(OptionError, match=r"^steps: found 0; expected a whole number of at least 1$"):
+        majorise_minimise("lambdarank", [1.0, 0.0], [0, 1], [0, 2], steps=0)

@@ -1,0 +1,318 @@
+"""Smoothing and ties: its limits against exact sums over orders, the bias that is left, and Theorem 1 with numbers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from tautrank.errors import DataError, OptionError
+from tautrank.losses import loss
+from tautrank.metrics import METRICS, metric
+from tautrank.theory import (
+    consistent_smoothing,
+    flipped_pairs,
+    smallest_shift,
+    smoothed_metric,
+    smoothing_bias_bound,
+    smoothing_limit,
+)
+from tests.theory_lists import Scored, lists, make_lists
+
+many = settings(max_examples=40, deadline=None, derandomize=True)
+RANKINGS = sorted(set(METRICS) - {"dcg-rr"})
+
+
+def phi(x: float) -> float:
+    return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def tied(seed: int, queries: int = 50, longest: int = 8) -> Scored:
+    """Lists of a few distinct scores, so that most documents are tied."""
+    _, y, offsets = make_lists(seed, "tied", "graded", queries=queries, longest=longest)
+    return np.random.default_rng(seed).integers(0, 3, y.size).astype(np.float64), y, offsets
+
+
+# The limit, exactly
+
+
+@many
+@given(lists(longest=20), st.sampled_from(["dcg", "ndcg", "ndcg@3", "ndcg(gain=linear,discount=reciprocal)@5"]))
+def test_without_shift_ties_count_as_their_expected_value(data: Scored, judge: str) -> None:
+    found = smoothing_limit(*data, judge, mu=0.0)
+    np.testing.assert_allclose(found.value, found.expected, rtol=1e-10, atol=1e-12)
+
+
+@many
+@given(st.integers(0, 2**32), st.sampled_from(["dcg@2", "ndcg", "ndcg@3"]))
+def test_with_a_large_shift_ties_count_as_the_worst_case(seed: int, judge: str) -> None:
+    data = tied(seed)
+    found = smoothing_limit(*data, judge, mu=9.0)  # whole labels: a pair flips with probability 1e-10
+    np.testing.assert_allclose(found.value, found.worst, rtol=1e-6, atol=1e-7)
+
+
+@many
+@given(st.integers(0, 2**32), st.sampled_from(["ndcg", "dcg@3"]))
+def test_in_between_the_bias_falls_with_the_shift(seed: int, judge: str) -> None:
+    data = tied(seed)
+    shifts = [0.0, 0.1, 0.5, 1.0, 2.0, 4.0]
+    biases = np.array([smoothing_limit(*data, judge, mu=mu).bias for mu in shifts])
+    assert not (np.diff(biases, axis=0) > 1e-9).any()
+    assert not (biases < -1e-9).any()
+    bounds = [smoothing_bias_bound(*data, judge, mu=mu) for mu in shifts]
+    assert all(bound.holds() for bound in bounds)
+
+
+def order_probabilities(labels: list[float], mu: float) -> dict[tuple[int, ...], float]:
+    """The probability of each order of up to three tied documents: a double integral by quadrature."""
+    x, w = np.polynomial.legendre.leggauss(200)
+    t, w = 10.0 * x, 10.0 * w
+    means = [-mu * label for label in labels]
+    found = {}
+    for order in itertools.permutations(range(len(labels))):
+        # Pr(z_first > z_second > z_third), from the lowest up.
+        densities = [stats.norm.pdf(t, means[i] - np.mean(means)) for i in order]
+        if len(order) == 1:
+            found[order] = 1.0
+            continue
+        above = 1.0 - stats.norm.cdf(t, means[order[0]] - np.mean(means))
+        if len(order) == 2:
+            found[order] = float(np.sum(w * densities[1] * above))
+            continue
+        # Pr(z_first > t) for z_second = t, and z_third below t.
+        below = stats.norm.cdf(t, means[order[2]] - np.mean(means))
+        found[order] = float(np.sum(w * densities[1] * above * below))
+    return found
+
+
+@pytest.mark.parametrize("labels", [[1, 0], [3, 1], [2, 1, 0], [1, 1, 0], [0, 2, 0], [4, 1, 1]])
+@pytest.mark.parametrize("mu", [0.0, 0.3, 1.7])
+def test_the_limit_against_every_order_of_a_small_tie(labels: list[float], mu: float) -> None:
+    # The tied documents stand between a better and a worse one, so that the discounts are not the first ones.
+    s = np.array([1.0, *[0.0] * len(labels), -1.0])
+    y = np.array([0.0, *labels, 2.0])
+    offsets = [0, y.size]
+    chances = order_probabilities(labels, mu)
+    assert sum(chances.values()) == pytest.approx(1.0, abs=1e-9)
+    for judge in ("ndcg", "dcg@2"):
+        exact = 0.0
+        for order, chance in chances.items():
+            ranked = np.array([10.0, *[0.0] * len(labels), -10.0])
+            for place, document in enumerate(order):
+                ranked[1 + document] = -float(place)
+            exact += chance * metric(judge).mean(ranked, y, offsets)
+        assert smoothing_limit(s, y, offsets, judge, mu=mu).value[0] == pytest.approx(exact, abs=1e-8)
+
+
+def test_the_limit_of_a_pair_in_closed_form() -> None:
+    step = 1 - 1 / math.log2(3)
+    for mu in (0.0, 0.1, 1.0, 5.0):
+        found = smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=mu)
+        assert found.bias[0] == pytest.approx(step * phi(-mu / math.sqrt(2)), abs=1e-12)
+        assert found.share[0] == pytest.approx(2 * phi(-mu / math.sqrt(2)), abs=1e-12)
+
+
+def test_long_ties_are_exact() -> None:
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 5, 300).astype(float)
+    found = smoothing_limit(np.zeros(300), y, [0, 300], mu=0.0)
+    assert found.value[0] == pytest.approx(found.expected[0], abs=1e-12)
+
+
+def test_where_no_tie_matters_there_is_no_share() -> None:
+    found = smoothing_limit([2.0, 1.0, 5.0, 5.0, 1.0, 1.0], [1, 0, 1, 1, 0, 0], [0, 2, 4, 6], mu=0.1)
+    assert np.isnan(found.share).all()
+    np.testing.assert_allclose(found.bias, [0.0, 0.0, np.nan], atol=1e-12)
+    np.testing.assert_array_equal(found.standard_error, [0.0, 0.0, np.nan])
+    assert smoothing_limit([], [], [0], mu=1.0).value.size == 0
+
+
+# From draws
+
+
+@pytest.mark.parametrize("name", RANKINGS)
+def test_both_limits_for_every_metric(name: str) -> None:
+    s, y, offsets = tied(3, queries=40, longest=6)
+    judge = metric(name)
+    soft = smoothed_metric(s, y, offsets, judge, sigma=0.0, mu=0.0, draws=800)
+    kept = ~np.isnan(soft.worst)
+    z = (soft.value - soft.expected)[kept] / np.maximum(soft.standard_error[kept], 1e-12)
+    close = np.abs((soft.value - soft.expected)[kept]) < 1e-9
+    assert (np.abs(z) < 5)[~close].all()
+    hard = smoothed_metric(s, y, offsets, judge, sigma=0.0, mu=12.0, draws=100)
+    np.testing.assert_allclose(hard.value[kept], hard.worst[kept], atol=1e-12)
+    assert (hard.standard_error[kept] <= 1e-9).all()
+
+
+def test_draws_agree_with_the_exact_limit_and_know_their_error() -> None:
+    s, y, offsets = tied(5, queries=300, longest=6)
+    for mu in (0.1, 1.0):
+        drawn = smoothed_metric(s, y, offsets, sigma=0.0, mu=mu, draws=400, seed=int(10 * mu))
+        exact = smoothing_limit(s, y, offsets, mu=mu)
+        uncertain = drawn.standard_error > 0
+        z = (drawn.value - exact.value)[uncertain] / drawn.standard_error[uncertain]
+        assert abs(z.mean()) < 5 / math.sqrt(z.size)
+        assert 0.8 < z.std() < 1.25
+
+
+def test_a_small_sigma_is_near_its_limit_and_a_large_one_is_not() -> None:
+    s, y, offsets = tied(6, queries=100, longest=6)
+    limit = smoothing_limit(s, y, offsets, mu=0.5)
+    for sigma, near in ((1e-3, True), (3.0, False)):
+        found = smoothed_metric(s, y, offsets, sigma=sigma, mu=0.5, draws=300)
+        difference = np.nanmean(found.value - limit.value)
+        error = math.sqrt(np.nansum(found.standard_error**2)) / np.count_nonzero(~np.isnan(found.value))
+        assert (abs(difference) < 5 * error) == near
+
+
+def test_blocks_and_seeds() -> None:
+    s, y, offsets = tied(7, queries=2000, longest=9)  # several blocks of draws
+    found = [smoothed_metric(s, y, offsets, sigma=0.0, mu=0.1, draws=65, seed=seed).value for seed in (1, 1, 2)]
+    np.testing.assert_array_equal(found[0], found[1])
+    assert np.nanmax(np.abs(found[0] - found[2])) > 0
+
+
+def test_the_loss_is_minus_the_smoothed_metric() -> None:
+    s, y, offsets = tied(8, queries=60, longest=6)
+    values = loss("stochasticrank", metric="ndcg@3", sigma=0.7, mu=0.4, samples=2000).bind(y, offsets).values(s)
+    found = smoothed_metric(s, y, offsets, "ndcg@3", sigma=0.7, mu=0.4, draws=2000)
+    kept = ~np.isnan(found.value)
+    error = np.sqrt(2.0) * found.standard_error[kept]
+    z = (-values - found.value)[kept] / np.maximum(error, 1e-12)
+    assert (np.abs(z)[error > 1e-9] < 5).all()
+
+
+def test_softrank_is_no_smoothed_ndcg_where_three_are_tied() -> None:
+    # Its contests are independent: three tied documents have the ranks of two coins, not a third each.
+    y, offsets = [1, 0, 0], [0, 3]
+    soft = 1 - loss("softrank", sigma=1e-6).bind(y, offsets).values([0.0, 0.0, 0.0])[0]
+    discounts = np.array([1.0, 1 / math.log2(3), 0.5])
+    assert soft == pytest.approx(np.array([0.25, 0.5, 0.25]) @ discounts, abs=1e-9)
+    assert smoothing_limit([0.0] * 3, y, offsets, mu=0.0).value[0] == pytest.approx(discounts.mean(), abs=1e-12)
+
+
+# How much shift, how much noise
+
+
+@many
+@given(st.integers(0, 2**32), st.floats(0.0, 3.0), st.sampled_from([0.0, 0.1, 1.0]))
+def test_flipped_pairs_against_a_double_loop(seed: int, mu: float, sigma: float) -> None:
+    s, y, offsets = tied(seed, queries=20)
+    found = flipped_pairs(s, y, offsets, sigma=sigma, mu=mu)
+    for q, (start, stop) in enumerate(itertools.pairwise(offsets)):
+        total = 0.0
+        for i in range(start, stop):
+            for j in range(start, stop):
+                # i above j in the worst order
+                if y[i] == y[j] or not (s[i] > s[j] or (s[i] == s[j] and y[i] < y[j])):
+                    continue
+                if sigma > 0:
+                    total += phi(-((s[i] - s[j]) / sigma - mu * (y[i] - y[j])) / math.sqrt(2))
+                elif s[i] == s[j]:
+                    total += phi(mu * (y[i] - y[j]) / math.sqrt(2))
+        assert found[q] == pytest.approx(total, abs=1e-12)
+
+
+@many
+@given(st.integers(0, 2**32), st.sampled_from([0.5, 0.05, 1e-4]))
+def test_theorem_1_with_numbers(seed: int, precision: float) -> None:
+    s, y, offsets = tied(seed, queries=20, longest=6)
+    mu, sigma = consistent_smoothing(s, y, offsets, precision)
+    finite = np.minimum(sigma, 1e6)
+    flips = flipped_pairs(s, y, offsets, sigma=finite, mu=mu)
+    assert (flips <= precision + 1e-9).all()
+    # And at any smaller sigma.
+    for share in (0.5, 1e-3):
+        assert (flipped_pairs(s, y, offsets, sigma=share * finite, mu=mu) <= precision + 1e-9).all()
+    # Neither is smaller than it must be.
+    short = (mu > 0) & (flipped_pairs(s, y, offsets, sigma=0.0, mu=0.99 * mu) <= precision / 2)
+    assert not short.any()
+    wide = np.isfinite(sigma)
+    assert (flipped_pairs(s, y, offsets, sigma=1.05 * finite, mu=mu)[wide] > precision / 2).all()
+
+
+def test_theorem_1_on_the_loss_itself() -> None:
+    s, y, offsets = tied(11, queries=40, longest=6)
+    mu = float(consistent_smoothing(s, y, offsets, 1e-7).mu.max())
+    sigma = float(consistent_smoothing(s, y, offsets, 1e-7, least_mu=mu).sigma.min())
+    for name in ("ndcg", "err", "mrr", "dcg@2"):
+        near = loss("stochasticrank", metric=name, mu=mu, sigma=sigma, samples=8).bind(y, offsets).values(s)
+        worst = metric(name).per_query(s, y, offsets)
+        np.testing.assert_allclose(-near[~np.isnan(worst)], worst[~np.isnan(worst)], atol=1e-12)
+
+
+def test_a_shift_turns_round_what_was_in_order_unless_sigma_is_small() -> None:
+    # Theorem 1 needs sigma mu -> 0: scores 1 apart and labels 4 apart flip from sigma mu = 1/4 on.
+    s, y, offsets = [1.0, 0.0], [4, 0], [0, 2]
+    wrong = [flipped_pairs(s, y, offsets, sigma=0.1, mu=mu)[0] for mu in (0.0, 2.0, 2.5, 3.0, 9.0)]
+    assert wrong[0] < 1e-11
+    assert wrong[2] == pytest.approx(0.5)
+    assert wrong[4] > 1 - 1e-9
+    assert wrong == sorted(wrong)
+
+
+def test_how_large_mu_must_be() -> None:
+    # One relevant document tied with n others; precision 0.01 of NDCG.
+    needed = []
+    for n in (1, 10, 100):
+        y = np.r_[1.0, np.zeros(n)]
+        mu = smallest_shift(np.zeros(n + 1), y, [0, n + 1], 0.01)[0]
+        assert smoothing_limit(np.zeros(n + 1), y, [0, n + 1], mu=mu).bias[0] == pytest.approx(0.01, abs=1e-9)
+        needed.append(mu)
+    np.testing.assert_allclose(needed[0], -math.sqrt(2) * stats.norm.ppf(0.01 / (1 - 1 / math.log2(3))), rtol=1e-9)
+    # A long tie needs less: from the middle of it to its end NDCG changes little.
+    assert needed[1] < needed[0]
+    assert needed[2] < needed[1]
+    # The default of 0.1 leaves nearly all of the bias of a pair of neighbouring labels.
+    assert smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=0.1).share[0] == pytest.approx(0.9436, abs=1e-4)
+    mus = smallest_shift([0.0, 0.0, 1.0, 0.0, 0.0], [1, 0, 1, 0, 0], [0, 2, 4, 5], 0.01)
+    assert mus[0] > 2
+    assert mus[1] == 0.0
+    assert np.isnan(mus[2])
+
+
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (lambda: smoothing_limit([0.0], [1], [0, 1], "mrr", mu=0.1), OptionError, "judge: found mrr; expected dcg or"),
+        (
+            lambda: smoothing_limit([0.0], [1], [0, 1], mu=-1),
+            OptionError,
+            "mu: found -1; expected a number of at least 0",
+        ),
+        (
+            lambda: smoothed_metric([0.0], [1], [0, 1], "dcg-rr", sigma=1.0, mu=0.0),
+            OptionError,
+            "judge: found dcg-rr, which has no ties",
+        ),
+        (
+            lambda: smoothed_metric([0.0], [1], [0, 1], sigma=1.0, mu=0.0, draws=1),
+            OptionError,
+            "draws: found 1; expected a whole number of at least 2",
+        ),
+        (
+            lambda: flipped_pairs([0.0], [1], [0, 1], sigma=[1.0, 2.0], mu=0.0),
+            OptionError,
+            r"sigma: found \[1\.0, 2\.0\]; expected a number of at least 0, or one a query",
+        ),
+        (
+            lambda: consistent_smoothing([0.0], [1], [0, 1], 2.0),
+            OptionError,
+            "precision: found 2.0; expected a number above 0 and at most 1",
+        ),
+        (
+            lambda: consistent_smoothing([0.0, 0.0], [1e-13, 0.0], [0, 2], 0.1),
+            DataError,
+            "labels: found two that differ too little for any mu",
+        ),
+        (lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1), DataError, "scores: query 0 has score nan"),
+    ],
+)
+def test_bad_input_gets_a_sentence(call, kind: type[Exception], message: str) -> None:
+    with pytest.raises(kind, match=f"^{message}"):
+        call()
