@@ -17,7 +17,7 @@ import tautrank.theory
 SOURCE = Path(tautrank.__file__).parent
 
 # A room of the arrow imports from rooms to its left, from itself, and from the foundation below all rooms.
-FOUNDATION = {"arguments", "errors", "files", "names"}
+FOUNDATION = {"arguments", "arrays", "errors", "files", "json_values", "names"}
 ARROW = [
     "data",
     "metrics",

@@ -17,11 +17,12 @@ from tautrank.experiments.comparison import System
 from tautrank.experiments.data_source import read_source, recognise
 from tautrank.experiments.divide import divide, fold_of
 from tautrank.experiments.perturb import Change, changed
-from tautrank.experiments.plain_values import canonical, from_plain, to_plain
+from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import StudyPlan, make_plan
 from tautrank.experiments.runner import run_study
 from tautrank.experiments.search_space import Choice, Search, Uniform
 from tautrank.experiments.trial import run_trial
+from tautrank.json_values import canonical
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.claims import Better
 from tautrank.papers.measurements import Measurement
@@ -79,7 +80,7 @@ def test_what_is_misdeclared_is_said_at_once(change, sentence):
 
 
 def test_what_cannot_be_written_down_is_refused():
-    with pytest.raises(DataError, match="found a object in a study"):
+    with pytest.raises(OptionError, match=r"study\.x: found <object object"):
         to_plain({"x": object()})
     with pytest.raises(DataError, match="found the declaration 'Suprise'"):
         from_plain({"=": "Suprise"})

@@ -19,11 +19,12 @@ from tautrank.engines import NativeLoss, read_loss
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import KNOWN
 from tautrank.experiments.perturb import changed
-from tautrank.experiments.plain_values import canonical, from_plain, to_plain
+from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import make_plan
 from tautrank.experiments.results import StudyResult
 from tautrank.experiments.runner import run_study
 from tautrank.experiments.trial import run_trial
+from tautrank.json_values import canonical
 from tautrank.papers import catalogue
 from tautrank.papers.catalogue import CATALOGUE, directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.papers.claims import PLAIN, Better, GapGrows

@@ -22,9 +22,9 @@ from tautrank.experiments.fit_best import HELD_OUT, Progress, hold_out, train_be
 from tautrank.experiments.processes import Ask, Lost, run_jobs
 from tautrank.experiments.search_space import random_configurations
 from tautrank.experiments.unit_store import UnitStore
+from tautrank.json_values import or_nan, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own, own_losses, sendable
 from tautrank.metrics import Metric, metric
-from tautrank.metrics.evaluation import or_nan, or_none
 from tautrank.significance.paired import holm
 from tautrank.significance.repeated import repeated_runs_test
 

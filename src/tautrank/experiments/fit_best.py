@@ -14,8 +14,8 @@ import numpy.typing as npt
 from tautrank.data import RankingData, Splits
 from tautrank.errors import TautrankError
 from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.json_values import or_none
 from tautrank.metrics import Metric
-from tautrank.metrics.evaluation import or_none
 from tautrank.ranker.estimator import Ranker
 
 F64 = npt.NDArray[np.float64]

@@ -14,7 +14,8 @@ from tautrank.errors import DataError, OptionError
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of, is_small, read_source, recognise
 from tautrank.experiments.divide import fold_of
-from tautrank.experiments.plain_values import digest, from_plain, to_plain
+from tautrank.experiments.plain_values import from_plain, to_plain
+from tautrank.json_values import digest
 from tautrank.losses.own_losses import OwnLoss, name_of, own_losses, sendable
 from tautrank.papers.claims import PLAIN
 from tautrank.papers.measurements import Measurement

@@ -7,7 +7,8 @@ import math
 import re
 from typing import Any
 
-from tautrank.experiments.results import CellResult, StudyResult, plain
+from tautrank.experiments.results import CellResult, StudyResult
+from tautrank.json_values import or_none
 from tautrank.papers.claims import PLAIN
 from tautrank.papers.judging import Judgement
 from tautrank.papers.study import OTHER_DATA, FixedParts, OnItself, OwnFolds, Resampling
@@ -229,7 +230,7 @@ def as_dict(result: StudyResult) -> dict[str, Any]:
                 "sentence": v.sentence,
                 "text": v.text or None,
                 "trials": v.trials,
-                "advantage": plain(v.advantage),
+                "advantage": or_none(v.advantage),
                 "own": _judgement_dict(v.own),
                 "corrected": _judgement_dict(v.corrected),
             }
@@ -240,7 +241,7 @@ def as_dict(result: StudyResult) -> dict[str, Any]:
         "seconds": [{"condition": c, "system": s, "by_trial": n} for (c, s), n in result.seconds.items()],
         "chosen": [{"condition": c, "system": s, "by_trial": n} for (c, s), n in result.chosen.items()],
         "curves": [
-            {"condition": c, "system": s, "part": p, "by_trial": [[plain(x) for x in curve] for curve in curves]}
+            {"condition": c, "system": s, "part": p, "by_trial": [[or_none(x) for x in curve] for curve in curves]}
             for (c, s, p), curves in result.curves.items()
         ],
         "points": [{"condition": c, "system": s, **points} for (c, s), points in result.points.items()],
@@ -321,11 +322,11 @@ def _cell_dict(cell: CellResult) -> dict[str, Any]:
         "metric": cell.metric,
         "part": cell.part,
         "by_trial": dict(zip(map(str, cell.numbers), cell.means.tolist(), strict=True)),
-        "mean": plain(cell.mean),
-        "deviation": plain(cell.deviation),
-        "interval": [plain(low), plain(high)],
+        "mean": or_none(cell.mean),
+        "deviation": or_none(cell.deviation),
+        "interval": [or_none(low), or_none(high)],
         "printed": cell.printed.value if cell.printed else None,
-        "difference": plain(cell.difference),
+        "difference": or_none(cell.difference),
         "own": _judgement_dict(cell.own),
         "corrected": _judgement_dict(cell.corrected),
     }
@@ -338,7 +339,7 @@ def _told(judgement: Judgement) -> str:
 def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
     if judgement is None:
         return None
-    return {"test": judgement.test, "p": plain(judgement.p_value), "verdict": judgement.verdict}
+    return {"test": judgement.test, "p": or_none(judgement.p_value), "verdict": judgement.verdict}
 
 
 def _protocol(result: StudyResult) -> str:

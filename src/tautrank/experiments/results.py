@@ -20,8 +20,8 @@ from tautrank.experiments.plan import StudyPlan, Trial
 from tautrank.experiments.store import StudyStore
 from tautrank.experiments.trial import DONE, Outcome
 from tautrank.files import handed_out
+from tautrank.json_values import or_nan
 from tautrank.metrics import metric
-from tautrank.metrics.evaluation import or_nan, or_none
 from tautrank.papers.claims import Better, Cell, Claim
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge, overlap_of
 from tautrank.papers.study import Printed
@@ -382,12 +382,3 @@ def _whole(verdicts: Sequence[str]) -> str:
     if verdicts and all(verdict == AGREES for verdict in verdicts):
         return AGREES
     return DOES_NOT if DOES_NOT in verdicts else UNDECIDED
-
-
-def plain(value: float) -> float | None:
-    """A number as JSON can hold it: None for NaN and infinities.
-
-    >>> plain(0.5), plain(math.inf)
-    (0.5, None)
-    """
-    return or_none(value) if not math.isinf(value) else None

@@ -18,10 +18,10 @@ from typing import Any
 import tautrank
 from tautrank.errors import DataError
 from tautrank.experiments.data_source import DataSource
-from tautrank.experiments.plain_values import canonical
 from tautrank.experiments.plan import StudyPlan, Trial, title_of
 from tautrank.experiments.run_lock import RunLock
 from tautrank.experiments.trial import DONE, FAILED, Outcome
+from tautrank.json_values import canonical
 
 FORMAT = 1
 _APPLICATION = 0x74617574  # "taut", which `file` shows too

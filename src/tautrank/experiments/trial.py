@@ -20,11 +20,11 @@ from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of
 from tautrank.experiments.divide import divide, takes_all_queries, together
 from tautrank.experiments.fit_best import in_a_sentence, mean_of_counted, train_best
 from tautrank.experiments.perturb import changed
-from tautrank.experiments.plain_values import canonical, from_plain
+from tautrank.experiments.plain_values import from_plain
 from tautrank.experiments.search_space import Search
+from tautrank.json_values import canonical, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import metric
-from tautrank.metrics.evaluation import or_none
 from tautrank.papers.measurements import MEASUREMENTS
 
 DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"

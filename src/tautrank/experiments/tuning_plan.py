@@ -16,9 +16,9 @@ from tautrank.data import RankingData
 from tautrank.engines import NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.configuration import Configuration, parameters_of
-from tautrank.experiments.plain_values import canonical
 from tautrank.experiments.search_space import range_to_plain, samples
 from tautrank.experiments.tuning_space import Space, spaces_of
+from tautrank.json_values import canonical
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric

@@ -15,25 +15,8 @@ import numpy.typing as npt
 
 from tautrank.errors import DataError, OptionError
 from tautrank.files import write_whole
+from tautrank.json_values import or_none
 from tautrank.metrics.base import Metric, mean_over_queries, metric
-
-
-def or_none(value: float) -> float | None:
-    """A number as JSON can hold it: None for NaN.
-
-    >>> or_none(0.5), or_none(math.nan)
-    (0.5, None)
-    """
-    return None if math.isnan(value) else float(value)
-
-
-def or_nan(value: float | None) -> float:
-    """Undo `or_none`.
-
-    >>> or_nan(0.5), or_nan(None)
-    (0.5, nan)
-    """
-    return math.nan if value is None else float(value)
 
 
 @dataclass(frozen=True)

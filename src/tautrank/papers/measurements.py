@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from tautrank.data import RankingData
 from tautrank.errors import DataError
-from tautrank.metrics.evaluation import or_none
+from tautrank.json_values import or_none
 
 
 @dataclass(frozen=True)

@@ -20,10 +20,10 @@ from tautrank.data.arrays import checked_features
 from tautrank.engines import Callback, FittedModel, Record, Settings, Task, engine_for, model_format, read_loss
 from tautrank.engines.langevin import Langevin, Shrunk
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning, unknown
+from tautrank.json_values import or_nan
 from tautrank.losses import Loss
 from tautrank.losses.base import place
 from tautrank.metrics import Metric, metric
-from tautrank.metrics.evaluation import or_nan
 from tautrank.ranker.model_file import read_model_file, write_model_file
 
 F64 = NDArray[np.float64]

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
 import os
 import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError
 from tautrank.files import atomic_write
+from tautrank.json_values import to_json
 
 FORMAT_VERSION = 1
 
@@ -45,7 +43,7 @@ def write_model_file(path: str | os.PathLike[str], meta: dict[str, Any], member:
         **meta,
         "model": {"member": member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
     }
-    text = json.dumps(as_json(described, "model"), indent=1, ensure_ascii=False, allow_nan=False)
+    text = json.dumps(to_json(described, "model"), indent=1, ensure_ascii=False, allow_nan=False)
     with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
         for name, data in ((_META, text.encode("utf-8", "surrogatepass")), (member, content)):
             # The oldest date zip knows, and fixed permissions: bytes depend on the model alone.
@@ -129,34 +127,3 @@ def _member(archive: zipfile.ZipFile, name: str, target: Path) -> bytes:
     if len(content) > limit:
         raise DataError(f"{target}: '{name}' takes more than {limit:,} bytes; expected at most that")
     return content
-
-
-def as_json(value: Any, name: str) -> Any:
-    """``value`` as JSON holds it; NaN becomes null, NumPy numbers and tuples become numbers and lists.
-
-    Args:
-        value: numbers, text, None, lists, tuples, arrays and dictionaries of them.
-        name: what to call it in the error.
-
-    >>> as_json({"a": (1, float("nan"))}, "parameters")
-    {'a': [1, None]}
-    >>> as_json({"a": print}, "parameters")
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: parameters.a: found <built-in function print>; expected what a file can hold:
-    numbers, text, None, lists
-    """
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, np.ndarray):
-        value = value.tolist()
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        if math.isinf(value):
-            raise OptionError(f"{name}: found {value}; expected what a file can hold: finite numbers")
-        return None if math.isnan(value) else value
-    if isinstance(value, (list, tuple)):
-        return [as_json(item, f"{name}[{i}]") for i, item in enumerate(value)]
-    if isinstance(value, dict):
-        return {str(key): as_json(item, f"{name}.{key}") for key, item in value.items()}
-    raise OptionError(f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists")

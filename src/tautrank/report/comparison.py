@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from tautrank.experiments.comparison import PairTest, PartSize, Plan, SystemResult, pair_tests
 from tautrank.files import handed_out
+from tautrank.json_values import or_none
 from tautrank.metrics import Metric
-from tautrank.metrics.evaluation import or_none
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.errors import DataError, MissingDependencyError, OptionError
-from tautrank.metrics.evaluation import or_none
+from tautrank.json_values import or_none
 from tautrank.report.palette import SystemStyle, band_colour, system_styles
 from tautrank.significance.paired import bootstrap_interval
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tautrank.experiments.results import CellResult, StudyResult
-from tautrank.metrics.evaluation import or_nan
+from tautrank.json_values import or_nan
 from tautrank.papers.claims import PLAIN
 from tautrank.papers.measurements import Measurement
 from tautrank.report.figures import (

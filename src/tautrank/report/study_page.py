@@ -7,9 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-from tautrank.experiments.plain_values import digest, to_plain
+from tautrank.experiments.plain_values import to_plain
 from tautrank.experiments.result_tables import claim_table, facts, signed_text
 from tautrank.experiments.results import StudyResult
+from tautrank.json_values import digest
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.report.figures import require_plotly

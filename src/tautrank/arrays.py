@@ -1,0 +1,270 @@
+"""Check flat arrays (labels, scores, offsets, weights): each error names the argument, the place and what was expected.
+
+A score may be ``-inf`` for a metric (the document was not retrieved), but never NaN or ``+inf``; losses take finite
+scores only. A NaN in a metric's result means one thing: the query was skipped.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from tautrank.errors import DataError
+
+# Integers up to here are exact in a float64.
+_LARGEST_EXACT_INTEGER = 2**53
+
+
+def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.number], NDArray[np.int64]]:
+    """Return labels and offsets as arrays that describe lists of documents.
+
+    Args:
+        labels: one finite number of at least 0 per document.
+        offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+
+    >>> check_lists([0, 1, 2], [0, 2, 3])
+    (array([0, 1, 2]), array([0, 2, 3]))
+    >>> check_lists([0, 1, -2], [0, 2, 3])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: labels[2] (query 1, document 0): found -2; expected a finite number of at least 0
+    """
+    y = flat_numbers("labels", labels)
+    cuts = check_offsets(offsets, y.size)
+    return check_labels(y, cuts), cuts
+
+
+def check_labels(labels: ArrayLike, offsets: NDArray[np.int64] | None = None) -> NDArray[np.number]:
+    """Return labels as a flat array of numbers.
+
+    Args:
+        labels: one finite number of at least 0 per document.
+        offsets: checked offsets of the lists, where the error can name a query.
+
+    >>> check_labels([0, 2, -1])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: labels[2]: found -1; expected a finite number of at least 0
+    """
+    y = flat_numbers("labels", labels)
+    if y.dtype == np.bool_:
+        return y.astype(np.int64)
+    _check_not_negative("labels", y, offsets)
+    return y
+
+
+def check_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
+    """Return offsets as int64.
+
+    Args:
+        offsets: integers from 0 to ``n`` that never fall.
+        n: number of documents.
+
+    >>> check_offsets([0, 2, 5], 4)
+    Traceback (most recent call last):
+    tautrank.errors.DataError: offsets: found 5 last; expected 4, the number of documents
+    >>> check_offsets([2, 1], 3)
+    Traceback (most recent call last):
+    tautrank.errors.DataError: offsets: found 2 first; expected 0 (these look like the sizes of the lists:
+    offsets are their running sum, from 0)
+    """
+    cuts = _flat("offsets", offsets, "one integer per query and one more")
+    if cuts.size == 0:
+        raise DataError("offsets: found no value; expected 0, then the end of every list")
+    if cuts.dtype.kind not in "iu":
+        raise DataError(f"offsets: found values of type {cuts.dtype}; expected integers")
+    cuts = np.ascontiguousarray(cuts, np.int64)
+    if cuts[0] != 0:
+        sizes = bool((cuts >= 0).all()) and int(cuts.sum()) == n
+        hint = " (these look like the sizes of the lists: offsets are their running sum, from 0)" if sizes else ""
+        raise DataError(f"offsets: found {cuts[0]} first; expected 0{hint}")
+    falls = cuts[1:] < cuts[:-1]
+    if falls.any():
+        at = int(np.argmax(falls))
+        raise DataError(f"offsets[{at + 1}]: found {cuts[at + 1]} after {cuts[at]}; expected values that never fall")
+    if cuts[-1] != n:
+        raise DataError(f"offsets: found {cuts[-1]} last; expected {n}, the number of documents")
+    return cuts
+
+
+def check_scores(scores: ArrayLike, offsets: NDArray[np.int64]) -> NDArray[np.floating]:
+    """Return the scores of a metric as float32 or float64 in the same order and with the same signs.
+
+    Args:
+        scores: one number per document; ``-inf`` marks a document that was not retrieved.
+        offsets: checked offsets of the lists.
+
+    >>> check_scores([1, 3, 2], np.array([0, 3]))
+    array([1., 3., 2.])
+    >>> check_scores([1, float("nan"), 2], np.array([0, 1, 3]))
+    Traceback (most recent call last):
+    tautrank.errors.DataError: scores[1] (query 1, document 0): found nan; expected a finite number,
+    or -inf for a document not retrieved
+    """
+    s = flat_numbers("scores", scores, size=int(offsets[-1]))
+    if s.dtype.kind != "f":
+        return _as_floats(s)
+    if s.dtype != np.float32:
+        s = s.astype(np.float32 if s.dtype == np.float16 else np.float64, copy=False)
+    # One reduction covers both: NaN makes the comparison false.
+    if s.size and not s.max() < np.inf:
+        check_each("scores", s, s < np.inf, "a finite number, or -inf for a document not retrieved", offsets)
+    return s
+
+
+def check_finite_scores(scores: ArrayLike, offsets: NDArray[np.int64]) -> NDArray[np.floating[Any]]:
+    """Return the scores of a loss: float32 as it is, anything else as float64.
+
+    Args:
+        scores: one finite number per document.
+        offsets: checked offsets of the lists.
+
+    >>> check_finite_scores([0.0, float("nan")], np.array([0, 2]))
+    Traceback (most recent call last):
+    tautrank.errors.DataError: scores[1] (query 0, document 1): found nan; expected a finite number
+    """
+    s = flat_numbers("scores", scores, size=int(offsets[-1]))
+    s = np.ascontiguousarray(s, np.float32 if s.dtype == np.float32 else np.float64)
+    # A sum of squares would overflow; the extremes are as cheap and catch NaN as well.
+    if s.size and not (-np.inf < s.min() and s.max() < np.inf):
+        check_each("scores", s, np.isfinite(s), "a finite number", offsets)
+    return s
+
+
+def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> NDArray[np.float64]:
+    """Return weights as float64.
+
+    Args:
+        weights: one finite number of at least 0 per query.
+        n_queries: number of queries.
+        name: the argument's name.
+
+    >>> check_weights([1, 2], 3)
+    Traceback (most recent call last):
+    tautrank.errors.DataError: weights: found 2 numbers; expected 3, one per query
+    """
+    w = numbers(name, weights, "query", n_queries)
+    _check_not_negative(name, w)
+    return w
+
+
+def numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> NDArray[np.float64]:
+    """Return values as a contiguous flat float64 array.
+
+    Args:
+        name: the argument's name.
+        values: the argument.
+        each: what has one number: "document", "query".
+        size: how many there should be; None for any number.
+
+    >>> numbers("weights", ["one", "two"], "query")
+    Traceback (most recent call last):
+    tautrank.errors.DataError: weights: found values of type <U3; expected numbers, one per query
+    """
+    return np.ascontiguousarray(flat_numbers(name, values, each, size), np.float64)
+
+
+def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> NDArray[Any]:
+    """Return values as a flat array of the numbers' own type; the arguments are those of `numbers`.
+
+    >>> flat_numbers("scores", [1, 2], size=3)
+    Traceback (most recent call last):
+    tautrank.errors.DataError: scores: found 2 numbers; expected 3, one per document
+    """
+    array = _flat(name, values, f"one number per {each}")
+    if array.size == 0:
+        array = np.zeros(0)
+    if array.dtype.kind not in "biuf":
+        raise DataError(f"{name}: found values of type {array.dtype}; expected numbers, one per {each}")
+    if size is not None and array.size != size:
+        raise DataError(f"{name}: found {array.size} numbers; expected {size}, one per {each}")
+    return array
+
+
+def check_each(
+    name: str, values: NDArray[Any], good: NDArray[np.bool_], expected: str, offsets: NDArray[np.int64] | None = None
+) -> None:
+    """Raise an error about the first value that is not good.
+
+    Args:
+        name: the argument's name.
+        values: the argument.
+        good: whether each value can be used.
+        expected: what a good value is.
+        offsets: checked offsets of the lists, where the values belong to documents of queries.
+
+    >>> check_each("p_values", np.array([0.5, 2.0]), np.array([True, False]), "a number from 0 to 1")
+    Traceback (most recent call last):
+    tautrank.errors.DataError: p_values[1]: found 2; expected a number from 0 to 1
+    """
+    if not good.all():
+        at = int(np.argmin(good))
+        raise DataError(f"{spot(name, at, offsets)}: found {float(values[at]):g}; expected {expected}")
+
+
+def spot(name: str, at: int, offsets: NDArray[np.int64] | None = None) -> str:
+    """Write where a value stands: its index, and its query and document where there are queries.
+
+    >>> spot("labels", 3), spot("labels", 3, np.array([0, 2, 2, 5]))
+    ('labels[3]', 'labels[3] (query 2, document 1)')
+    """
+    if offsets is None:
+        return f"{name}[{at}]"
+    query, document = place(offsets, at)
+    return f"{name}[{at}] (query {query}, document {document})"
+
+
+def place(offsets: NDArray[np.int64], at: int) -> tuple[int, int]:
+    """Return the query that holds the document at flat index ``at``, and the document's index inside it.
+
+    >>> place(np.array([0, 2, 2, 5]), 3)
+    (2, 1)
+    """
+    query = int(np.searchsorted(offsets, at, side="right")) - 1
+    return query, at - int(offsets[query])
+
+
+@contextmanager
+def naming_queries(offsets: NDArray[np.int64]) -> Iterator[None]:
+    """Add query and document to errors about ``labels[i]`` that the block raises.
+
+    >>> with naming_queries(np.array([0, 2, 3])):
+    ...     check_labels([0, 1, -1])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number of at least 0
+    """
+    try:
+        yield
+    except DataError as error:
+        found = re.fullmatch(r"labels\[(\d+)\](: .*)", str(error), re.DOTALL)
+        if found is None:
+            raise
+        raise DataError(spot("labels", int(found[1]), offsets) + found[2]) from None
+
+
+def _flat(name: str, values: ArrayLike, expected: str) -> NDArray[Any]:
+    try:
+        array = np.asarray(values)
+    except ValueError:
+        raise DataError(f"{name}: found lists of different lengths; expected {expected} (1-D)") from None
+    if array.ndim != 1:
+        raise DataError(f"{name}: found an array of shape {array.shape}; expected {expected} (1-D)")
+    return array
+
+
+def _check_not_negative(name: str, array: NDArray[Any], offsets: NDArray[np.int64] | None = None) -> None:
+    # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is caught.
+    if array.size and not (array.min() >= 0 and array.max() < np.inf):
+        good = (array >= 0) & (array < np.inf)
+        check_each(name, array, good, "a finite number of at least 0", offsets)
+
+
+def _as_floats(s: NDArray[Any]) -> NDArray[np.float64]:
+    if s.size and s.dtype.kind != "b" and max(abs(int(s.min())), abs(int(s.max()))) > _LARGEST_EXACT_INTEGER:
+        # float64 would tie integers that differ, so their order stands in for them, 0 staying where it was.
+        distinct, codes = np.unique(s, return_inverse=True)
+        return np.asarray(codes - np.count_nonzero(distinct <= 0) + 1, dtype=np.float64)
+    return s.astype(np.float64)

@@ -1,0 +1,112 @@
+"""Values as JSON can hold them, and back: numbers, arrays, dataclasses; one text for one content."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+
+from tautrank.errors import DataError, OptionError
+
+_CLASS = "="
+_NO_CLASSES: Mapping[str, type[Any]] = MappingProxyType({})
+
+
+def or_none(value: float) -> float | None:
+    """Return a number, or None for NaN and the infinities, which JSON does not have.
+
+    >>> or_none(0.5), or_none(math.nan), or_none(math.inf)
+    (0.5, None, None)
+    """
+    return float(value) if math.isfinite(value) else None
+
+
+def or_nan(value: float | None) -> float:
+    """Undo `or_none`.
+
+    >>> or_nan(0.5), or_nan(None)
+    (0.5, nan)
+    """
+    return math.nan if value is None else float(value)
+
+
+def to_json(value: Any, name: str = "value", classes: Mapping[str, type[Any]] = _NO_CLASSES) -> Any:
+    """Turn a value into what JSON can hold: NaN becomes null, arrays and tuples become lists.
+
+    Args:
+        value: numbers, text, None, lists, tuples, arrays and mappings of them; dataclasses among ``classes``.
+        name: the value's name, for the error.
+        classes: dataclasses by name that are written with their name, so that `from_json` can make them again.
+
+    >>> to_json({"a": (1, float("nan"))})
+    {'a': [1, None]}
+    >>> to_json({"a": print}, "parameters")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: parameters.a: found <built-in function print>; expected what a file can hold:
+    numbers, text, None, lists
+    """
+    if isinstance(value, np.generic | np.ndarray):
+        value = value.tolist()
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        if math.isinf(value):
+            raise OptionError(f"{name}: found {value}; expected what a file can hold: finite numbers")
+        return None if math.isnan(value) else value
+    if isinstance(value, list | tuple):
+        return [to_json(item, f"{name}[{i}]", classes) for i, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {str(key): to_json(item, f"{name}.{key}", classes) for key, item in value.items()}
+    kind = type(value).__name__
+    if classes.get(kind) is type(value):
+        fields = [field.name for field in dataclasses.fields(value)]
+        return {_CLASS: kind, **{key: to_json(getattr(value, key), f"{name}.{key}", classes) for key in fields}}
+    raise OptionError(f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists")
+
+
+def from_json(value: Any, classes: Mapping[str, type[Any]] = _NO_CLASSES) -> Any:
+    """Undo `to_json`; lists come back as tuples.
+
+    Args:
+        value: what `to_json` returned, perhaps read from a file.
+        classes: the same as for `to_json`.
+
+    >>> from_json([1, {"=": "Point", "x": [2]}], {"Point": dataclasses.make_dataclass("Point", ["x"])})
+    (1, Point(x=(2,)))
+    """
+    if isinstance(value, list):
+        return tuple(from_json(item, classes) for item in value)
+    if not isinstance(value, dict):
+        return value
+    content = {name: from_json(item, classes) for name, item in value.items()}
+    kind = content.pop(_CLASS, None)
+    if kind is None:
+        return content
+    cls = classes.get(str(kind))
+    if cls is None or not set(content) <= {field.name for field in dataclasses.fields(cls)}:
+        raise DataError(f"found the declaration '{kind}'; expected one that this version of tautrank knows")
+    return cls(**content)
+
+
+def canonical(value: Any) -> str:
+    """Write JSON that is the same text for the same content.
+
+    >>> canonical({"b": 1, "a": [0.1, None]})
+    '{"a":[0.1,null],"b":1}'
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def digest(value: Any) -> str:
+    """Return a hash of JSON values, 32 hexadecimal digits.
+
+    >>> digest({"b": 1, "a": 2}) == digest({"a": 2, "b": 1})
+    True
+    """
+    return hashlib.sha256(canonical(value).encode()).hexdigest()[:32]
