@@ -18,7 +18,7 @@ import tautrank as tr
 from tautrank.data import Splits
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments import comparison as study
-from tautrank.experiments.search_space import random_configurations
+from tautrank.experiments.space import random_configurations
 from tautrank.significance.paired import holm
 from tautrank.significance.repeated import repeated_runs_test
 from tests import dying_workers

@@ -20,7 +20,7 @@ from tautrank.experiments.perturb import Change, changed
 from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import StudyPlan, make_plan
 from tautrank.experiments.runner import run_study
-from tautrank.experiments.search_space import Choice, Search, Uniform
+from tautrank.experiments.space import Choice, Search, Uniform
 from tautrank.experiments.trial import run_trial
 from tautrank.json_values import canonical
 from tautrank.papers.catalogue import CATALOGUE

@@ -24,16 +24,18 @@ from tautrank.commands.main import main
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError
 from tautrank.experiments.configuration import Configuration, parameters_of
 from tautrank.experiments.run_lock import RunLock
-from tautrank.experiments.search_space import Choice, Uniform, WholeNumber, range_to_plain, read_range
-from tautrank.experiments.tuning_plan import make_tuning_plan
-from tautrank.experiments.tuning_search import Budget, SearchInterrupted
-from tautrank.experiments.tuning_space import (
+from tautrank.experiments.space import (
     SPACES,
-    named_space,
+    Choice,
+    Uniform,
+    WholeNumber,
+    read_range,
     read_space,
     read_space_file,
     spaces_of,
 )
+from tautrank.experiments.tuning_plan import make_tuning_plan
+from tautrank.experiments.tuning_search import Budget, SearchInterrupted
 from tautrank.experiments.tuning_store import TuningStore
 from tautrank.experiments.tuning_trial import DONE, FAILED, PRUNED, Outcome
 from tautrank.report.tuning import Tuning
@@ -417,9 +419,9 @@ ranges = st.one_of(
 @given(ranges)
 @settings(max_examples=50)
 def test_ranges_survive_json(one):
-    assert read_range("x", json.loads(json.dumps(range_to_plain(one)))) == one
+    assert read_range("x", json.loads(json.dumps(one.to_plain()))) == one
     assert read_range("x", one) == one
-    assert read_range("x", tuple(range_to_plain(one))) == one
+    assert read_range("x", tuple(one.to_plain())) == one
 
 
 anything = st.recursive(
@@ -442,7 +444,7 @@ def test_whatever_is_written_is_a_range_or_a_sentence(written):
         assert "expected" in said or "known" in said
         assert "\n" not in said
     else:
-        assert read_range("num_leaves", range_to_plain(one)) == one
+        assert read_range("num_leaves", one.to_plain()) == one
         assert isinstance(one, Choice) or one.low < one.high
 
 
@@ -472,11 +474,11 @@ def test_named_spaces_hold_for_every_loss():
             assert {"learning_rate", "num_leaves"} <= set(space)
             Configuration(loss, {})
             for key, one in space.items():
-                assert read_space({key: range_to_plain(one)}) == {key: one}
+                assert read_space({key: one.to_plain()}) == {key: one}
 
 
 def test_the_space_of_the_stochasticrank_paper_is_its_appendix():
-    space = named_space("stochasticrank", tr.loss("stochasticrank"))
+    space = SPACES["stochasticrank"](tr.loss("stochasticrank"))
     assert space == {
         "learning_rate": Uniform(1e-3, 1.0, log=True),
         "num_leaves": Choice((64, 128, 256, 512, 1024)),
@@ -485,7 +487,7 @@ def test_the_space_of_the_stochasticrank_paper_is_its_appendix():
         "langevin.temperature": Uniform(1e8, 1e11, log=True),
         "loss.mu": Uniform(1e-2, 10.0, log=True),
     }
-    noisy = named_space("stochasticrank", tr.loss("lambdarank", noise="gumbel"))
+    noisy = SPACES["stochasticrank"](tr.loss("lambdarank", noise="gumbel"))
     assert noisy["loss.strength"] == Uniform(0.0, 1.0)
     assert noisy["reg_lambda"] == Uniform(0.1, 10.0, log=True)
     assert "langevin.temperature" not in noisy

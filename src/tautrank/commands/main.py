@@ -430,10 +430,10 @@ def tune(
 
     Example: [bold]tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut[/bold]
     """
+    from tautrank.experiments.space import space_named_or_in_file
     from tautrank.experiments.tune import tune as search
     from tautrank.experiments.tune import tuning_plan
     from tautrank.experiments.tuning_search import SearchInterrupted
-    from tautrank.experiments.tuning_space import space_named_or_in_file
     from tautrank.files import require_writable
     from tautrank.report.tuning import print_interrupted, print_tuning
 

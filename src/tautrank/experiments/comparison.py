@@ -20,7 +20,7 @@ from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import fingerprint
 from tautrank.experiments.fit_best import HELD_OUT, Progress, hold_out, train_best
 from tautrank.experiments.processes import Ask, Lost, run_jobs
-from tautrank.experiments.search_space import random_configurations
+from tautrank.experiments.space import random_configurations
 from tautrank.experiments.unit_store import UnitStore
 from tautrank.json_values import or_nan, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own, own_losses, sendable

@@ -6,7 +6,7 @@ import dataclasses
 from typing import Any
 
 from tautrank.engines.langevin import Langevin
-from tautrank.experiments import perturb, search_space
+from tautrank.experiments import perturb, space
 from tautrank.experiments.comparison import System
 from tautrank.json_values import from_json, to_json
 from tautrank.papers import claims, measurements, study
@@ -14,7 +14,7 @@ from tautrank.papers import claims, measurements, study
 # Whatever these modules declare, so that a new kind of claim or protocol travels as it is written.
 _CLASSES: dict[str, type[Any]] = {
     cls.__name__: cls
-    for module in (perturb, claims, measurements, search_space, study)
+    for module in (perturb, claims, measurements, space, study)
     for cls in vars(module).values()
     if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == module.__name__
 } | {cls.__name__: cls for cls in (Langevin, System)}

@@ -21,7 +21,7 @@ from tautrank.experiments.divide import divide, takes_all_queries, together
 from tautrank.experiments.fit_best import in_a_sentence, mean_of_counted, train_best
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain
-from tautrank.experiments.search_space import Search
+from tautrank.experiments.space import Search
 from tautrank.json_values import canonical, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import metric

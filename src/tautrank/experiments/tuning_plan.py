@@ -16,8 +16,7 @@ from tautrank.data import RankingData
 from tautrank.engines import NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.configuration import Configuration, parameters_of
-from tautrank.experiments.search_space import range_to_plain, samples
-from tautrank.experiments.tuning_space import Space, spaces_of
+from tautrank.experiments.space import Space, spaces_of
 from tautrank.json_values import canonical
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
@@ -69,7 +68,9 @@ class TuningPlan:
     def most_trees(self) -> int:
         """How many trees a trial may have at most."""
         searched = [space["n_estimators"] for space in self.spaces if "n_estimators" in space]
-        return max(int(most) for most in [self.fixed.get("n_estimators", 1), *chain(*map(samples, searched))])
+        return max(
+            int(most) for most in [self.fixed.get("n_estimators", 1), *chain(*(one.probes() for one in searched))]
+        )
 
     @property
     def every(self) -> int:
@@ -92,7 +93,7 @@ class TuningPlan:
             data: a hash of the data.
         """
         spaces = {
-            self.key(loss, name): range_to_plain(given)
+            self.key(loss, name): given.to_plain()
             for loss, space in zip(self.losses, self.spaces, strict=True)
             for name, given in space.items()
         }
@@ -200,7 +201,7 @@ def _check_parameters(plan: TuningPlan) -> None:
     lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
     seen = []
     for loss, space in zip(plan.losses, plan.spaces, strict=True):
-        values = {name: samples(given)[0] for name, given in space.items() if "." not in name}
+        values = {name: given.probes()[0] for name, given in space.items() if "." not in name}
         tried = Configuration(loss if isinstance(read_loss(loss), NativeLoss) else "mse", values)
         if tried in seen:
             continue

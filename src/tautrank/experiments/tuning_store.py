@@ -21,7 +21,7 @@ import numpy as np
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.experiments.configuration import Configuration
 from tautrank.experiments.run_lock import RunLock
-from tautrank.experiments.search_space import Choice, Dimension, WholeNumber
+from tautrank.experiments.space import Choice, Dimension, WholeNumber
 from tautrank.experiments.tuning_plan import TuningPlan
 from tautrank.experiments.tuning_trial import DONE, FAILED, PRUNED, Outcome, TrialRecord
 

@@ -54,7 +54,7 @@ from tautrank.errors import OptionError, unknown
 from tautrank.experiments.comparison import System
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.perturb import PARTS, Change
-from tautrank.experiments.search_space import Search
+from tautrank.experiments.space import Search
 from tautrank.metrics import metric
 from tautrank.papers.claims import PLAIN, Claim
 from tautrank.papers.measurements import MEASUREMENTS, Measurement

@@ -7,7 +7,7 @@ from functools import partial
 from typing import Any
 
 from tautrank.experiments.comparison import System
-from tautrank.experiments.search_space import Choice, Search
+from tautrank.experiments.space import Choice, Search
 from tautrank.papers.catalogue.printed_tables import by_data_set, in_percent
 from tautrank.papers.claims import Better, BetterUnder, Converges
 from tautrank.papers.study import OTHER_DATA, Condition, FixedParts, PaperTest, Recipe, Study

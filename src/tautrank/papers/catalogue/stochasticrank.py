@@ -10,7 +10,7 @@ from typing import Any
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.comparison import System
 from tautrank.experiments.perturb import PARTS, Change
-from tautrank.experiments.search_space import Choice, Dimension, Search, Uniform
+from tautrank.experiments.space import Choice, Dimension, Search, Uniform
 from tautrank.papers.catalogue.printed_tables import by_data_set, in_percent
 from tautrank.papers.claims import Better, Reaches
 from tautrank.papers.study import Condition, FixedParts, OnItself, PaperTest, Printed, Recipe, Study

@@ -1,0 +1,499 @@
+"""Search spaces: ranges of parameters by name, the spaces that have a name, and reading what a user wrote.
+
+A name is a parameter of `Ranker` or of its engine (``learning_rate``), a parameter of the loss (``loss.strength``), or
+one of `Langevin` (``langevin.temperature``). A range is written as ``("float", low, high)`` or ``("int", low, high)``,
+with ``"log"`` at the end to draw its logarithm uniformly, or as ``("choice", a, b, ...)``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+import os
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
+from zlib import crc32
+
+import numpy as np
+
+from tautrank.arguments import choice
+from tautrank.engines import NativeLoss, Settings, read_loss
+from tautrank.engines.langevin import Langevin
+from tautrank.errors import DataError, OptionError, unknown
+from tautrank.losses import XENDCG, LambdaLoss, ListNet, Loss, NDCGLoss2PP, SmoothedLoss, SoftRank, StochasticRank
+
+_EXPECTED = "expected ('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice among a few values, all equally likely.
+
+    Args:
+        values: The values.
+
+    >>> Choice((1, 2)).draw(np.random.default_rng(0)) in (1, 2)
+    True
+    """
+
+    values: tuple[Any, ...]
+
+    def __post_init__(self) -> None:
+        if not self.values:
+            raise OptionError(f"found a choice of nothing; {_EXPECTED}")
+        for i, value in enumerate(self.values):
+            is_plain = value is None or isinstance(value, bool | int | str)
+            if not is_plain and not (isinstance(value, float) and math.isfinite(value)):
+                raise OptionError(f"found {value!r} to choose; expected numbers, text, true, false or none")
+            # By ==, under which 1, 1.0 and True are the same value.
+            if value in self.values[:i]:
+                raise OptionError(f"found {value!r} twice to choose from; expected every value once")
+
+    def draw(self, rng: np.random.Generator) -> Any:
+        """Draw one value."""
+        return self.values[int(rng.integers(len(self.values)))]
+
+    def probes(self) -> tuple[Any, ...]:
+        """Return values to check a parameter with: all of them."""
+        return self.values
+
+    def to_plain(self) -> list[Any]:
+        """Return the range as JSON can hold it; `read_range` reads it back."""
+        return ["choice", *self.values]
+
+
+@dataclass(frozen=True)
+class Uniform:
+    """A number between two others.
+
+    Args:
+        low: The lower end.
+        high: The upper end.
+        log: Whether the logarithm of the number is uniform, rather than the number.
+
+    >>> 1e-3 <= Uniform(1e-3, 1, log=True).draw(np.random.default_rng(0)) <= 1
+    True
+    """
+
+    low: float
+    high: float
+    log: bool = False
+
+    _kind: ClassVar[str] = "float"
+    _types: ClassVar[tuple[type, ...]] = (int, float)
+    _largest: ClassVar[float] = sys.float_info.max
+
+    def __post_init__(self) -> None:
+        for end in (self.low, self.high):
+            if isinstance(end, bool) or not isinstance(end, self._types) or not abs(end) <= self._largest:
+                numbers = "finite numbers" if float in self._types else "whole numbers"
+                raise OptionError(f"found {end!r} as an end of the range; expected {numbers}")
+        if self.low > self.high:
+            raise OptionError(f"found a range from {self.low} to {self.high}; expected the lower end first")
+        if self.low == self.high:
+            raise OptionError(f"found a range from {self.low} to itself; expected two ends, or ('choice', {self.low})")
+        if self.log and self.low <= 0:
+            raise OptionError(f"found a logarithmic range from {self.low}; expected it to start above 0")
+
+    def draw(self, rng: np.random.Generator) -> float:
+        """Draw one number."""
+        if self.log:
+            return float(math.exp(rng.uniform(math.log(self.low), math.log(self.high))))
+        return float(rng.uniform(self.low, self.high))
+
+    def probes(self) -> tuple[Any, ...]:
+        """Return values to check a parameter with: both ends, and a number between them that is not whole."""
+        return self.low, self.low + (self.high - self.low) / math.e, self.high
+
+    def to_plain(self) -> list[Any]:
+        """Return the range as JSON can hold it; `read_range` reads it back.
+
+        >>> WholeNumber(4, 64, log=True).to_plain()
+        ['int', 4, 64, 'log']
+        """
+        return [self._kind, self.low, self.high, *(["log"] if self.log else [])]
+
+
+class WholeNumber(Uniform):
+    """A whole number between two others, both included.
+
+    Args:
+        low: The smallest number.
+        high: The largest number.
+        log: Whether the logarithm of the number is uniform, rather than the number.
+
+    >>> WholeNumber(1, 2).draw(np.random.default_rng(0)) in (1, 2)
+    True
+    """
+
+    low: int
+    high: int
+
+    _kind = "int"
+    _types = (int,)
+    _largest = 2**53 - 1
+
+    def draw(self, rng: np.random.Generator) -> int:
+        """Draw one number."""
+        return math.floor(Uniform(self.low, self.high + 1, self.log).draw(rng))
+
+    def probes(self) -> tuple[Any, ...]:
+        """Return values to check a parameter with: both ends."""
+        return self.low, self.high
+
+
+Dimension: TypeAlias = Choice | Uniform
+Space: TypeAlias = dict[str, Dimension]
+
+_KINDS = {"choice": Choice, "float": Uniform, "int": WholeNumber}
+# Names that scikit-learn and LightGBM share; `in_words_of` translates them for the other tools.
+TREE_SPACE: Mapping[str, Choice] = {
+    "learning_rate": Choice((0.02, 0.03, 0.05, 0.08, 0.12, 0.2)),
+    "num_leaves": Choice((4, 7, 15, 31, 63)),
+    "min_child_samples": Choice((5, 10, 20, 50, 100)),
+    "colsample_bytree": Choice((0.4, 0.6, 0.8, 1.0)),
+    "subsample": Choice((0.5, 0.7, 0.85, 1.0)),
+    "reg_lambda": Choice((0.0, 0.1, 1.0, 10.0)),
+}
+"""The tree parameters that matter most, and the values to draw them from."""
+
+
+def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]:
+    """Draw `n` distinct configurations of `TREE_SPACE`; the same seed draws the same.
+
+    Args:
+        n: The number of configurations.
+        seed: The seed of the draws.
+
+    >>> len(random_configurations(12, (0, 1)))
+    12
+    >>> random_configurations(3, (0,)) == random_configurations(3, (0,))
+    True
+    """
+    rng = np.random.default_rng(seed)
+    drawn: list[dict[str, Any]] = []
+    while len(drawn) < n:
+        configuration = {name: values.draw(rng) for name, values in TREE_SPACE.items()}
+        if configuration not in drawn:
+            drawn.append(configuration)
+    return drawn
+
+
+@dataclass(frozen=True)
+class Search:
+    """Random search: every system gets as many configurations, and the same draws of what all have in common.
+
+    Args:
+        everyone: The ranges that are searched for every system.
+        systems: More ranges by the name of a system; they replace those of `everyone` with the same name.
+
+    >>> search = Search({"learning_rate": Uniform(1e-3, 1, log=True)}, {"b": {"loss.strength": Uniform(0, 1)}})
+    >>> a, b = search.draw("a", 2, (0, 1)), search.draw("b", 2, (0, 1))
+    >>> [list(configuration) for configuration in b]
+    [['learning_rate', 'loss.strength'], ['learning_rate', 'loss.strength']]
+    >>> [x["learning_rate"] for x in a] == [x["learning_rate"] for x in b]
+    True
+    """
+
+    everyone: Mapping[str, Dimension] = field(default_factory=lambda: dict(TREE_SPACE))
+    systems: Mapping[str, Mapping[str, Dimension]] = field(default_factory=dict)
+
+    def draw(self, system: str, n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]:
+        """Draw `n` configurations; the same seed draws the same, and a longer list begins with the shorter one.
+
+        Args:
+            system: The name of the system.
+            n: The number of configurations.
+            seed: The seed of the draws.
+        """
+        space = {**self.everyone, **self.systems.get(system, {})}
+        # Each dimension has its own random numbers, so that a further range of one system changes no other draw.
+        streams = {name: np.random.default_rng((*seed, crc32(name.encode()))) for name in space}
+        return [{name: dimension.draw(streams[name]) for name, dimension in space.items()} for _ in range(n)]
+
+
+def read_range(name: str, given: Any) -> Dimension:
+    """Read a range that a user wrote; the error for one that cannot be used names the parameter.
+
+    Args:
+        name: The parameter that the range is for.
+        given: The range as described above, a tuple or a list.
+
+    >>> read_range("learning_rate", ("float", 0.01, 0.3, "log"))
+    Uniform(low=0.01, high=0.3, log=True)
+    >>> read_range("num_leaves", ["int", 63, 7])
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: num_leaves: found a range from 63 to 7; expected the lower end first
+    """
+    if isinstance(given, Choice | Uniform):
+        return given
+    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
+        raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
+    kind, *rest = given
+    if kind not in _KINDS:
+        raise unknown(f"kind of range for {name},", kind, _KINDS)
+    try:
+        if kind == "choice":
+            return Choice(tuple(rest[0] if len(rest) == 1 and isinstance(rest[0], list | tuple) else rest))
+        if len(rest) == 2 or (len(rest) == 3 and (rest[2] == "log" or isinstance(rest[2], bool))):
+            return (WholeNumber if kind == "int" else Uniform)(rest[0], rest[1], bool(rest[2:] and rest[2]))
+    except OptionError as error:
+        raise OptionError(f"{name}: {error}") from None
+    raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
+
+
+def read_space(given: Mapping[str, Any]) -> Space:
+    """Read a space that a user wrote.
+
+    Args:
+        given: The ranges by name.
+
+    >>> read_space({"num_leaves": ("int", 4, 64, "log")})
+    {'num_leaves': WholeNumber(low=4, high=64, log=True)}
+    """
+    if not given:
+        raise OptionError("space: found nothing in it; expected at least one range")
+    return {str(name): read_range(str(name), value) for name, value in given.items()}
+
+
+def read_space_file(path: str | os.PathLike[str]) -> Space:
+    """Read a space from a JSON file: an object of ranges by name.
+
+    Args:
+        path: The file.
+    """
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"{path}: found '{name}' twice; expected every name once")
+        return dict(pairs)
+
+    try:
+        content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=once)
+    except OSError as error:
+        raise DataError(f"{path}: cannot be read ({error.strerror}); expected a JSON file of ranges by name") from None
+    except DataError:
+        raise
+    except ValueError as error:
+        raise DataError(f"{path}: is not JSON ({error}); expected an object of ranges by name") from None
+    if not isinstance(content, dict):
+        raise DataError(f'{path}: found something else; expected an object such as {{"num_leaves": ["int", 4, 64]}}')
+    try:
+        return read_space(content)
+    except OptionError as error:
+        raise OptionError(f"{path}: {error}") from None
+
+
+def space_named_or_in_file(text: str) -> str | Space:
+    """Return the name of a space, or the space that a file of that name holds.
+
+    Args:
+        text: What the user typed.
+
+    >>> space_named_or_in_file("trees")
+    'trees'
+    >>> space_named_or_in_file("treees")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown space 'treees'; did you mean 'trees'? (known: ...; or a JSON file)
+    """
+    if text in SPACES:
+        return text
+    if not Path(text).is_file() and not text.endswith(".json"):
+        raise OptionError(f"{str(unknown('space', text, SPACES))[:-1]}; or a JSON file)")
+    return read_space_file(text)
+
+
+# Parameters that are not searched, and what to do instead.
+_NOT_SEARCHED = {
+    "loss": "a list of losses as loss",
+    "langevin": "langevin.temperature and langevin.shrink_rate",
+    "metric": "one metric for all trials",
+    "engine": "one engine for all trials",
+    "random_state": "one seed for all trials, so that they differ by their parameters alone",
+    "n_jobs": "threads for all trials alike",
+    "verbose": "what changes the model",
+    "eval_train": "what changes the model",
+    "categorical_feature": "the same columns in all trials",
+}
+_RANKER = ("n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds")
+_LANGEVIN = tuple(field.name for field in dataclasses.fields(Langevin))
+
+
+def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixed: Mapping[str, Any]) -> list[Space]:
+    """Return the space of each loss: the part of the given space that applies to the loss.
+
+    A space that has a name leaves out what is fixed and the parameters that the text of the loss sets. In a space of
+    the user's own, every name must apply to one of the losses, and nothing may be given twice.
+
+    Args:
+        losses: The losses, as `Ranker` takes them.
+        space: The name of a space, ranges by name, or None for the default.
+        fixed: Parameters that are the same in all trials.
+
+    >>> spaces_of(["ndcg-loss2++"], {"loss.mu": ("float", 1, 10)}, {})
+    [{'loss.mu': Uniform(low=1, high=10, log=False)}]
+    >>> spaces_of(["ndcg-loss2++"], {"loss.nu": ("float", 1, 10)}, {})
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown parameter of ndcg-loss2++: 'nu'; did you mean 'mu'? (known: ...)
+    """
+    read = [read_loss(loss) for loss in losses]
+    if isinstance(space, Mapping):
+        given = read_space(space)
+        _check_names(given, read, fixed)
+        found = [{name: one for name, one in given.items() if _applies(loss, name)} for loss in read]
+        for loss, own in zip(read, found, strict=True):
+            for name, one in own.items():
+                _check_values(loss, name, one)
+    elif space is None or isinstance(space, str):
+        make = SPACES[choice("space", space or "default", tuple(SPACES))]
+        found = [{name: one for name, one in make(loss).items() if _is_free(loss, name, one, fixed)} for loss in read]
+    else:
+        raise OptionError(f"space: found {space!r}; expected a name, or ranges by name")
+    # Sorted, so that what is drawn does not depend on the order in which a space was written.
+    found = [dict(sorted(own.items())) for own in found]
+    if len(read) == 1 and not found[0]:
+        raise OptionError(f"space: found nothing to change in {read[0]}; expected a range of what is not fixed")
+    return found
+
+
+def _parameters(loss: Loss | NativeLoss) -> dict[str, Any]:
+    """Return the parameters of a loss and their defaults; a tool's own objective has none here."""
+    return {} if isinstance(loss, NativeLoss) else {field.name: field.default for field in dataclasses.fields(loss)}
+
+
+def _takes_langevin(loss: Loss | NativeLoss) -> bool:
+    return not isinstance(loss, NativeLoss) or loss.tool == "catboost"
+
+
+def _applies(loss: Loss | NativeLoss, name: str) -> bool:
+    part, _, parameter = name.rpartition(".")
+    return {"": True, "loss": parameter in _parameters(loss), "langevin": _takes_langevin(loss)}[part]
+
+
+def _is_free(loss: Loss | NativeLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:
+    """Return whether a range of a named space is to be searched: nothing else sets it, and the loss takes it."""
+    part, _, parameter = name.rpartition(".")
+    if (part or name) in fixed or not _applies(loss, name) or (part == "loss" and _is_given(loss, parameter)):
+        return False
+    try:
+        _check_values(loss, name, one)
+    except OptionError:  # `mu`, for example, is refused with a metric that has no ties
+        return False
+    return True
+
+
+def _is_given(loss: Loss | NativeLoss, parameter: str) -> bool:
+    known = _parameters(loss)
+    return parameter in known and getattr(loss, parameter) != known[parameter]
+
+
+def _check_values(loss: Loss | NativeLoss, name: str, given: Dimension) -> None:
+    """Raise the error that trials would raise; the values of an engine's own parameters are left to the engine."""
+    part, _, parameter = name.rpartition(".")
+    try:
+        for value in given.probes():
+            if part == "langevin":
+                Langevin(**{parameter: value})
+            elif part == "loss" and not isinstance(loss, NativeLoss):
+                dataclasses.replace(loss, **{parameter: value})
+            elif name in _RANKER:
+                Settings(**{name: value})
+    except OptionError as error:
+        raise OptionError(f"{part}.{error}" if part else str(error)) from None
+
+
+def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[str, Any]) -> None:
+    of = losses[0] if len(losses) == 1 else "these losses"
+    parameters = {parameter for loss in losses for parameter in _parameters(loss)}
+    for name in space:
+        part, dot, rest = name.partition(".")
+        if name in fixed:
+            raise OptionError(f"{name}: found in the space and as a fixed parameter; expected it once")
+        if name in _NOT_SEARCHED:
+            raise OptionError(f"{name}: found in the space; expected {_NOT_SEARCHED[name]}")
+        if not dot:
+            continue  # the engine checks its own names
+        if part not in ("loss", "langevin"):
+            raise unknown("parameter", name, [f"loss.{p}" for p in parameters] + [f"langevin.{p}" for p in _LANGEVIN])
+        if part == "langevin":
+            if rest not in _LANGEVIN:
+                raise unknown("parameter of langevin:", rest, _LANGEVIN)
+            if not any(_takes_langevin(loss) for loss in losses):
+                raise OptionError(f"{name}: found for {of}; expected a loss of this library, or one of CatBoost's")
+        elif rest not in parameters:
+            if not parameters:
+                raise OptionError(f"{name}: found for {of}, which has no parameters here; expected a tree parameter")
+            raise unknown(f"parameter of {of}:", rest, parameters)
+        elif any(_is_given(loss, rest) for loss in losses):
+            given = next(loss for loss in losses if _is_given(loss, rest))
+            raise OptionError(f"{name}: found in the space and in {given}; expected it once")
+
+
+def _tree_space(_: Loss | NativeLoss) -> Space:
+    """From the smallest to the largest value of `TREE_SPACE`; counts and rates on a logarithmic scale."""
+    space: Space = {}
+    for name, values in TREE_SPACE.items():
+        low, high = min(values.values), max(values.values)
+        if low == 0:
+            space[name] = values
+        elif isinstance(low, int):
+            space[name] = WholeNumber(low, high, log=True)
+        else:
+            space[name] = Uniform(low, high, log=name == "learning_rate")
+    return space
+
+
+_WORTH_SEARCHING: tuple[tuple[type[Loss], Space], ...] = (
+    (LambdaLoss, {"k": Choice((10, 30, 100, None))}),
+    (NDCGLoss2PP, {"mu": Uniform(0.5, 20.0, log=True)}),
+    (XENDCG, {"gamma": Choice(("uniform", "tight")), "hessian": Choice(("neumann", "diagonal", "exact"))}),
+    (ListNet, {"target": Choice(("linear", "softmax")), "hessian": Choice(("diagonal", "exact"))}),
+    (StochasticRank, {"mu": Uniform(0.01, 1.0, log=True)}),
+)
+
+
+def _default_space(loss: Loss | NativeLoss) -> Space:
+    """The tree parameters, and those of the loss that change the ranking.
+
+    ``sigma`` is left out where the hessian grows with it: there, apart from regularisation, twice the sigma is the same
+    training with scores half (for the smoothed metrics twice) as large.
+    """
+    space = _tree_space(loss)
+    for kind, ranges in _WORTH_SEARCHING:
+        if isinstance(loss, kind):
+            space |= {f"loss.{name}": one for name, one in ranges.items()}
+    if isinstance(loss, SoftRank) and loss.scale == "plain":
+        space["loss.sigma"] = Uniform(0.1, 10.0, log=True)
+    return space
+
+
+def _stochasticrank_space(loss: Loss | NativeLoss) -> Space:
+    """The space of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix F.
+
+    The paper ran 500 random trials of 1000 trees. A depth there is as many leaves here as a CatBoost tree of that depth
+    has.
+    """
+    smoothed = isinstance(loss, SmoothedLoss)
+    space: Space = {
+        "learning_rate": Uniform(1e-3, 1.0, log=True),
+        "num_leaves": Choice(tuple(2**depth for depth in (6, 7, 8, 9, 10))),
+        "reg_lambda": Choice((0.0,)) if smoothed else Uniform(0.1, 10.0, log=True),
+    }
+    if smoothed:
+        space["langevin.shrink_rate"] = Uniform(1e-5, 1e-2, log=True)
+        space["langevin.temperature"] = Uniform(1e8, 1e11, log=True)
+    if isinstance(loss, StochasticRank):
+        space["loss.mu"] = Uniform(1e-2, 10.0, log=True)
+    if isinstance(loss, Loss) and loss.noise is not None:
+        space["loss.strength"] = Uniform(0.0, 1.0)
+    return space
+
+
+SPACES = {"default": _default_space, "trees": _tree_space, "stochasticrank": _stochasticrank_space}
+"""The spaces that have a name, as functions of the loss."""
