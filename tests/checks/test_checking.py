@@ -278,7 +278,7 @@ def test_every_loss_as_json_on_lists_made_up_here(capsys) -> None:
     assert code == 0
     found = json.loads(out)
     assert list(found["losses"]) == list(REGISTRY)
-    assert (found["data"], found["queries"], found["looked_at"]) == ("lists made up here", 200, 20)
+    assert (found["data"], found["queries"], found["looked_at"]) == ("synthetic lists", 200, 20)
     for rows in found["losses"].values():
         assert [row["claim"] for row in rows] == ["finite", "zero-sum", "directness"]
         assert rows[0]["status"] == "holds"

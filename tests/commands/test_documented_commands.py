@@ -20,14 +20,14 @@ import pytest
 import typer
 
 import tautrank as tr
-from tautrank import demo
+from tautrank.commands import demo
 from tautrank.commands.main import app, main
 from tautrank.losses import REGISTRY
 from tautrank.papers.catalogue import CATALOGUE
 from tests.checks.test_checking import RIGHT
 
 ROOT = Path(__file__).resolve().parents[2]
-# What these pages say to type is run for every study, on real data and cut down, by tests/test_study_catalogue.py.
+# What these pages say to type is run for every study, on real data and cut down, by tests/papers/test_catalogue.py.
 STUDY_PAGES = sorted((ROOT / "docs" / "results" / "studies").glob("*.md"))
 PAGES = [
     ROOT / "README.md",
@@ -50,7 +50,7 @@ CUTS_OF_GIVEN = {"--tune": "2", "--configs": "2", "--timeout": "60"}
 # Commands that cannot be run here, and why.
 NOT_RUN: dict[str, str] = {}
 # Pages whose every snippet is run by a test that also looks at what it prints.
-RUN_ELSEWHERE = {"docs/add-a-loss.md": "tests/test_own_losses.py"}
+RUN_ELSEWHERE = {"docs/add-a-loss.md": "tests/losses/test_own_losses.py"}
 
 DATA_SETS = ("MSLR-WEB10K", "MSLR-WEB30K", "MQ2008")
 # A word in capitals stands for something of the reader's, unless it names a data set.
@@ -167,7 +167,7 @@ def folder(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # tests run side by side
     for name, value in (("_QUERIES", 40), ("_FEATURES", 16), ("_TREES", 3), ("_REPEATS", 2)):
         monkeypatch.setattr(demo, name, value)
-    monkeypatch.setattr(demo, "job_count", lambda _: 1)
+    monkeypatch.setattr(demo, "_WORKERS", 1)
     before = dict(REGISTRY)
     yield tmp_path
     REGISTRY.clear()

@@ -343,7 +343,7 @@ def test_ctrl_c_in_a_comparison_keeps_what_is_finished(search, tmp_path):
     assert process.wait() == 130, said
     assert "Traceback" not in said
     found = re.search(
-        r"^stopped: (\d+) of 400 trainings are kept in kept; the same command goes on from there$", said, re.M
+        r"^stopped: (\d+) of 400 trainings are kept in kept; the same command continues from there$", said, re.M
     )
     assert found, said
     assert 2 <= int(found[1]) == len(list((tmp_path / "kept").glob("*.json"))) < 400
@@ -382,15 +382,16 @@ def test_version(capsys):
 
 
 def test_demo_runs(capsys, monkeypatch):
-    from tautrank import demo
+    from tautrank.commands import demo
+    from tautrank.experiments.compare import DEFAULT_LOSSES
 
     # The same demonstration, small enough for a test.
     for name, value in (("_QUERIES", 40), ("_FEATURES", 16), ("_TREES", 3), ("_REPEATS", 2)):
         monkeypatch.setattr(demo, name, value)
-    monkeypatch.setattr(demo, "job_count", lambda _: 1)
+    monkeypatch.setattr(demo, "_WORKERS", 1)
     code, out, _ = run(capsys, "demo")
     assert code == 0
-    for loss in demo.DEFAULT_LOSSES:
+    for loss in DEFAULT_LOSSES:
         assert loss in out
     assert "Next, on your own files" in out
 

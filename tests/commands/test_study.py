@@ -42,9 +42,9 @@ def test_run_status_and_report(capsys, finished, tmp_path):
     assert err == "6/6\n"
     assert "Ranking quality of ListNet, LambdaMART and XE-NDCG" in out
     assert "finished: 6 of 6 trainings" in out
-    assert f"Every training: {finished}" in out
+    assert f"All trainings: {finished}" in out
     code, out, _ = run(capsys, "study", "status", finished)
-    assert "6 of 6 trainings are done, 0 failed, 0 wait\nnot running\n" in out
+    assert "6 of 6 trainings are done, 0 failed, 0 waiting\nnot running\n" in out
     state = json.loads(run(capsys, "study", "status", finished, "--json")[1])
     assert (state["done"], state["waiting"], state["running"], state["study"]) == (6, 0, None, "xe-table1")
     reported = json.loads(run(capsys, "study", "report", finished, "--json")[1])
@@ -145,7 +145,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path):
     assert process.wait() == 130, rest
     last = rest.splitlines()[-1]
     assert last.startswith("stopped: ")
-    assert last.endswith("of 6 trainings are kept; go on with: tautrank study resume s.db")
+    assert last.endswith("of 6 trainings are kept; continue with: tautrank study resume s.db")
     assert "Traceback" not in rest
     kept = len(content(tmp_path / "s.db"))
     assert 2 <= kept < 6
@@ -210,6 +210,6 @@ def test_a_full_disk_says_how_to_go_on(capsys, tmp_path, monkeypatch):
     assert code == 2
     last = err.splitlines()[-1]
     assert last.startswith(f"error: {path}: the disk is full; expected room for one more trial")
-    assert last.endswith(f"go on with: tautrank study resume {path})")
+    assert last.endswith(f"continue with: tautrank study resume {path})")
     with sqlite3.connect(path) as connection:
         assert connection.execute("SELECT COUNT(*) FROM trials").fetchone() == (3,)

@@ -1,66 +1,79 @@
-"""The demonstration: losses side by side on made-up web search, and what ties do to a number."""
+"""The command `tautrank demo`: losses compared on synthetic web search, and what ties do to a metric."""
 
 from __future__ import annotations
 
-import numpy as np
-from rich import box
-from rich.console import Console
-from rich.table import Table
+from typing import TYPE_CHECKING, Annotated
 
-from tautrank.arguments import job_count
-from tautrank.data import RankingData
-from tautrank.experiments.compare import DEFAULT_LOSSES, compare
-from tautrank.experiments.fit_best import Progress
-from tautrank.metrics import metric
-from tautrank.report.terminal import summary_table
-from tautrank.simulate import simulate_web_search
+import typer
+
+from tautrank.commands.output import OUT, trainings_bar
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+    from tautrank.data import RankingData
 
 _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
+_WORKERS: int | None = None  # all cores
+_NEXT = """\
+LightGBM and XGBoost rank tied documents by 'input' order. Here the rows of a
+query are sorted by label, as in many judged files, so giving every document
+the same score looks perfect. tautrank's default, 'worst', gives ties no credit.
+
+Next, on your own files:
+  tautrank data info train.txt
+  tautrank compare train.txt --test test.txt
+  tautrank train train.txt --valid vali.txt --loss xendcg --model model.taut
+  tautrank evaluate --model model.taut test.txt --metrics ndcg@10,err@10,map"""
 
 
-def run_demo(console: Console, seed: int = 0, progress: Progress | None = None) -> None:
-    """Print a data set's summary, a comparison of losses on it, and what to type next."""
-    console.print(f"A made-up web search engine in the manner of MSLR: {_QUERIES} queries, {_FEATURES} features.")
+def demo(seed: Annotated[int, typer.Option(help="Random seed of the data and the training.")] = 0) -> None:
+    """Compare losses with LightGBM's own LambdaRank on synthetic web search data, and show what to type next.
+
+    Example: [bold]tautrank demo[/bold]
+    """
+    from tautrank.arguments import job_count
+    from tautrank.experiments.compare import DEFAULT_LOSSES, compare
+    from tautrank.report.terminal import summary_table
+    from tautrank.simulate import simulate_web_search
+
+    OUT.print(f"A synthetic web search data set that resembles MSLR: {_QUERIES} queries, {_FEATURES} features.")
     data = simulate_web_search(_QUERIES, n_features=_FEATURES, mean_length=80, seed=seed)
-    console.print(summary_table(["simulated"], [data.describe()]))
-    console.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
+    OUT.print(summary_table(["simulated"], [data.describe()]))
+    OUT.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
     train, valid, test = data.split([0.5, 0.2, 0.3], seed=seed)
-    result = compare(
-        train,
-        valid,
-        test,
-        metrics=["ndcg@10", "map"],
-        repeats=_REPEATS,
-        seed=seed,
-        workers=job_count(None),
-        progress=progress,
-        n_estimators=_TREES,
-        learning_rate=0.1,
-        num_leaves=15,
-        early_stopping_rounds=20,
-    )
-    console.print(result.table())
-    console.print(result.note(), markup=False)
-    console.print()
-    console.print(_ties(test))
-    console.print(
-        "'input' is the rule of LightGBM and XGBoost. Here the rows of a query are\n"
-        "sorted by label, as judged files often are, and one score for all documents\n"
-        "looks perfect. "
-        "tautrank's default, 'worst', gives nothing for a tie.\n\n"
-        "Next, on your own files:\n"
-        "  tautrank data info train.txt\n"
-        "  tautrank compare train.txt --test test.txt\n"
-        "  tautrank train train.txt --valid vali.txt --loss xendcg --model model.taut\n"
-        "  tautrank evaluate --model model.taut test.txt --metrics ndcg@10,err@10,map",
-        markup=False,
-    )
+    with trainings_bar() as progress:
+        result = compare(
+            train,
+            valid,
+            test,
+            metrics=["ndcg@10", "map"],
+            repeats=_REPEATS,
+            seed=seed,
+            workers=job_count(_WORKERS),
+            progress=progress,
+            n_estimators=_TREES,
+            learning_rate=0.1,
+            num_leaves=15,
+            early_stopping_rounds=20,
+        )
+    OUT.print(result.table())
+    OUT.print(result.note(), markup=False)
+    OUT.print()
+    OUT.print(_tie_table(test))
+    OUT.print(_NEXT, markup=False)
 
 
-def _ties(data: RankingData) -> Table:
-    """NDCG@10 of one score for all documents, by tie policy, rows sorted by label inside each query."""
+def _tie_table(data: RankingData) -> Table:
+    """NDCG@10 of the same score for every document, by tie policy; rows are sorted by label within each query."""
+    import numpy as np
+    from rich import box
+    from rich.table import Table
+
+    from tautrank.metrics import metric
+
     labels = data.labels[np.lexsort((-data.labels, np.repeat(np.arange(data.n_queries), data.sizes)))]
-    table = Table(box=box.SIMPLE_HEAD, title="NDCG@10 of one score for all documents", title_justify="left")
+    table = Table(box=box.SIMPLE_HEAD, title="NDCG@10 of the same score for every document", title_justify="left")
     policies = ("worst", "expected", "best", "input")
     for policy in policies:
         table.add_column(policy, justify="right")

@@ -1,4 +1,4 @@
-"""Options that several commands share: stated once, and understood in one way."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -20,73 +20,75 @@ if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-EarlyStopping = Annotated[int, typer.Option(help="Stop after so many trees without a better validation; 0: never.")]
+EarlyStopping = Annotated[
+    int, typer.Option(help="Stop after this many trees without a better validation value; 0 to never stop early.")
+]
 EngineParameters = Annotated[
-    list[str] | None, typer.Option("--param", help="Any parameter of the engine, as name=value; may be repeated.")
+    list[str] | None, typer.Option("--param", help="Engine parameter as name=value; may be repeated.")
 ]
 Imported = Annotated[
     list[str] | None,
-    typer.Option("--import", help="A .py file, or a module, that registers a loss of yours; it is run."),
+    typer.Option("--import", help="Python file or module that registers your own loss. Its code is run."),
 ]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Threads; default all cores.")]
-LearningRate = Annotated[float, typer.Option(help="What each tree is scaled by.")]
-Leaves = Annotated[int, typer.Option(help="Leaves of a tree.")]
-Seed = Annotated[int, typer.Option(help="Where all randomness starts.")]
-Trees = Annotated[int, typer.Option(help="Number of trees, at most.")]
+Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Number of threads; default all cores.")]
+LearningRate = Annotated[float, typer.Option(help="Learning rate: the factor by which each tree is scaled.")]
+Leaves = Annotated[int, typer.Option(help="Maximum number of leaves per tree.")]
+Seed = Annotated[int, typer.Option(help="Random seed.")]
+Trees = Annotated[int, typer.Option(help="Maximum number of trees.")]
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How files are read: the options of every command that reads ranking data, and what they are for."""
+    """The options of every command that reads ranking data, and the readers that use them."""
 
-    zero_based: Annotated[bool, typer.Option("--zero-based", help="Feature indices in the text start at 0.")] = False
+    zero_based: Annotated[bool, typer.Option("--zero-based", help="Feature indices in LETOR text start at 0.")] = False
     allow_nan: Annotated[bool, typer.Option("--allow-nan", help="Read 'nan' as a missing value.")] = False
     cache: Annotated[
         bool | None,
         typer.Option(
-            "--cache/--no-cache", help="Keep the parsed data beside the file; by default for 64 MiB and more."
+            "--cache/--no-cache", help="Keep the parsed data next to the file; default for files of 64 MiB or more."
         ),
     ] = None
-    label: Annotated[str, typer.Option("--label", help="Column of labels in Parquet and CSV.")] = "label"
-    qid: Annotated[str, typer.Option("--qid", help="Column of query ids in Parquet and CSV.")] = "qid"
+    label: Annotated[str, typer.Option("--label", help="Label column of Parquet and CSV files.")] = "label"
+    qid: Annotated[str, typer.Option("--qid", help="Query id column of Parquet and CSV files.")] = "qid"
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
-        """Read one file; `unlabelled` tables need no labels."""
+        """Read one file; with `unlabelled`, a table needs no label column."""
         from tautrank.data.files import read_data
 
         with reading_bar(f"reading {path.name}") as report:
             return read_data(path, unlabelled=unlabelled, progress=report, **asdict(self))
 
     def files(self, *paths: Path | None) -> list[RankingData]:
-        """Read the files of one data set, as far as they are given, to the same columns."""
+        """Read the given files of one data set and align their feature columns."""
         from tautrank.data.columns import same_columns
 
         given = [path for path in paths if path is not None]
         return same_columns([self.file(path) for path in given], given)
 
     def folder(self, path: Path, fold: int) -> Splits:
-        """Read a fold of a data set's folder."""
+        """Read one fold of a data set's folder."""
         from tautrank.data import read_folder
 
         with reading_bar(f"reading {path}"):
             return read_folder(path, fold, zero_based=self.zero_based, allow_nan=self.allow_nan, cache=self.cache)
 
     def scored(self, scores: Path, data: Path) -> Judged:
-        """Read scores and the data they belong to, or a TREC run and its judgments."""
+        """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
         from tautrank.data.files import read_judged_scores
 
         with reading_bar(f"reading {data.name}") as report:
             return read_judged_scores(scores, data, progress=report, **asdict(self))
 
     def for_ranker(self, ranker: Ranker, path: Path, *, unlabelled: bool = False) -> RankingData:
-        """Read one file to the columns that a ranker was fitted to."""
+        """Read one file and align it with the columns that a ranker was fitted on."""
         from tautrank.data.columns import columns_of_model
 
         names = getattr(ranker, "feature_names_in_", None)
         return columns_of_model(self.file(path, unlabelled=unlabelled), ranker.n_features_in_, names, path)
 
     def as_typed(self) -> list[str]:
-        """The words that give the same options again; without those of the cache, which change no result."""
+        """The same options as typed on the command line, without those of the cache, which change no result."""
         words = []
         for name in ("label", "qid", "zero_based", "allow_nan"):
             given = getattr(self, name)
@@ -96,10 +98,10 @@ class Reading:
 
 
 def reads_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Let a command have the options of `Reading` in the place of its parameter ``reading``.
+    """Replace the parameter ``reading`` of a command by the options of `Reading`.
 
     Args:
-        command: a function for Typer, all of whose parameters are given by name.
+        command: function for Typer whose parameters are all keyword-only.
     """
 
     @functools.wraps(command)
@@ -119,11 +121,13 @@ def reads_files(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def names_of(texts: list[str] | None, option: str) -> list[str]:
-    """All names of an option that takes several: cut at the commas outside parentheses, and it may be repeated.
+    """Return the names given to an option that may be repeated and takes several, separated by commas.
+
+    Commas inside parentheses belong to a name.
 
     Args:
-        texts: as given; None gives none.
-        option: for the sentence.
+        texts: values of the option as typed; None for an option that was not given.
+        option: name of the option, for the error message.
 
     >>> names_of(["ndcg@10,err(max_label=2,ties=best)@5", "map"], "--metrics")
     ['ndcg@10', 'err(max_label=2,ties=best)@5', 'map']
@@ -146,10 +150,10 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
 
 
 def engine_parameters(given: list[str] | None) -> dict[str, Any]:
-    """Read name=value pairs; a value is a number, true, false, or text.
+    """Parse name=value pairs; a value is a number, true, false, or text.
 
     Args:
-        given: as typed.
+        given: pairs as typed.
 
     >>> engine_parameters(["min_data_in_leaf=50", "boosting=goss"])
     {'min_data_in_leaf': 50, 'boosting': 'goss'}
@@ -167,10 +171,10 @@ def engine_parameters(given: list[str] | None) -> dict[str, Any]:
 
 
 def import_losses(sources: list[str] | None) -> list[str]:
-    """Bring losses of the user's in; their names.
+    """Import the user's own losses and return their names.
 
     Args:
-        sources: files and modules.
+        sources: Python files and modules.
     """
     from tautrank.losses import own_losses
 

@@ -1,4 +1,4 @@
-"""What the commands print with: two consoles, JSON, and bars that say how far a long job is."""
+"""Consoles, JSON and progress bars for the commands."""
 
 from __future__ import annotations
 
@@ -13,27 +13,27 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 OUT = Console(highlight=False, soft_wrap=False)
-"""Standard output: what was asked for."""
+"""Standard output: results."""
 
 ERR = Console(stderr=True, highlight=False, soft_wrap=True)
-"""Standard error: progress, notes, errors."""
+"""Standard error: progress, notes and errors."""
 
 
 def print_json(value: Any) -> None:
-    """Write a value as JSON that any reader takes.
+    """Write a value to standard output as JSON.
 
     Args:
-        value: plain values, without NaN.
+        value: plain values without NaN.
     """
     sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
 
 
 @contextmanager
 def reading_bar(what: str) -> Iterator[Callable[[float], None] | None]:
-    """A bar while something is read; nothing where nobody watches.
+    """Show a progress bar while something is read, if standard error is a terminal.
 
     Args:
-        what: is read.
+        what: description of the work.
     """
     if not ERR.is_terminal:
         yield None
@@ -46,19 +46,19 @@ def reading_bar(what: str) -> Iterator[Callable[[float], None] | None]:
 
 @contextmanager
 def trainings_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """A bar of finished trainings with the time left; lines where nobody watches."""
+    """Show a progress bar of finished trainings; one line per training if standard error is not a terminal."""
     if not ERR.is_terminal:
         yield _Lines()
         return
     columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    # Trainings of different losses take their time by turns: the speed of the last few says little.
+    # Losses differ in speed and take turns, so the last few trainings say little about the rest.
     with Progress(*columns, console=ERR, transient=True, speed_estimate_period=600) as bar:
         task = bar.add_task("", total=None)
         yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
 
 
 class _Lines:
-    """A line for each training that ends."""
+    """Prints one line per finished training."""
 
     def __init__(self) -> None:
         self._start = time.monotonic()
@@ -75,7 +75,7 @@ class _Lines:
 
 
 def duration_text(seconds: float) -> str:
-    """A time as one says it.
+    """Format a duration.
 
     >>> duration_text(75), duration_text(600), duration_text(9000)
     ('75 s', '10 min', '2.5 h')

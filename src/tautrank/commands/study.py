@@ -23,31 +23,34 @@ if TYPE_CHECKING:
     from tautrank.experiments.store import StudyStore
 
 study_app = typer.Typer(
-    help="Run the papers' tables and figures again, on your data: stop, resume, spread over a cluster.",
+    help="Repeat the papers' tables and figures on your data: stop, resume, distribute over a cluster.",
     no_args_is_help=True,
 )
 
-_MOST_FAILURES = 5  # shown on the terminal; a report has all of them
+_MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
-Store = Annotated[Path, typer.Argument(help="The store of a study.", show_default=False)]
+Store = Annotated[Path, typer.Argument(help="Store of a study.", show_default=False)]
 Data = Annotated[
     list[str] | None,
     typer.Option(
         "--data",
-        help="A folder, a file, or simulated:mslr:200 (200 queries like MSLR); or thrice: train, valid, test files.",
+        help="Folder, file, or simulated:mslr:200 (200 queries like MSLR); or three times: train, valid, test file.",
         show_default=False,
     ),
 ]
-Fold = Annotated[int | None, typer.Option(help="The only fold (or set) of a folder to use.")]
-Workers = Annotated[int | None, typer.Option(help="Processes that train side by side; default all cores.")]
+Fold = Annotated[int | None, typer.Option(help="The only fold (or set) to use from a folder.")]
+Workers = Annotated[int | None, typer.Option(help="Number of processes that train in parallel; default all cores.")]
 Dask = Annotated[
-    str, typer.Option(help="Run on Dask: a scheduler's address or file, or 'local' for a cluster of --workers here.")
+    str,
+    typer.Option(
+        help="Run on Dask: address or file of a scheduler, or 'local' for a cluster of --workers on this machine."
+    ),
 ]
 
 
 @study_app.command("list")
 def list_studies(as_json: AsJson = False) -> None:
-    """Show what can be run.
+    """List the studies.
 
     Example: [bold]tautrank study list[/bold]
     """
@@ -71,7 +74,7 @@ def list_studies(as_json: AsJson = False) -> None:
 
 
 def _paper_and_place(citation: str) -> tuple[str, str]:
-    """Cut 'Author, Title, 2020, Table 1' behind the year."""
+    """Split 'Author, Title, 2020, Table 1' after the year."""
     found = re.match(r"(.*\b\d{4}), (.*)", citation)
     return (found[1], found[2]) if found else (citation, "")
 
@@ -80,19 +83,23 @@ def _paper_and_place(citation: str) -> tuple[str, str]:
 def run(
     name: Annotated[str, typer.Argument(help="Name of a study; see 'tautrank study list'.", show_default=False)],
     data: Data = None,
-    store: Annotated[Path | None, typer.Option(help="File that keeps finished trials; default NAME.db.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Repetitions; default as many as the paper's.")] = None,
-    configs: Annotated[int | None, typer.Option(help="Configurations to choose from by validation; 0: none.")] = None,
-    trees: Annotated[int | None, typer.Option(help="Number of trees, at most; default the paper's.")] = None,
+    store: Annotated[Path | None, typer.Option(help="File that stores finished trials; default NAME.db.")] = None,
+    trials: Annotated[int | None, typer.Option(help="Number of repetitions; default the paper's.")] = None,
+    configs: Annotated[
+        int | None, typer.Option(help="Number of configurations to choose from on validation data; 0 for no tuning.")
+    ] = None,
+    trees: Annotated[int | None, typer.Option(help="Maximum number of trees; default the paper's.")] = None,
     workers: Workers = None,
     dask: Dask = "",
     fold: Fold = None,
-    recipe: Annotated[str, typer.Option(help="Whose parameters to use; default the data set this looks like.")] = "",
+    recipe: Annotated[
+        str, typer.Option(help="Data set whose parameters to use; default the one the data resembles.")
+    ] = "",
     seed: Seed = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Threads of one training.")] = 1,
+    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Number of threads per training.")] = 1,
     as_json: AsJson = False,
 ) -> None:
-    """Run a study, or go on with it; every finished training is kept at once.
+    """Run a study, or continue it; every finished training is stored at once.
 
     Example: [bold]tautrank study run xe-table1 --data MSLR-WEB30K[/bold]
 
@@ -119,11 +126,11 @@ def resume(
     dask: Dask = "",
     data: Data = None,
     fold: Fold = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Run failed trials again too.")] = False,
+    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run failed trials again.")] = False,
     imported: Imported = None,
     as_json: AsJson = False,
 ) -> None:
-    """Go on with a study where it stopped; the result is that of a run that never stopped.
+    """Continue a study where it stopped; the result is the same as without the stop.
 
     Example: [bold]tautrank study resume xe-table1.db[/bold]
     """
@@ -140,7 +147,7 @@ def resume(
 
 @study_app.command("status")
 def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> None:
-    """Say how far a study is; a run may be going on.
+    """Show the progress of a study, even while it runs.
 
     Example: [bold]tautrank study status xe-table1.db[/bold]
     """
@@ -155,16 +162,16 @@ def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> 
     waiting = counts["planned"] - counts["done"] - counts["failed"]
     if as_json:
         facts = ("study", "data", "data_fingerprint", "tautrank", "command", "created")
-        told = {"waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}}
-        print_json({**counts, **told})
+        state = {"waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}}
+        print_json({**counts, **state})
         return
     OUT.print(f"{meta['study']} on {meta['data']}", markup=False, soft_wrap=True)
     done = f"{counts['done']:,} of {counts['planned']:,} trainings are done"
-    OUT.print(f"{done}, {counts['failed']} failed, {waiting:,} wait", markup=False)
+    OUT.print(f"{done}, {counts['failed']} failed, {waiting:,} waiting", markup=False)
     OUT.print(f"running: {running}" if running else "not running", markup=False)
     _print_failures(failures)
     if waiting and not running:
-        OUT.print(f"Go on with: tautrank study resume {shlex.quote(str(store))}", markup=False, soft_wrap=True)
+        OUT.print(f"Continue with: tautrank study resume {shlex.quote(str(store))}", markup=False, soft_wrap=True)
 
 
 @study_app.command("report")
@@ -176,7 +183,7 @@ def report(
     imported: Imported = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a study found, beside what the paper printed; a run may be going on.
+    """Show the results of a study next to the numbers the paper printed, even while it runs.
 
     Example: [bold]tautrank study report xe-table1.db -o report.html[/bold]
 
@@ -211,11 +218,11 @@ _WRITERS: dict[str, Callable[[StudyResult], str]] = {
     ".csv": lambda result: result.to_csv(),
     ".json": lambda result: json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n",
 }
-"""How each kind of file is written."""
+"""File ending to function that returns the content."""
 
 
 def _check_version(store: StudyStore) -> None:
-    """A study that was changed since is not continued: half of its numbers would mean something else."""
+    """Refuse to continue a study whose definition changed since: old and new numbers would not be comparable."""
     from tautrank.errors import DataError
     from tautrank.papers.catalogue import CATALOGUE
 
@@ -240,11 +247,11 @@ def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: boo
     except KeyboardInterrupt:
         counts = store.counts()
         kept = f"{counts['done'] + counts['failed']} of {counts['planned']} trainings are kept"
-        ERR.print(f"stopped: {kept}; go on with: {how}", markup=False)
+        ERR.print(f"stopped: {kept}; continue with: {how}", markup=False)
         raise typer.Exit(130) from None
     except TautrankError as error:
         if store.counts()["done"]:
-            raise type(error)(f"{error} (what is finished is kept; go on with: {how})") from None
+            raise type(error)(f"{error} (finished trials are kept; continue with: {how})") from None
         raise
 
 
@@ -263,7 +270,7 @@ def _show(store: StudyStore, as_json: bool) -> None:
         OUT.print(table)
     OUT.print(note(result), markup=False)
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
-    OUT.print(f"Every training: {store.path}", markup=False, soft_wrap=True)
+    OUT.print(f"All trainings: {store.path}", markup=False, soft_wrap=True)
 
 
 def _print_failures(failures: list[str]) -> None:

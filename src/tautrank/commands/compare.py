@@ -1,0 +1,146 @@
+"""The command `tautrank compare`."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tautrank.commands import options
+from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
+from tautrank.errors import OptionError
+
+
+@options.reads_files
+def compare(
+    *,
+    context: typer.Context,
+    data: Annotated[
+        Path, typer.Argument(help="Training data, or the folder of a data set with its folds.", show_default=False)
+    ],
+    test: Annotated[Path | None, typer.Option(help="Test data; a folder has its own.")] = None,
+    valid: Annotated[
+        Path | None, typer.Option(help="Validation data; default a fifth of the training queries.")
+    ] = None,
+    fold: Annotated[str, typer.Option(help="Folds to use from a folder: 1, or 1,2,3, or all.")] = "1",
+    losses: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--losses",
+            "-l",
+            help="Losses, separated by commas; may be repeated. Default LightGBM's LambdaRank and several of ours.",
+        ),
+    ] = None,
+    imported: options.Imported = None,
+    metrics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metrics", "-m", help="Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map."
+        ),
+    ] = None,
+    repeats: Annotated[int, typer.Option(help="Number of trainings per loss.")] = 5,
+    vary: Annotated[str, typer.Option(help="What differs between repeats: splits or seeds.")] = "splits",
+    tune: Annotated[
+        int, typer.Option(help="Number of random configurations to choose from on validation data; 0 for no tuning.")
+    ] = 0,
+    alpha: Annotated[float, typer.Option(help="Significance level.")] = 0.05,
+    results: Annotated[
+        Path, typer.Option(help="Folder for finished trainings; running the command again continues from there.")
+    ] = Path("tautrank-results"),
+    trees: options.Trees = 500,
+    learning_rate: options.LearningRate = 0.05,
+    leaves: options.Leaves = 31,
+    early_stopping: options.EarlyStopping = 50,
+    param: options.EngineParameters = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of trainings to run in parallel; default by the size of the data.")
+    ] = None,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
+    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with all digits.")] = False,
+    html: Annotated[Path | None, typer.Option(help="Also write the table as an HTML page without scripts.")] = None,
+    report: Annotated[
+        Path | None,
+        typer.Option(help="Also write an HTML page with figures; needs pip install 'tautrank\\[report]'."),
+    ] = None,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
+) -> None:
+    """Train several losses on the same data, repeatedly, and test which differences are significant.
+
+    Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
+    """
+    from tautrank.arguments import job_count
+    from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
+    from tautrank.experiments.comparison import make_plan
+    from tautrank.files import require_writable
+    from tautrank.report.figures import require_plotly
+
+    options.import_losses(imported)
+    names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
+    judges = options.names_of(metrics, "--metrics") or list(DEFAULT_METRICS)
+    given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
+    given["early_stopping_rounds"] = early_stopping or None
+    plan: dict[str, Any] = {"repeats": repeats, "vary": vary, "seed": seed, "tune": tune, "n_jobs": jobs}
+    plan["parameters"] = given | options.engine_parameters(param)
+    make_plan(names, judges, **plan)  # refuse a wrong name before reading the data
+    if report is not None:
+        require_plotly()  # before any training
+    for page in (html, report):
+        if page is not None:
+            require_writable(page)
+    splits = _splits(data, valid, test, fold, reading)
+    if workers is None:  # small data trains faster in parallel processes than on several threads
+        small = sum(part.n_documents * part.n_features for part in splits[0] if part is not None) < 5e7
+        workers = job_count(jobs) if small else 1
+    finished = [0, 0]
+
+    def count(done: int, total: int, what: str) -> None:
+        finished[:] = done, total
+        progress(done, total, what)
+
+    try:
+        with trainings_bar() as progress:
+            result = compare_splits(splits, names, judges, alpha, results, count, workers=workers, **plan)
+    except KeyboardInterrupt:
+        kept = f"{finished[0]} of {finished[1]} trainings are kept in {results}; the same command continues from there"
+        ERR.print(f"stopped: {kept}" if finished[0] else "stopped", markup=False)
+        raise typer.Exit(130) from None
+    # The command line, ready to paste into a shell; None if `main` did not start it.
+    command = shlex.join(["tautrank", *context.obj]) if context.obj else None
+    for page, figures in ((html, False), (report, True)):
+        if page is not None:
+            result.to_html(page, figures=figures, command=command)
+    if as_json:
+        print_json(result.to_dict())
+    elif latex:
+        sys.stdout.write(result.to_latex())
+    elif as_csv:
+        sys.stdout.write(result.to_csv())
+    else:
+        OUT.print(result.table())
+        OUT.print(result.note(), markup=False)
+        OUT.print(f"All trainings: {results}", markup=False, soft_wrap=True)
+        if report is not None:
+            OUT.print(f"Report: {report}", markup=False, soft_wrap=True)
+
+
+def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading) -> list[Any]:
+    from tautrank.data import Splits, list_folds
+
+    if not data.is_dir():
+        if test is None:
+            raise OptionError("--test: found none; expected test data (only a folder brings its own)")
+        parts = reading.files(data, valid, test)
+        return [Splits(parts[0], parts[1] if valid else None, parts[-1])]
+    if test is not None or valid is not None:
+        raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")
+    if fold == "all":
+        return [reading.folder(data, number) for number in list_folds(data) or [1]]
+    if not all(number.strip().isdecimal() for number in fold.split(",")):
+        raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
+    return [reading.folder(data, int(number)) for number in fold.split(",")]

@@ -1,0 +1,42 @@
+"""The commands `tautrank data ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tautrank.commands import options
+from tautrank.commands.output import OUT, print_json
+
+data_app = typer.Typer(help="Inspect ranking data.", no_args_is_help=True)
+
+
+@data_app.command("info")
+@options.reads_files
+def data_info(
+    *,
+    paths: Annotated[list[Path], typer.Argument(help="Files, or the folder of a data set.", show_default=False)],
+    fold: Annotated[int, typer.Option(help="Fold to read from a folder.")] = 1,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
+) -> None:
+    """Count queries, documents, features and labels, list lengths, irregular queries and duplicate rows.
+
+    Example: [bold]tautrank data info train.txt test.txt.gz[/bold]
+    """
+    from tautrank.report.terminal import summary_table
+
+    summaries = {}
+    for path in paths:
+        if path.is_dir():
+            for name, part in reading.folder(path, fold)._asdict().items():
+                if part is not None:
+                    summaries[f"{path.name or path}/{name}"] = part.describe()
+        else:
+            summaries[str(path) if str(path) not in summaries else f"{path} again"] = reading.file(path).describe()
+    if as_json:
+        print_json({name: summary.to_dict() for name, summary in summaries.items()})
+    else:
+        OUT.print(summary_table(list(summaries), list(summaries.values())))

@@ -1,0 +1,113 @@
+"""The commands `tautrank theory ...`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tautrank.commands import options
+from tautrank.commands.output import OUT, print_json, reading_bar
+from tautrank.errors import OptionError
+
+theory_app = typer.Typer(help="Check what the papers prove, on your data and your losses.", no_args_is_help=True)
+
+
+@theory_app.command("check")
+@options.reads_files
+def theory_check(
+    *,
+    data: Annotated[
+        Path | None,
+        typer.Argument(help="Labelled data, or the folder of a data set; default synthetic lists.", show_default=False),
+    ] = None,
+    loss: Annotated[
+        list[str] | None,
+        typer.Option("--loss", "-l", help="Losses, separated by commas; may be repeated. Default every loss."),
+    ] = None,
+    scores: Annotated[
+        Path | None, typer.Option("--scores", help="Scores to check at, one per line; default random scores.")
+    ] = None,
+    imported: options.Imported = None,
+    claims: Annotated[
+        list[str] | None,
+        typer.Option("--claims", "-c", help="Claims, separated by commas; default all claims and all laws."),
+    ] = None,
+    queries: Annotated[int, typer.Option(help="Maximum number of queries to check, spread over the data.")] = 1000,
+    reasons: Annotated[bool, typer.Option("--reasons", help="Also say why claims do not apply.")] = False,
+    fold: Annotated[int, typer.Option(help="Fold to read from a folder; all of its parts are used.")] = 1,
+    seed: options.Seed = 0,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
+) -> None:
+    """Check laws that every loss must satisfy, and the papers' claims about it, for our losses and your own.
+
+    Laws are checked on synthetic lists.
+    Claims are checked on the data; a margin says how far one is from failing.
+    A law or a claim that fails is a result, not an error: the exit code is 0.
+    With --import and no --loss, the losses that were registered are checked.
+    Their code is run: import only what you trust.
+
+    Example: [bold]tautrank theory check train.txt --loss 'lambdarank(k=none)'[/bold]
+
+    Example: [bold]tautrank theory check --import my_loss.py[/bold]
+    """
+    from tautrank.checks import check_losses
+    from tautrank.checks.laws import check_laws
+    from tautrank.losses import loss as loss_named
+    from tautrank.report.theory import checks_to_dict, laws_to_dict, print_checks
+
+    own = options.import_losses(imported)
+    names = options.names_of(loss, "--loss")
+    if imported and not own and not names:
+        raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
+    chosen = [loss_named(name) for name in names or own] or None  # refuse a wrong name before reading the data
+    wanted = options.names_of(claims, "--claims") or None
+    labels, offsets, given = _labelled_lists(data, scores, fold, seed, reading)
+    with reading_bar("checking") as report:
+        checks = check_losses(
+            labels,
+            offsets,
+            chosen,
+            scores=given,
+            names=wanted,
+            queries=queries,
+            seed=seed,
+            progress=report and (lambda done, total, what: report(done / max(total, 1))),
+        )
+    laws = [check_laws(check.loss) for check in checks] if wanted is None else []
+    count, source = len(offsets) - 1, str(data or "synthetic lists")
+    if as_json:
+        found = {"data": source, "queries": count, "looked_at": min(count, queries)}
+        print_json({**found, "laws": laws_to_dict(laws), "losses": checks_to_dict(checks)})
+        return
+    kept = "" if count <= queries else f", {queries:,} of them checked"
+    OUT.print(f"{source}: {count:,} queries{kept}", markup=False, soft_wrap=True)
+    print_checks(OUT, checks, laws, reasons=reasons)
+
+
+def _labelled_lists(
+    data: Path | None, scores: Path | None, fold: int, seed: int, reading: options.Reading
+) -> tuple[Any, ...]:
+    """Return labels, offsets and scores; scores are None if no file of scores is given."""
+    if scores is not None:
+        if data is None or data.is_dir():
+            raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
+        judged = reading.scored(scores, data)
+        return judged.labels, judged.offsets, judged.scores
+    import numpy as np
+
+    from tautrank.data.grouping import offsets_from_sizes
+    from tautrank.simulate import simulate_web_search
+
+    if data is None:
+        parts = [simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
+    elif data.is_dir():
+        parts = [part for part in reading.folder(data, fold) if part is not None]
+    else:
+        parts = [reading.file(data)]
+    labels, sizes = (
+        np.concatenate(arrays) for arrays in zip(*((part.labels, part.sizes) for part in parts), strict=True)
+    )
+    return labels, offsets_from_sizes(sizes), None

@@ -1,0 +1,219 @@
+"""The commands for one model: train, evaluate, rank, export."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from tautrank.commands import options
+from tautrank.commands.output import ERR, OUT, print_json
+from tautrank.errors import OptionError
+
+_DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
+
+
+@options.reads_files
+def train(
+    *,
+    data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
+    model: Annotated[Path, typer.Option("--model", "-o", help="File to save the model in.", show_default=False)],
+    valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
+    loss: Annotated[str, typer.Option(help="Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'.")] = "lambdarank",
+    imported: options.Imported = None,
+    metric: Annotated[str, typer.Option(help="Metric for validation and early stopping.")] = "ndcg@10",
+    trees: options.Trees = 500,
+    learning_rate: options.LearningRate = 0.05,
+    leaves: options.Leaves = 31,
+    early_stopping: options.EarlyStopping = 50,
+    langevin_temperature: Annotated[
+        float | None,
+        typer.Option(
+            help="Langevin boosting: inverse temperature of the gradient noise (higher is less noise). "
+            "Default 1e8 if --langevin-shrink-rate is given."
+        ),
+    ] = None,
+    langevin_shrink_rate: Annotated[
+        float | None,
+        typer.Option(
+            help="Langevin boosting: shrinkage of the model before each tree. "
+            "Default 1e-4 if --langevin-temperature is given."
+        ),
+    ] = None,
+    param: options.EngineParameters = None,
+    seed: options.Seed = 0,
+    jobs: options.Jobs = None,
+    reading: options.Reading,
+) -> None:
+    """Train a model and save it in one file.
+
+    Example: [bold]tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut[/bold]
+    """
+    from tautrank.arguments import whole
+    from tautrank.engines import engine_for, read_loss
+    from tautrank.engines.langevin import Langevin
+    from tautrank.files import require_writable
+    from tautrank.metrics import metric as metric_of
+    from tautrank.ranker.estimator import Ranker
+
+    options.import_losses(imported)
+    engine_for("lightgbm", read_loss(loss))  # refuse a wrong name before reading the data
+    judge = metric_of(metric)
+    strengths = {"temperature": langevin_temperature, "shrink_rate": langevin_shrink_rate}
+    given_strengths = {name: value for name, value in strengths.items() if value is not None}
+    langevin = Langevin(**given_strengths) if given_strengths else None
+    whole("--trees", trees, 1)
+    require_writable(model)
+    parts = reading.files(data, valid)
+    given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
+    given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
+    given["early_stopping_rounds"] = early_stopping if valid and early_stopping else None
+    ranker = Ranker(**given | options.engine_parameters(param)).fit(*parts)
+    ranker.save(model)
+    summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
+    if valid is not None:
+        summary += f", validation {judge} {ranker.best_score_:.4f}"
+    OUT.print(f"{model}: {summary}", markup=False, soft_wrap=True)
+
+
+@options.reads_files
+def evaluate(
+    *,
+    data: Annotated[
+        Path, typer.Argument(help="Labelled data (LETOR, Parquet, CSV), or TREC qrels.", show_default=False)
+    ],
+    scores: Annotated[
+        Path | None, typer.Option("--scores", help="Scores, one per line, or a TREC run for qrels.")
+    ] = None,
+    model: Annotated[
+        Path | None, typer.Option("--model", help="Model to score the documents with, instead of --scores.")
+    ] = None,
+    metrics: Annotated[
+        list[str], typer.Option("--metrics", "-m", help="Metrics, separated by commas; may be repeated.")
+    ] = [_DEFAULT_METRICS],  # noqa: B006 - Typer reads the default, nobody changes it
+    ties: Annotated[
+        str | None, typer.Option(help="Order of tied documents: worst (default), expected, best or input.")
+    ] = None,
+    empty: Annotated[
+        str | None, typer.Option(help="Value of queries without relevant documents: skip (default), zero or one.")
+    ] = None,
+    per_query: Annotated[
+        Path | None, typer.Option(help="Also write the values of every query to this CSV file.")
+    ] = None,
+    reading: options.Reading,
+    as_json: options.AsJson = False,
+) -> None:
+    """Evaluate scores from any tool, with explicit rules for ties and for queries without relevant documents.
+
+    Example: [bold]tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected[/bold]
+    """
+    from tautrank.data import Judged
+    from tautrank.metrics import metric
+    from tautrank.metrics.evaluation import evaluate as judge
+    from tautrank.ranker.estimator import Ranker
+    from tautrank.report.terminal import evaluation_table
+
+    given = {name: value for name, value in (("ties", ties), ("empty", empty)) if value is not None}
+    chosen = [metric(name, **given) for name in options.names_of(metrics, "--metrics")]
+    if scores is not None and model is None:
+        judged = reading.scored(scores, data)
+    elif model is not None and scores is None:
+        ranker = Ranker.load(model)
+        documents = reading.for_ranker(ranker, data)
+        judged = Judged(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
+    else:
+        found = "neither" if scores is None else "both"
+        raise OptionError(f"--scores, --model: found {found}; expected one of them")
+    result = judge(chosen, judged.scores, judged.labels, judged.offsets, qids=judged.qids)
+    if per_query is not None:
+        result.write_per_query(per_query)
+    for remark in judged.remarks:
+        ERR.print(f"note: {remark}", markup=False)
+    if as_json:
+        print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
+        return
+    OUT.print(f"{scores or model} on {data}: {judged.qids.size:,} queries", markup=False, soft_wrap=True)
+    OUT.print(evaluation_table(result))
+    if per_query is not None:
+        OUT.print(f"Values of every query: {per_query}", markup=False)
+
+
+@options.reads_files
+def rank(
+    *,
+    data: Annotated[Path, typer.Argument(help="Documents to rank (LETOR, Parquet, CSV).", show_default=False)],
+    model: Annotated[Path, typer.Option("--model", help="Model saved by 'tautrank train'.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
+    kind: Annotated[str, typer.Option("--format", help="scores (one per line) or trec (a TREC run).")] = "scores",
+    tag: Annotated[str, typer.Option(help="Run name for the last column of a TREC run.")] = "tautrank",
+    reading: options.Reading,
+) -> None:
+    """Score documents with a model and write one score per line, in the order of the file, or a TREC run.
+
+    A table of documents does not need a label column.
+
+    A TREC run names the documents d1, d2, ... by their position in the file.
+
+    Example: [bold]tautrank rank --model model.taut test.txt -o run.trec --format trec[/bold]
+    """
+    import numpy as np
+
+    from tautrank.arguments import choice
+    from tautrank.data.score_files import write_scores
+    from tautrank.data.trec import write_run
+    from tautrank.files import require_writable
+    from tautrank.ranker.estimator import Ranker
+
+    choice("format", kind, ("scores", "trec"))
+    if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
+        raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
+    require_writable(output)
+    ranker = Ranker.load(model)
+    documents = reading.for_ranker(ranker, data, unlabelled=True)
+    if kind == "scores":
+        write_scores(output, documents.in_source_order(ranker.predict(documents)))
+    else:
+        ranking = ranker.rank(documents)
+        rows = documents.in_document_order(np.arange(documents.n_documents))[ranking.document]
+        write_run(output, ranking.qid, rows, ranking.rank, ranking.score, tag)
+    OUT.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
+
+
+def export(
+    model: Annotated[Path, typer.Argument(help="Model saved by 'tautrank train'.", show_default=False)],
+    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
+    kind: Annotated[
+        str,
+        typer.Option(
+            "--format",
+            "-f",
+            help="solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.",
+            show_default=False,
+        ),
+    ],
+    features: Annotated[
+        Path | None,
+        typer.Option(
+            help="File with the feature names in the model's order: one per line, or JSON; default f1, f2, ..."
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the model in the search engine; default the name of the file.")
+    ] = None,
+    store: Annotated[str | None, typer.Option(help="Feature store in Solr; default Solr's own default.")] = None,
+) -> None:
+    """Convert a model for Solr, Elasticsearch, OpenSearch, Vespa, RankLib, ONNX or LightGBM.
+
+    Every document reaches the same leaves there as here. docs/export.md explains how to upload the file.
+
+    Example: [bold]tautrank export model.taut -o model.json --format solr --features names.txt --store shop[/bold]
+    """
+    from tautrank.arguments import choice
+    from tautrank.export import FORMATS, export_model
+    from tautrank.ranker.estimator import Ranker
+
+    choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
+    ranker = Ranker.load(model)
+    export_model(ranker, output, kind, features=features, name=name, store=store)
+    OUT.print(f"{output}: {ranker.n_trees_} trees for {kind}", markup=False, soft_wrap=True)
