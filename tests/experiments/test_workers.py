@@ -93,7 +93,7 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
     script = tmp_path / "script.py"
     script.write_text(
         "import multiprocessing, os\n"
-        "from study_examples import DATA, TINY\n"
+        "from tests.study_examples import DATA, TINY\n"
         "from tautrank.experiments.runner import run_study\n"
         "from tautrank.papers.study import Budget\n"
         "def told(done, total, what):\n"
@@ -103,7 +103,7 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
         "if __name__ == '__main__':\n"
         f"    run_study(TINY, DATA, store={str(path)!r}, budget=Budget(trials=3, trees=2), workers=2, progress=told)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parent)}
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
     ended = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     pids = [int(pid) for pid in ended.stdout.split()]

@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import tautrank as tr
-from tautrank.engines import model_file
+from tautrank.ranker import model_file
 from tautrank.ranker.estimator import Ranker
 
 RNG = np.random.default_rng(0)

@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tautrank.errors import DataError, OptionError
-from tautrank.metrics import significance as S
+from tautrank.significance import paired as S
 
 ALTERNATIVES = ["two-sided", "greater", "less"]
 OPPOSITE = {"two-sided": "two-sided", "greater": "less", "less": "greater"}
