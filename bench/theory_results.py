@@ -72,7 +72,8 @@ def hessians(arguments: argparse.Namespace) -> Lines:
 
 def _curve(loss: str, fold: Splits) -> tuple[Any, float, int]:
     """Training loss by number of trees over that of equal scores, best validation NDCG@5, and its number of trees."""
-    ranker = tr.Ranker(loss=loss, metric="ndcg@5", n_jobs=1, verbose=0).fit(fold.train, fold.valid)
+    trees: dict[str, Any] = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
+    ranker = tr.Ranker(loss=loss, metric="ndcg@5", n_jobs=1, verbose=0, **trees).fit(fold.train, fold.valid)
     objective = tr.loss(loss).bind(fold.train.labels, fold.train.offsets)
     start = objective.values(np.zeros(fold.train.n_documents)).mean()
     booster = ranker.model_.booster

@@ -8,15 +8,25 @@ import tautrank as tr
 from tautrank.ranker.estimator import Ranker
 
 
-def made_up(queries=60, documents=20, features=6, seed=0):
+def synthetic(queries=60, documents=20, features=6, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(queries * documents, features)).astype(np.float32)
     y = np.clip(np.round(X[:, 0] + 0.5 * X[:, 1] + 0.7 * rng.normal(size=X.shape[0])), 0, 4)
     return tr.RankingData.from_arrays(X, y, group=[documents] * queries)
 
 
-TRAIN, VALID = made_up(), made_up(seed=1)
+TRAIN, VALID = synthetic(), synthetic(seed=1)
+
+
+QUICK = {
+    "n_estimators": 12,
+    "learning_rate": 0.1,
+    "num_leaves": 15,
+    "early_stopping_rounds": None,
+    "n_jobs": 1,
+    "verbose": 0,
+}
 
 
 def ranker(loss="lambdarank", **parameters):
-    return Ranker(loss, **{"n_estimators": 12, "num_leaves": 15, "n_jobs": 1, "verbose": 0, **parameters})
+    return Ranker(loss, **{**QUICK, **parameters})

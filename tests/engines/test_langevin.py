@@ -27,7 +27,7 @@ from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
 from tautrank.experiments.comparison import System
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
-from tests.ranker_examples import TRAIN, VALID, made_up, ranker
+from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
 
 STRONG = tr.Langevin(temperature=1e4, shrink_rate=0.5)
 SILENT = 1e300  # a temperature whose noise no gradient feels
@@ -103,7 +103,7 @@ def test_every_document_gets_noise_also_where_the_gradient_is_nothing():
 
 
 def test_sums_of_noisy_gradients_do_not_depend_on_their_order():
-    grad, _ = gradients_of(made_up(queries=500), tr.Langevin(1e3))
+    grad, _ = gradients_of(synthetic(queries=500), tr.Langevin(1e3))
     rng = np.random.default_rng(0)
     assert len({float(np.cumsum(grad[rng.permutation(grad.size)])[-1]) for _ in range(5)}) == 1
 
@@ -193,7 +193,7 @@ def test_without_noise_and_shrinking_it_is_the_plain_fit(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_same_bits_for_any_number_of_threads(loss):
-    data = made_up(queries=300)
+    data = synthetic(queries=300)
     one, two = (ranker(loss, langevin=STRONG, n_jobs=jobs).fit(data) for jobs in (1, 2))
     np.testing.assert_array_equal(one.predict(data), two.predict(data))
     assert one.model_.to_text().split("parameters:")[0] == two.model_.to_text().split("parameters:")[0]

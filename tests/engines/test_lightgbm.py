@@ -15,7 +15,7 @@ from tautrank.engines.boosting import Gradients
 from tautrank.engines.exact_sums import round_to_grid
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
-from tests.ranker_examples import TRAIN, VALID, made_up, ranker
+from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
 
 LOSSES = ("mse", "ranknet", "lambdarank", "ndcg-loss2++(k=5)", "listnet", "xendcg", "lambdarank(noise=gumbel)")
 
@@ -29,14 +29,14 @@ def test_every_loss_learns(loss):
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_same_bits_for_any_number_of_threads(loss):
-    data = made_up(queries=300)  # enough for LightGBM and the kernels to share the work
+    data = synthetic(queries=300)  # enough for LightGBM and the kernels to share the work
     one = ranker(loss, n_jobs=1).fit(data)
     two = ranker(loss, n_jobs=2).fit(data)
     np.testing.assert_array_equal(one.predict(data), two.predict(data))
 
 
 def test_same_bits_for_any_layout_of_histograms():
-    data = made_up(queries=300)
+    data = synthetic(queries=300)
     models = [ranker(n_jobs=2, **{layout: True}).fit(data) for layout in ("force_row_wise", "force_col_wise")]
     np.testing.assert_array_equal(models[0].predict(data), models[1].predict(data))
 

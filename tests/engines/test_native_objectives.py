@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from functools import partial
 
 import numpy as np
 import pytest
@@ -10,16 +11,10 @@ from scipy import sparse
 
 import tautrank as tr
 from tautrank.ranker.estimator import Ranker
+from tests.ranker_examples import ranker as quick_ranker
+from tests.ranker_examples import synthetic
 
-
-def made_up(queries=60, documents=15, seed=0):
-    rng = np.random.default_rng(seed)
-    X = rng.normal(size=(queries * documents, 5)).astype(np.float32)
-    y = np.clip(np.round(X[:, 0] + 0.5 * X[:, 1] + 0.7 * rng.normal(size=X.shape[0])), 0, 4)
-    return tr.RankingData.from_arrays(X, y, group=[documents] * queries)
-
-
-TRAIN, VALID = made_up(), made_up(seed=1)
+TRAIN, VALID = (synthetic(documents=15, features=5, seed=seed) for seed in (0, 1))
 PEERS = (
     "lightgbm:lambdarank",
     "lightgbm:rank_xendcg",
@@ -36,8 +31,7 @@ PEERS = (
 TOOLS = ("lightgbm:lambdarank", "xgboost:rank:ndcg", "catboost:QueryRMSE")
 
 
-def ranker(loss, **parameters):
-    return Ranker(loss, **{"n_estimators": 8, "num_leaves": 7, "n_jobs": 1, "verbose": 0, **parameters})
+ranker = partial(quick_ranker, n_estimators=8, num_leaves=7)
 
 
 @pytest.fixture(autouse=True)

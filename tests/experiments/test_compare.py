@@ -298,13 +298,14 @@ def test_page_is_one_self_contained_file(result):
 
 def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
     systems = ["mse", study.System("mse", "mse, stumps", {"num_leaves": 2}), "mse"]
-    result = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], repeats=1, n_estimators=5, store=tmp_path)
+    few = {"repeats": 1, "n_estimators": 5, "early_stopping_rounds": None, "store": tmp_path}
+    result = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], **few)
     assert [system.name for system in result.systems] == ["mse", "mse, stumps", "mse #2"]
     train, _, test = parts
     stumps = tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, num_leaves=2).fit(train).predict(test)
     expected = tr.metric("ndcg@5").per_query(stumps, test.labels, test.offsets)
     np.testing.assert_array_equal(result.systems[1].values["ndcg@5"][0], expected)
-    again = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], repeats=1, n_estimators=5, store=tmp_path)
+    again = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], **few)
     assert again.to_dict() == result.to_dict()
 
 

@@ -28,7 +28,8 @@ def validation(loss: str, splits: list[Splits]) -> np.ndarray:
     for fold in splits:
         valid = fold.valid
         assert valid is not None
-        ranker = tr.Ranker(loss=loss, metric=JUDGE, verbose=0, n_jobs=1).fit(fold.train, valid)
+        trees = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
+        ranker = tr.Ranker(loss=loss, metric=JUDGE, verbose=0, n_jobs=1, **trees).fit(fold.train, valid)
         scores = ranker.model_.booster.predict(valid.X, raw_score=True, num_iteration=ranker.best_iteration_)
         found.append(JUDGE.per_query(scores, valid.labels, valid.offsets))
     values = np.concatenate(found)

@@ -7,6 +7,7 @@ import json
 import pickle
 import re
 import zipfile
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +17,7 @@ import pytest
 import tautrank as tr
 from tautrank.ranker import model_file
 from tautrank.ranker.estimator import Ranker
+from tests.ranker_examples import ranker as quick_ranker
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(600, 4))
@@ -23,8 +25,7 @@ Y = np.clip(np.round(X[:, 0] + 0.5 * RNG.normal(size=600)), 0, 4)
 DATA = tr.RankingData.from_arrays(X, Y, group=[15] * 40)
 
 
-def ranker(loss="lambdarank", **parameters):
-    return Ranker(loss, **{"n_estimators": 6, "num_leaves": 7, "n_jobs": 1, "verbose": 0, **parameters})
+ranker = partial(quick_ranker, n_estimators=6, num_leaves=7)
 
 
 @pytest.fixture(scope="module")

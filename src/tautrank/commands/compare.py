@@ -11,6 +11,7 @@ import typer
 
 from tautrank.commands import options
 from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
+from tautrank.engines import Settings
 from tautrank.errors import OptionError
 
 
@@ -50,10 +51,10 @@ def compare(
     results: Annotated[
         Path, typer.Option(help="Folder for finished trainings; running the command again continues from there.")
     ] = Path("tautrank-results"),
-    trees: options.Trees = 500,
-    learning_rate: options.LearningRate = 0.05,
-    leaves: options.Leaves = 31,
-    early_stopping: options.EarlyStopping = 50,
+    trees: options.Trees = Settings.n_estimators,
+    learning_rate: options.LearningRate = Settings.learning_rate,
+    leaves: options.Leaves = Settings.num_leaves,
+    early_stopping: options.EarlyStopping = Settings.early_stopping_rounds or 0,
     param: options.EngineParameters = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = None,

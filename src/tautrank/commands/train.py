@@ -9,6 +9,7 @@ import typer
 
 from tautrank.commands import options
 from tautrank.commands.output import ERR, OUT, print_json
+from tautrank.engines import Settings
 from tautrank.errors import OptionError
 
 _DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
@@ -23,10 +24,10 @@ def train(
     loss: Annotated[str, typer.Option(help="Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'.")] = "lambdarank",
     imported: options.Imported = None,
     metric: Annotated[str, typer.Option(help="Metric for validation and early stopping.")] = "ndcg@10",
-    trees: options.Trees = 500,
-    learning_rate: options.LearningRate = 0.05,
-    leaves: options.Leaves = 31,
-    early_stopping: options.EarlyStopping = 50,
+    trees: options.Trees = Settings.n_estimators,
+    learning_rate: options.LearningRate = Settings.learning_rate,
+    leaves: options.Leaves = Settings.num_leaves,
+    early_stopping: options.EarlyStopping = Settings.early_stopping_rounds or 0,
     langevin_temperature: Annotated[
         float | None,
         typer.Option(
@@ -68,7 +69,7 @@ def train(
     parts = reading.files(data, valid)
     given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
     given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
-    given["early_stopping_rounds"] = early_stopping if valid and early_stopping else None
+    given["early_stopping_rounds"] = early_stopping or None
     ranker = Ranker(**given | options.engine_parameters(param)).fit(*parts)
     ranker.save(model)
     summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"

@@ -10,6 +10,7 @@ import typer
 
 from tautrank.commands import options
 from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
+from tautrank.engines import Settings
 
 
 @options.reads_files
@@ -44,8 +45,8 @@ def tune(
     refit: Annotated[
         str, typer.Option(help="Data for the final training of the best model: train or train+valid.")
     ] = "train",
-    trees: options.Trees = 500,
-    early_stopping: options.EarlyStopping = 50,
+    trees: options.Trees = Settings.n_estimators,
+    early_stopping: options.EarlyStopping = Settings.early_stopping_rounds or 0,
     param: options.EngineParameters = None,
     seed: options.Seed = 0,
     jobs: options.Jobs = None,

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from tautrank.arguments import choice
-from tautrank.engines.base import Callback, Engine, FittedModel, Record, Settings, Step, Task
+from tautrank.engines.base import DEFAULTS, Callback, Engine, FittedModel, Record, Settings, Step, Task
 from tautrank.engines.native_loss import OBJECTIVES, PEERS, NativeLoss, native_loss
 from tautrank.errors import unknown
 from tautrank.losses import REGISTRY, Loss, loss
 
 __all__ = [
+    "DEFAULTS",
     "ENGINES",
     "PEERS",
     "Callback",

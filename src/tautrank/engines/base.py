@@ -82,12 +82,14 @@ class Task:
 class Settings:
     """How to learn it. Numbers are checked here, once, for every engine.
 
+    The defaults are those of `Ranker`, `compare`, `tune` and the commands; `DEFAULTS` holds them by name.
+
     Args:
         n_estimators: trees to add.
         learning_rate: what each tree is scaled by.
         num_leaves: leaves of a tree.
-        early_stopping_rounds: stop after so many trees without a better validation value, and keep the trees up to
-            the best.
+        early_stopping_rounds: stop after this many trees without a better validation value, and keep the trees up to
+            the best one; None never stops. Without validation data it has no effect.
         seed: of the engine and of the loss.
         n_jobs: threads; None is all cores (or ``OMP_NUM_THREADS``), -1 is all cores.
         eval_train: whether to judge the training data too.
@@ -101,10 +103,10 @@ class Settings:
     tautrank.errors.OptionError: learning_rate: found 0; expected a number above 0
     """
 
-    n_estimators: int = 100
-    learning_rate: float = 0.1
+    n_estimators: int = 500
+    learning_rate: float = 0.05
     num_leaves: int = 31
-    early_stopping_rounds: int | None = None
+    early_stopping_rounds: int | None = 50
     seed: int = 0
     n_jobs: int | None = None
     eval_train: bool = False
@@ -138,6 +140,12 @@ class Settings:
     def threads(self) -> int:
         """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `forking`)."""
         return usable_threads(self.n_jobs)
+
+
+DEFAULTS: Mapping[str, Any] = {
+    name: getattr(Settings, name) for name in ("n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds")
+}
+"""The training parameters that `Ranker`, `compare`, `tune` and the commands use unless told otherwise."""
 
 
 @dataclass(frozen=True, eq=False)

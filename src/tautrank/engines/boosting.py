@@ -248,13 +248,8 @@ class Watch:
         return value
 
     def _check_early_stopping(self) -> None:
-        if self._settings.early_stopping_rounds is None:
+        if self._settings.early_stopping_rounds is None or self._task.valid is None:
             return
-        if self._task.valid is None:
-            raise OptionError(
-                f"early_stopping_rounds: found {self._settings.early_stopping_rounds} without validation data; "
-                "expected eval_set=(X, y, qid) in fit, or None"
-            )
         if math.isnan(self._judges["valid"].mean(np.zeros(self._task.valid.n_documents))):
             raise DataError(
                 f"eval_set: {self._name} skips every one of its {self._task.valid.n_queries} queries, so training "

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import tautrank
 from tautrank.arguments import choice, job_count, whole
 from tautrank.data import RankingData, Splits
-from tautrank.engines import engine_for, read_loss
+from tautrank.engines import DEFAULTS, engine_for, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import fingerprint
 from tautrank.experiments.fit_best import HELD_OUT, Progress, hold_out, train_best
@@ -149,6 +149,7 @@ class SystemResult:
 def make_plan(losses: Sequence[Any], metrics: Sequence[str | Metric], **options: Any) -> Plan:
     """Check what a user asked for and make a plan of it: a wrong name is said before anything is trained."""
     chosen = tuple(map(metric, metrics))
+    options["parameters"] = {**DEFAULTS, **options.get("parameters", {})}
     plan = Plan(tuple(loss if isinstance(loss, System) else str(loss) for loss in losses), chosen, **options)
     for system in map(plan.system, range(len(plan.losses))):
         parameters = {**plan.parameters, **system.parameters}

@@ -13,7 +13,7 @@ import numpy as np
 
 from tautrank.arguments import choice, whole
 from tautrank.data import RankingData
-from tautrank.engines import NativeLoss, Settings, read_loss
+from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.configuration import Configuration, parameters_of
 from tautrank.experiments.space import Space, spaces_of
@@ -24,8 +24,6 @@ from tautrank.metrics import Metric, metric
 from tautrank.ranker.estimator import Ranker
 
 SAMPLERS = ("random", "tpe")
-DEFAULT_TREES = 500
-DEFAULT_PATIENCE = 50
 _VERSION = 1
 # How often a trial is judged against the others, and when first; docs/tuning.md has what was measured.
 _CHECKPOINTS = 20
@@ -152,8 +150,7 @@ def make_tuning_plan(
         raise OptionError(f"prune: found {prune!r}; expected True or False")
     judge = metric(metric_name)
     spaces = spaces_of(losses, space, fixed)
-    common: dict[str, Any] = {"n_estimators": DEFAULT_TREES, "early_stopping_rounds": DEFAULT_PATIENCE}
-    common = {name: value for name, value in common.items() if not any(name in own for own in spaces)}
+    common = {name: value for name, value in DEFAULTS.items() if not any(name in own for own in spaces)}
     common |= {"random_state": whole("seed", seed, least=0, most=2**31 - 1), "verbose": 0, **fixed}
     plan = TuningPlan(losses, judge, tuple(spaces), sampler, prune, int(seed), common)
     _check_parameters(plan)

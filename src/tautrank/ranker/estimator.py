@@ -91,8 +91,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         n_estimators: number of trees.
         learning_rate: what each tree is scaled by.
         num_leaves: leaves of a tree (for CatBoost the depth of that many leaves).
-        early_stopping_rounds: stop when the metric has not improved on the validation data for so many trees, and
-            keep the trees up to the best.
+        early_stopping_rounds: stop when the metric has not improved on the validation data for this many trees, and
+            keep the trees up to the best one. None trains and keeps all trees; so does `fit` without validation data.
         random_state: seed of the engine and of the loss: a whole number, a NumPy ``RandomState`` or ``Generator`` to
             draw one from, or None for another one each time.
         n_jobs: threads of engine and loss; None is all cores, or as many as ``OMP_NUM_THREADS`` says where that is set
@@ -130,10 +130,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         loss: str | Loss = "lambdarank",
         metric: str | Metric = "ndcg@10",
         engine: str = "lightgbm",
-        n_estimators: int = 100,
-        learning_rate: float = 0.1,
-        num_leaves: int = 31,
-        early_stopping_rounds: int | None = None,
+        n_estimators: int = Settings.n_estimators,
+        learning_rate: float = Settings.learning_rate,
+        num_leaves: int = Settings.num_leaves,
+        early_stopping_rounds: int | None = Settings.early_stopping_rounds,
         random_state: Any = 0,
         n_jobs: int | None = None,
         verbose: int | None = None,
@@ -259,6 +259,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         seed = _seed(self.random_state)
         own: dict[str, Any] = {name: getattr(self, name) for name in _OF_TRAINING}
         settings = Settings(**own, seed=seed, callbacks=tuple(callbacks), extra=extra)
+        if valid is None:
+            settings = dataclasses.replace(settings, early_stopping_rounds=None)
         model, record = engine.fit(task, settings)
         self._keep(model, record, train.feature_names)
         self._seed = seed

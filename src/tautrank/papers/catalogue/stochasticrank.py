@@ -61,6 +61,7 @@ TABLE1 = Study(
         "min_child_samples": 1,
         "min_data_in_bin": 1,
         "min_sum_hessian_in_leaf": 0.0,
+        "early_stopping_rounds": None,
     },
     search=Search(
         {"learning_rate": Uniform(1e-3, 1.0, log=True)},
