@@ -1,20 +1,20 @@
-# Every target sets up what it needs, from a bare Python 3.10+ with pip, in .venv.
+# Every target installs what it needs in .venv, from a bare Python 3.10+ with pip.
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help demo test coverage lint types bench results studies clean
+.PHONY: help demo test coverage docs lint types bench results studies clean
 
 help:
-	@echo "make demo   see it work, on data made up for the purpose"
-	@echo "make test   lint, types, tests and doctests"
-	@echo "make coverage  lines of the rooms below the engines that their tests run (a few minutes)"
-	@echo "make docs   the documents as a site that needs no network, in site/"
-	@echo "make bench  speed and memory beside the peers (about 15 minutes)"
-	@echo "make results  every loss on the real data sets, tuned (about two hours)"
-	@echo "make studies  every table and figure of the papers, run again (about two hours)"
-	@echo "make clean  remove the virtual environment and caches"
+	@echo "make demo      see it work, on synthetic data"
+	@echo "make test      lint, types, tests and doctests"
+	@echo "make coverage  line coverage of each room by its own tests (make coverage-losses for one room)"
+	@echo "make docs      build the documentation in site/; it needs no network"
+	@echo "make bench     speed and memory compared with other tools (about 15 minutes)"
+	@echo "make results   every loss on the real data sets, tuned (about two hours)"
+	@echo "make studies   every table and figure of the papers, repeated (about two hours)"
+	@echo "make clean     remove the virtual environment and caches"
 
 $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10))' || \
@@ -27,19 +27,20 @@ $(VENV)/core.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
 	@touch $@
 
 $(VENV)/test.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Installing tautrank, its test tools and the peers into $(VENV) ..."
+	@echo "Installing tautrank, its test tools and the tools it is compared with into $(VENV) ..."
 	@$(PIP) -e '.[test]'
 	@touch $@ $(VENV)/core.stamp
 
 $(VENV)/docs.stamp: pyproject.toml constraints.txt | $(VENV)/bin/python
-	@echo "Installing tautrank and what builds its documents into $(VENV) ..."
+	@echo "Installing tautrank and the documentation tools into $(VENV) ..."
 	@$(PIP) -e '.[docs]'
 	@touch $@ $(VENV)/core.stamp
 
 demo: $(VENV)/core.stamp
 	@$(BIN)/tautrank demo
 
-# worksteal: a file's tests stay together, with what they share, until a worker has nothing left.
+# worksteal: the tests of a file stay together and share fixtures, until a worker has nothing left to do.
+# The last lines say whether the tests ran that need a browser or the real data sets.
 test: lint types
 	$(BIN)/python -m pytest -n 2 --dist worksteal
 
@@ -49,26 +50,19 @@ docs: $(VENV)/docs.stamp
 	$(BIN)/python -m sphinx -W --keep-going -E -q -d $(VENV)/doctrees docs site
 	@echo "open site/index.html"
 
-ROOMS := data metrics losses theory simulate
-COMPILED := $(addprefix tests/test_,$(addsuffix .py,bad_input letor_reader parsed_cache ranking_data folders_and_tables \
-  metrics_bad_input metrics_brute_force metrics_extremes metrics_laws metrics_text significance repeated_runs \
-  losses_api own_losses theory_bounds theory_check theory_claims theory_directness theory_em theory_hessian \
-  theory_lipschitz theory_smoothing simulate_clicks simulate_noise simulate_web_search))
-# The doctests, too; a ListLoss alone means nothing without a compiler.
-UNCOMPILED := $(addprefix src/tautrank/,$(ROOMS)) --ignore=src/tautrank/losses/list_loss.py \
-  $(addprefix tests/test_,$(addsuffix .py,bad_input losses_pairwise losses_randomness losses_softmax theory_gamma \
-  uncompiled_kernels)) \
-  $(addprefix tests/test_losses_stochastic.py::test_,bad_options_say_what_to_change bad_data_is_named \
-  names_and_defaults a_certain_stop_at_any_rank a_users_selection the_first_documents_are_found_in_order)
+# Each room by its own tests and doctests, alone: make coverage-losses. Kernels are run once more without the compiler, on
+# the tests marked `uncompiled`: coverage does not see inside compiled code.
+ROOMS := $(patsubst src/tautrank/%/__init__.py,%,$(wildcard src/tautrank/*/__init__.py))
 
-coverage: $(VENV)/test.stamp
-	rm -rf .coverage
-	mkdir .coverage
-	$(BIN)/coverage run -m pytest -q $(COMPILED)
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q $(UNCOMPILED)
-	$(BIN)/coverage combine -q
-	@for room in $(ROOMS); do \
-	  echo && echo "$$room" && $(BIN)/coverage report --include="*/tautrank/$$room/*" || failed=1; done; exit $$failed
+coverage: $(addprefix coverage-,$(ROOMS))
+
+coverage-%: $(VENV)/test.stamp
+	@echo "coverage of $*" && rm -rf .coverage/$* && mkdir -p .coverage/$*
+	COVERAGE_FILE=.coverage/$*/data $(BIN)/coverage run -m pytest -q tests/$* src/tautrank/$*
+	@if grep -rqw --include='*.py' njit src/tautrank/$*; then NUMBA_DISABLE_JIT=1 COVERAGE_FILE=.coverage/$*/data \
+	  $(BIN)/coverage run -m pytest -q -m uncompiled tests/$* src/tautrank/$*; fi
+	@cd .coverage/$* && COVERAGE_FILE=data ../../$(BIN)/coverage combine -q --rcfile=../../pyproject.toml
+	@COVERAGE_FILE=.coverage/$*/data $(BIN)/coverage report --include='*/tautrank/$*/*'
 
 lint: $(VENV)/test.stamp
 	$(BIN)/ruff check --quiet .

@@ -1,10 +1,11 @@
-"""What several test files share."""
+"""What all tests share: repeatable examples, real data, and a word at the end on what could not be run."""
 
 from __future__ import annotations
 
 import os
 import signal
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,9 @@ settings.load_profile("repeatable")
 if threading.current_thread() is threading.main_thread():
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
+# Fixtures that skip a test where something is not installed. The last lines of every run say whether they did.
+_REQUIREMENTS = {"browser": "browser tests", "shared_data": "real-data tests"}
+
 _BESIDE_THE_PROJECT = Path(__file__).resolve().parents[2] / "shared" / "data"
 
 
@@ -32,3 +36,30 @@ def shared_data() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no real data at {folder}: set TAUTRANK_DATA to a folder with mq2008/, clueweb09/, ...")
     return folder
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests by what they require, and the doctests that plain Python runs in reasonable time."""
+    for item in items:
+        for fixture in _REQUIREMENTS.keys() & set(getattr(item, "fixturenames", ())):
+            item.add_marker(fixture)
+        # A ListLoss compiles the user's function: without the compiler there is nothing to run.
+        if isinstance(item, pytest.DoctestItem) and not any("ListLoss" in e.source for e in item.dtest.examples):
+            item.add_marker("uncompiled")
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print one line per requirement: how many tests ran, or why none did."""
+    for fixture, name in _REQUIREMENTS.items():
+        skipped = list(_reports(terminalreporter, fixture, "skipped"))
+        ran = sum(1 for outcome in ("passed", "failed") for _ in _reports(terminalreporter, fixture, outcome))
+        if ran:
+            terminalreporter.write_line(f"{name}: {ran} run")
+        elif skipped:
+            reason = skipped[0].longrepr[2].removeprefix("Skipped: ")
+            terminalreporter.write_line(f"{name}: NOT run, because {reason}", yellow=True, bold=True)
+
+
+def _reports(terminalreporter: pytest.TerminalReporter, mark: str, outcome: str) -> Iterator[pytest.TestReport]:
+    return (report for report in terminalreporter.getreports(outcome) if mark in report.keywords)

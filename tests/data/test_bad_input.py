@@ -15,6 +15,8 @@ import tautrank as tr
 from tautrank.errors import TautrankError
 from tests.command_line import run
 
+pytestmark = pytest.mark.uncompiled
+
 LETOR = b"1 qid:1 1:0.5\n"
 HINT = "LETOR text such as '2 qid:1 1:0.5'"
 

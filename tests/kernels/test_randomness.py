@@ -16,6 +16,8 @@ from tautrank.kernels.randomness import (
     philox,
 )
 
+pytestmark = pytest.mark.uncompiled
+
 
 # The vectors of the Random123 distribution (kat_vectors, philox4x32 with 10 rounds).
 @pytest.mark.parametrize(

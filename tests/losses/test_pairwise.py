@@ -13,6 +13,8 @@ from tautrank.kernels.ranking import LANES, rank_documents
 from tautrank.losses import LambdaLoss, loss
 from tautrank.metrics.gains import discount_values, gain_values
 
+pytestmark = pytest.mark.uncompiled
+
 NAMES = ["ranknet", "lambdarank", "arp-loss1", "arp-loss2", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"]
 
 

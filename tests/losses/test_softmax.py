@@ -10,6 +10,8 @@ from tautrank.errors import DataError
 from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
 from tautrank.losses import ListNet, loss
 
+pytestmark = pytest.mark.uncompiled
+
 LABELS = np.array([0.0, 3.0, 1.0, 0.0, 2.0, 1.0])
 SCORES = np.array([0.5, -0.25, 1.5, 0.0, 0.25, -2.0])
 

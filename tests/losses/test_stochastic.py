@@ -137,6 +137,7 @@ def test_long_lists(name: str, n: int) -> None:
     np.testing.assert_allclose(objective.gradients(z.astype(np.float32), 1)[0], expected, rtol=0, atol=2e-7)
 
 
+@pytest.mark.uncompiled
 def test_a_certain_stop_at_any_rank() -> None:
     rng = np.random.default_rng(9)
     y = np.zeros(60)
@@ -501,6 +502,7 @@ class Balance(ScaleFreeMetric):
         return float(sums[0] + (place - (sums[1 + document] > 0)) * np.sign(values[document] - 0.5))
 
 
+@pytest.mark.uncompiled
 def test_a_users_selection() -> None:
     z, y = np.array([0.5, -0.2, 1.5]), np.array([1.0, 0.0, 2.0])
     subject = StochasticRank(metric=Balance(), sigma=0.5, sfa=False)
@@ -565,6 +567,7 @@ def test_sigma_is_the_unit_of_the_scores(name: str) -> None:
     np.testing.assert_array_equal(twice[1], hess / 4)
 
 
+@pytest.mark.uncompiled
 def test_names_and_defaults() -> None:
     assert REGISTRY["stochasticrank"] is StochasticRank
     assert REGISTRY["reinforce"] is Reinforce
@@ -589,6 +592,7 @@ class WrongBreaks(RankBiasedPrecision):
     breaks_at = "scroes"
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -624,6 +628,7 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize(
     ("call", "sentence"),
     [
@@ -684,6 +689,7 @@ def test_noise_is_normal_and_unrelated() -> None:
     np.testing.assert_array_equal(noise(70), noise(200)[:70])
 
 
+@pytest.mark.uncompiled
 def test_the_first_documents_are_found_in_order() -> None:
     rng = np.random.default_rng(8)
     for n, wanted in itertools.product((1, 5, 33, 100, 257, 1000), (1, 2, 11, 16, 17, 40, 300, 1000)):

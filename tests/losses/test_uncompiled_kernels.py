@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.data._letor_kernel import widen_rows
 from tautrank.losses import ScaleFreeMetric
 from tautrank.theory import flipped_pairs, lambdaloss_bound, smallest_jensen_gap, smoothing_limit, soft_ranks
 
@@ -106,6 +105,7 @@ def uncompiled(tmp_path_factory):
         return dict(numbers)
 
 
+@pytest.mark.uncompiled
 @pytest.mark.parametrize("case", CASES)
 def test_compiled_kernels_compute_what_python_does(case, uncompiled):
     for what, numbers in CASES[case]().items():
@@ -113,34 +113,6 @@ def test_compiled_kernels_compute_what_python_does(case, uncompiled):
         precision = 2e-5 if "float32" in what and "values" not in what else 1e-7 if "softrank" in case else 1e-11
         scale = 1.0 + np.abs(expected).max(initial=0.0)
         np.testing.assert_allclose(numbers, expected, rtol=precision, atol=precision * scale, err_msg=what)
-
-
-HARD = (
-    "0.1234567890123456789012",
-    "123456789012345678901234567890",
-    "1e-310",
-    "+.5",
-    "-7.",
-    "9007199254740993",
-    "0e999",
-)
-
-
-def test_numbers_that_are_hard_to_read_are_the_nearest_float32(tmp_path):
-    file = tmp_path / "hard.txt"
-    file.write_text(" ".join(["1 qid:1", *(f"{i}:{text}" for i, text in enumerate(HARD, 1)), "99:NaN # end"]) + "\n")
-    X = tr.read_letor(file, allow_nan=True).X
-    assert X[0, : len(HARD)].tolist() == [np.float32(float(text)) for text in HARD]
-    assert np.isnan(X[0, 98])
-
-
-@pytest.mark.parametrize(("old", "new"), [(2, 2), (2, 3), (2, 5), (0, 2)])
-def test_rows_are_widened_in_place(old, new):
-    rows = np.arange(1.0, 1 + 3 * old, dtype=np.float32).reshape(3, old)
-    flat = np.full(3 * new, 9, np.float32)
-    flat[: rows.size] = rows.ravel()
-    widen_rows(flat, 3, old, new)
-    assert np.array_equal(flat.reshape(3, new), np.pad(rows, ((0, 0), (0, new - old))))
 
 
 if __name__ == "__main__":

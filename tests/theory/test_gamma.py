@@ -24,6 +24,8 @@ from tautrank.theory import (
 )
 from tests.theory_lists import Scored, lists, make_lists
 
+pytestmark = pytest.mark.uncompiled
+
 
 def one_list(seed: int, longest: int) -> tuple[np.ndarray, np.ndarray]:
     rng = np.random.default_rng(seed)
