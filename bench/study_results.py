@@ -17,13 +17,13 @@ import numpy as np
 
 from bench.data_sets import data_folder
 from bench.study_runs import RUNS, StudyRun, run
-from tautrank.experiments.result_tables import p_text, signed_text
 from tautrank.experiments.results import StudyResult, Verdict, read_results
 from tautrank.files import write_whole
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Cell, Claim
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.papers.study import Study
+from tautrank.report.table import difference_text, p_text
 
 _NAMES = {"mq2008": "MQ2008", "clueweb09": "ClueWeb09", "simulated": "simulated", "": "made up by the study"}
 _SAID = {AGREES: "agrees", DOES_NOT: "**does not**", UNDECIDED: "not decidable"}
@@ -60,7 +60,7 @@ def in_print(study: Study, claim: Claim, cells: tuple[Cell, ...]) -> str:
         printed = {(p.condition, p.system, p.metric, p.part): p.value for p in recipe.printed}
         if not claim.of_curves and all((*cell, claim.part) in printed for cell in cells):
             value = claim.advantage(lambda cell, p=printed: np.array([p[(*cell, claim.part)]]), cells)
-            found.append(f"{recipe.title} {signed_text(float(value[0]))}")
+            found.append(f"{recipe.title} {difference_text(float(value[0]))}")
     if found:
         return ", ".join(found)
     return "proof" if study.measures_only and "Theorem" in study.paper else "figure" if "Figure" in study.paper else "-"
@@ -97,7 +97,7 @@ def summary(results: dict[StudyRun, StudyResult]) -> list[str]:
         first = result.verdicts[0]
         claim, cells = next(comparisons(study))
         row = [f"[{study.name}](#{study.name})", first.sentence, in_print(study, claim, cells), where(one)]
-        row += [signed_text(first.advantage), p_text(first.corrected.p_value)]
+        row += [difference_text(first.advantage), p_text(first.corrected.p_value)]
         row += [counted([v.corrected.verdict for v in result.verdicts]), p_text(first.own.p_value)]
         lines.append(f"| {' | '.join([*row, counted([v.own.verdict for v in result.verdicts])])} |")
     return [*lines, ""]
@@ -110,7 +110,7 @@ def section(study: Study, runs: dict[StudyRun, StudyResult]) -> list[str]:
     for i, (claim, cells) in enumerate(comparisons(study)):
         for one, result in runs.items():
             verdict: Verdict = result.verdicts[i]
-            row = [verdict.sentence, in_print(study, claim, cells), where(one), signed_text(verdict.advantage)]
+            row = [verdict.sentence, in_print(study, claim, cells), where(one), difference_text(verdict.advantage)]
             row += [_SAID[verdict.corrected.verdict], p_text(verdict.corrected.p_value), p_text(verdict.own.p_value)]
             lines.append(f"| {' | '.join(row)} |")
     return [*lines, ""]

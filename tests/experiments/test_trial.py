@@ -209,7 +209,7 @@ def test_other_parts_and_curves_are_recorded():
 def test_a_model_that_ranks_nothing_is_counted():
     result = run_study(replace(TINY, parameters={"min_data_in_leaf": 10_000}), DATA, budget=SMALL)
     assert result.n_constant == 8
-    assert "8 models found nothing to split and rank nothing" in result.to_markdown()
+    assert "8 models found no split and rank nothing" in result.to_markdown()
 
 
 def test_a_measurement_needs_no_data():

@@ -256,8 +256,8 @@ def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: boo
 
 
 def _show(store: StudyStore, as_json: bool) -> None:
-    from tautrank.experiments.result_tables import facts, note
     from tautrank.experiments.results import collect
+    from tautrank.report.study_tables import facts, reading
 
     result = collect(store)
     if as_json:
@@ -268,7 +268,7 @@ def _show(store: StudyStore, as_json: bool) -> None:
         OUT.print(f"{what}: {how}", markup=False, soft_wrap=True)
     for table in result.tables():
         OUT.print(table)
-    OUT.print(note(result), markup=False)
+    OUT.print(reading(result), markup=False)
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
     OUT.print(f"All trainings: {store.path}", markup=False, soft_wrap=True)
 

@@ -177,33 +177,33 @@ class StudyResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Everything as plain values, ready for JSON."""
-        from tautrank.experiments.result_tables import as_dict
+        from tautrank.report import study_tables
 
-        return as_dict(self)
+        return study_tables.to_dict(self)
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
         """The study as a page of Markdown; written to `path`, too."""
-        from tautrank.experiments.result_tables import as_markdown
+        from tautrank.report import study_tables
 
-        return handed_out(as_markdown(self), path)
+        return handed_out(study_tables.to_markdown(self), path)
 
     def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
         """The cells as a LaTeX table (booktabs), the rest as comments; written to `path`, too."""
-        from tautrank.experiments.result_tables import as_latex
+        from tautrank.report import study_tables
 
-        return handed_out(as_latex(self), path)
+        return handed_out(study_tables.to_latex(self), path)
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """The cells, a line each, with all digits; written to `path`, too."""
-        from tautrank.experiments.result_tables import as_csv
+        from tautrank.report import study_tables
 
-        return handed_out(as_csv(self), path)
+        return handed_out(study_tables.to_csv(self), path)
 
     def tables(self) -> list[ReportTable]:
         """The cells and the verdicts as tables that `rich.print` prints."""
-        from tautrank.experiments.result_tables import terminal_tables
+        from tautrank.report import study_tables
 
-        return terminal_tables(self)
+        return list(study_tables.tables(self).values())
 
     def __str__(self) -> str:
         return self.to_markdown()

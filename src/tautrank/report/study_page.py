@@ -5,10 +5,8 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import replace
 
 from tautrank.experiments.plain_values import to_plain
-from tautrank.experiments.result_tables import claim_table, facts, signed_text
 from tautrank.experiments.results import StudyResult
 from tautrank.json_values import digest
 from tautrank.papers.catalogue import CATALOGUE
@@ -17,7 +15,8 @@ from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.reproduction import call_text, written_with
 from tautrank.report.study_figures import study_figures
-from tautrank.report.study_tables import failure_table, printed_table, reading, result_tables, run_table
+from tautrank.report.study_tables import claim_table, facts, printed_table, result_tables, run_table
+from tautrank.report.table import ReportTable, difference_text
 
 _MOST_SEEDS = 20  # shown; the plan's own seed gives all of them
 _WHOLE = {
@@ -54,7 +53,8 @@ def study_page(result: StudyResult) -> Page:
     if figures:
         sections.append(Group("Figures", figures))
     if result.failures:
-        sections.append(TableSection("Trials that failed", failure_table(result)))
+        failures = [[failure.title, failure.error] for failure in result.failures]
+        sections.append(TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures)))
     ran = "What was measured" if study.measures_only else "What was trained"
     settings: list[Section] = [
         Facts("What was run", settings_of(result)),
@@ -116,16 +116,12 @@ def _best(result: StudyResult, condition: str, name: str) -> str:
     tests = {"the corrected test": best.corrected.verdict, "the paper's own test": best.own.verdict}
     sure = [test for test, verdict in tests.items() if verdict == AGREES]
     how = f"significant by {' and '.join(sure)}" if sure else "which may be chance"
-    return f"{said}: {signed_text(best.difference)} against {study.baseline}, {how}."
+    return f"{said}: {difference_text(best.difference)} against {study.baseline}, {how}."
 
 
 def _results(result: StudyResult) -> Section:
-    tables = result_tables(result)
-    if len(tables) == 1:
-        return TableSection("Results", next(iter(tables.values())))
-    # What is to be read under each of them stands once, at the end.
-    parts: list[Section] = [TableSection(name, replace(table, note="")) for name, table in tables.items()]
-    return Group("Results", [*parts, Text("How to read these tables", [reading(result)])])
+    tables = [TableSection(title, table) for title, table in result_tables(result).items()]
+    return tables[0] if len(tables) == 1 else Group("Results", tables)
 
 
 def settings_of(result: StudyResult) -> dict[str, str]:

@@ -1,49 +1,240 @@
-"""Tables of a study's page: results with significance, the paper's numbers, what was trained, and what failed."""
+"""The tables of a study, once for the terminal, Markdown, LaTeX, CSV and the page."""
 
 from __future__ import annotations
 
 import itertools
 import math
 from collections.abc import Sequence
-from typing import TypeAlias
+from dataclasses import replace
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plain_values import from_plain
-from tautrank.experiments.result_tables import against_baseline, mean_text, note, printed_text, signed_text
 from tautrank.experiments.results import CellResult, StudyResult
+from tautrank.json_values import or_none
 from tautrank.papers.claims import PLAIN
-from tautrank.papers.judging import UNDECIDED
+from tautrank.papers.judging import UNDECIDED, Judgement
+from tautrank.papers.study import OTHER_DATA, FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.report.comparison import win_tie_loss
 from tautrank.report.reproduction import parameters_text
 from tautrank.report.study_gains import pair_gains, same_queries
-from tautrank.report.table import Cell, Column, ReportTable
+from tautrank.report.table import Cell, Column, ReportTable, Value, difference_text, mean_text, p_text
 
 OWN_MARK, CORRECTED_MARK = "†", "*"
 
+_CSV_FIELDS = (
+    *("condition", "value", "system", "metric", "part", "trials", "mean", "deviation", "low", "high"),
+    *("printed", "difference", "p_own", "p_corrected"),
+)
 _Titled: TypeAlias = tuple[Column, Cell]
 
 
-def result_tables(result: StudyResult) -> dict[str, ReportTable]:
-    """The means, a table a metric by its name; a single one where there is nothing to compare, or one metric each.
+def tables(result: StudyResult) -> dict[str, ReportTable]:
+    """Return the results and the verdicts on the claims as tables, by title.
 
     Args:
-        result: of a study.
+        result: the result of a study.
+    """
+    found = result_tables(result)
+    return {**found, "Claims": claim_table(result)} if result.verdicts else found
+
+
+def to_markdown(result: StudyResult) -> str:
+    """Return the study as a page of Markdown.
+
+    Args:
+        result: the result of a study.
+    """
+    lines = [f"# {result.plan.study.title}", ""]
+    lines += [*(f"- **{what}**: {how}" for what, how in facts(result)), ""]
+    for title, table in tables(result).items():
+        lines += [f"## {title}", "", table.to_markdown()]
+    if result.failures:
+        lines += ["## Failed trials", "", *(f"- {failure.title}: {failure.error}" for failure in result.failures), ""]
+    return "\n".join(lines)
+
+
+def to_latex(result: StudyResult) -> str:
+    """Return the tables of results for a paper (booktabs); everything else as comments.
+
+    Args:
+        result: the result of a study.
+    """
+    lines = [f"% {what}: {how}" for what, how in facts(result)]
+    for title, table in result_tables(result).items():
+        lines += [f"% {title}", table.to_latex().rstrip("\n")]
+    for v in result.verdicts:
+        lines.append(f"% {v.sentence}: {_judgement_text(v.own)}; corrected: {_judgement_text(v.corrected)}")
+    lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
+    return "\n".join([*lines, ""])
+
+
+def to_csv(result: StudyResult) -> str:
+    """Return the cells as CSV, one line per cell, with all digits; missing values are empty.
+
+    Args:
+        result: the result of a study.
+    """
+    rows: list[list[Value]] = []
+    for c in result.cells:
+        row: list[Value] = [c.condition, result.plan.study.condition(c.condition).value, c.system, c.metric, c.part]
+        row += [c.means.size, c.mean, c.deviation, *c.interval, c.printed.value if c.printed else None, c.difference]
+        rows.append([*row, *(j.p_value if j else None for j in (c.own, c.corrected))])
+    return ReportTable.of(_CSV_FIELDS, rows).to_csv()
+
+
+def to_dict(result: StudyResult) -> dict[str, Any]:
+    """Return everything as plain values, ready for JSON.
+
+    Args:
+        result: the result of a study.
+    """
+    plan, study = result.plan, result.plan.study
+    by_system = {
+        name: [{"condition": c, "system": s, "by_trial": values} for (c, s), values in getattr(result, name).items()]
+        for name in ("trees", "seconds", "chosen")
+    }
+    return {
+        "study": study.name,
+        "version": study.version,
+        "title": study.title,
+        "facts": dict(facts(result)),
+        "tautrank": result.meta.get("tautrank"),
+        "trained_with": list(result.trained_with),
+        "data_fingerprint": result.meta.get("data_fingerprint"),
+        "recipe": plan.recipe or None,
+        "trials": {
+            "planned": plan.size,
+            "done": result.n_done,
+            "failed": len(result.failures),
+            "constant": result.n_constant,
+        },
+        "axis": study.axis or None,
+        "conditions": [{"name": c.name, "value": c.value} for c in study.conditions],
+        "baseline": study.baseline,
+        "cells": [_cell_dict(cell) for cell in result.cells],
+        "claims": [
+            {
+                "sentence": v.sentence,
+                "text": v.text or None,
+                "trials": v.trials,
+                "advantage": or_none(v.advantage),
+                "own": _judgement_dict(v.own),
+                "corrected": _judgement_dict(v.corrected),
+            }
+            for v in result.verdicts
+        ],
+        "verdict": {"own": result.own_verdict, "corrected": result.verdict} if result.verdicts else None,
+        **by_system,
+        "curves": [
+            {"condition": c, "system": s, "part": p, "by_trial": [[or_none(x) for x in curve] for curve in curves]}
+            for (c, s, p), curves in result.curves.items()
+        ],
+        "points": [{"condition": c, "system": s, **points} for (c, s), points in result.points.items()],
+        "failures": [{"trial": failure.title, "error": failure.error} for failure in result.failures],
+    }
+
+
+def _cell_dict(cell: CellResult) -> dict[str, Any]:
+    return {
+        **{name: getattr(cell, name) for name in ("condition", "system", "metric", "part")},
+        "by_trial": dict(zip(map(str, cell.numbers), cell.means.tolist(), strict=True)),
+        "mean": or_none(cell.mean),
+        "deviation": or_none(cell.deviation),
+        "interval": [or_none(end) for end in cell.interval],
+        "printed": cell.printed.value if cell.printed else None,
+        "difference": or_none(cell.difference),
+        "own": _judgement_dict(cell.own),
+        "corrected": _judgement_dict(cell.corrected),
+    }
+
+
+def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
+    if judgement is None:
+        return None
+    return {"test": judgement.test, "p": or_none(judgement.p_value), "verdict": judgement.verdict}
+
+
+# ---- What was run
+
+
+def facts(result: StudyResult) -> list[tuple[str, str]]:
+    """Return what was run, as (what, how) pairs.
+
+    Args:
+        result: the result of a study.
+    """
+    plan, study = result.plan, result.plan.study
+    budget = plan.budget
+    size = f" ({plan.n_queries:,} queries, {plan.n_features} features)" if plan.n_queries else ""
+    things, trained = "trainings", f", at most {budget.trees} trees"
+    if study.measures_only:
+        things, trained = "measurements", ""
+    if budget.configurations:
+        trained += f", the best of {budget.configurations} configurations by validation {study.metrics[0]}"
+    finished = f"{result.n_done} of {plan.size} {things}"
+    finished += f"; {len(result.failures)} failed" if result.failures else ""
+    finished += f"; {result.n_constant} models found no split and rank nothing" if result.n_constant else ""
+    rows = [
+        ("paper", study.paper),
+        ("claim", study.claim),
+        ("data", ", ".join(plan.data.given) + size),
+        ("protocol", _protocol(result)),
+        ("budget", f"{budget.trials} trials{trained}; seed {plan.seed}"),
+        ("finished", finished),
+        ("paper's test", str(study.test)),
+    ]
+    if plan.used_recipe:
+        others = plan.used_recipe.data == OTHER_DATA
+        whose = plan.used_recipe.title if others else f"the paper's for {plan.used_recipe.title}"
+        rows.insert(3, ("parameters", whose))
+    if study.note:
+        rows.append(("note", study.note))
+    if result.verdicts:
+        verdict = f"{result.own_verdict} by the paper's test; {result.verdict} by the corrected test"
+        rows.append(("verdict", verdict))
+    return rows
+
+
+def _protocol(result: StudyResult) -> str:
+    protocol = result.plan.study.protocol
+    if isinstance(protocol, Resampling):
+        shares = (protocol.train, protocol.valid, protocol.test)
+        return "every trial splits the queries at random, " + "/".join(f"{100 * share:g}" for share in shares)
+    if isinstance(protocol, OwnFolds):
+        return "one trial per fold"
+    if isinstance(protocol, OnItself):
+        return "trained and tested on the same queries"
+    assert isinstance(protocol, FixedParts)
+    varied = "new split of training and validation queries" if protocol.redivide else "only seeds differ"
+    return f"the same test queries in every trial, {varied}"
+
+
+# ---- Results
+
+
+def result_tables(result: StudyResult) -> dict[str, ReportTable]:
+    """Return the means with their tests, one table per metric; the note of the last one says how to read them.
+
+    A single table, titled "Results", serves a study with one system, or with one metric per condition.
+
+    Args:
+        result: the result of a study.
     """
     metrics = list(dict.fromkeys(cell.metric for cell in result.cells))
-    if len(result.plan.study.systems) == 1:
-        return {"": _means_of_one(result, metrics)}
-    if len(metrics) > 1 and own_metrics(result):
-        return {"": _comparisons(result, metrics)}
-    return {name: _comparisons(result, [name]) for name in metrics}
+    if len(result.plan.study.systems) == 1 or len(metrics) == 1 or own_metrics(result):
+        return {"Results": _result_table(result, metrics)}
+    found = {name: _result_table(result, [name]) for name in metrics}
+    return {name: table if name == metrics[-1] else replace(table, note="") for name, table in found.items()}
 
 
 def own_metrics(result: StudyResult) -> bool:
-    """Whether each condition is judged by a single metric, and not all by the same.
+    """Return whether each condition is judged by a single metric, and not all by the same.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     study = result.plan.study
     under = [study.metrics_under(condition) for condition in study.condition_names]
@@ -51,54 +242,54 @@ def own_metrics(result: StudyResult) -> bool:
 
 
 def reading(result: StudyResult) -> str:
-    """How to read the tables of results.
+    """Return how to read the tables of results, in one paragraph.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     study = result.plan.study
-    compared = len(study.systems) > 1
-    said = note(result, tests=compared)
-    if compared:
-        said += (
-            f" {OWN_MARK} marks a difference that is significant by the paper's test, {CORRECTED_MARK} one that is by "
-            f"the corrected test, at level {study.test.level:g}; the sign says in which direction."
+    text = f"Condition: {study.axis}. " if study.axis else ""
+    text += "Mean ± standard deviation over trials."
+    if result.plan.used_recipe and any(c.printed for c in result.cells):
+        text += f" 'In print' is the paper's number for {result.plan.used_recipe.title}."
+    if len(study.systems) == 1:
+        return text
+    # Claims about training queries or curves are judged by other tests than the cells of the table.
+    judged = [*(c.corrected for c in result.cells), *(v.corrected for v in result.verdicts)]
+    corrected = next((judgement.test for judgement in judged if judgement), "")
+    if corrected:
+        text += (
+            f" 'p own' is from the paper's test ({study.test}); 'p corr.' is from the {corrected}, which accounts for "
+            "what the trials have in common, Holm-adjusted over the rows of a metric (for claims, over all claims)."
         )
-    if compared and not study.measures_only:
+    text += (
+        f" {OWN_MARK} marks a difference that is significant by the paper's test, {CORRECTED_MARK} one that is by the "
+        f"corrected test, at level {study.test.level:g}; the sign gives the direction."
+    )
+    if not study.measures_only:
         which = "by their means over trials" if same_queries(study.protocol) else "of all trials"
-        said += f" w/t/l: test queries {which} won, tied and lost against {study.baseline}."
-    return said
+        text += f" w/t/l: test queries {which} won, tied and lost against {study.baseline}."
+    return text
 
 
-def _means_of_one(result: StudyResult, metrics: Sequence[str]) -> ReportTable:
-    """One system: a row a condition, a column a metric."""
+def _result_table(result: StudyResult, metrics: Sequence[str]) -> ReportTable:
+    """One row per condition and system, with both tests against the baseline where there are several systems."""
     study = result.plan.study
-    system = study.system_names[0]
+    own, several = own_metrics(result), len(study.systems) > 1
     rows = []
-    for condition in study.condition_names:
-        row = _condition_cells(result, condition) or [_words("system", system)]
-        for name, part in itertools.product(metrics, study.judged):
-            row += _mean_cells(result, name, part, name, result.by_place.get((condition, system, name, part)))
-        rows.append(row)
-    return ReportTable.of_rows(rows, reading(result))
-
-
-def _comparisons(result: StudyResult, metrics: Sequence[str]) -> ReportTable:
-    """Several systems: a row for each under each condition, with both tests against the baseline."""
-    study = result.plan.study
-    together = len(metrics) > 1
-    rows = []
-    for condition, name, system in itertools.product(study.condition_names, metrics, study.system_names):
-        if name not in study.metrics_under(condition):
+    for condition, system in itertools.product(study.condition_names, study.system_names):
+        under = study.metrics_under(condition)
+        if several and not own and metrics[0] not in under:
             continue
-        row = [*_condition_cells(result, condition), _words("system", system)]
-        row += [_words("metric", name)] if together else []
-        for part in study.judged:
-            cell = result.cell(condition, system, name, part)
-            row += _mean_cells(result, metrics[0], part, "mean" if together else name, cell)
-            if part == "test":
-                row += against_baseline(cell, study.baseline, _marks(cell))
-                row += [] if study.measures_only else [_won_cell(result, cell)]
+        row = _condition_cells(result, condition)
+        row += [_words("system", system)] if several or not row else []
+        row += [_words("metric", under[0])] if own else []
+        for name, part in itertools.product(under if own else metrics, study.judged):
+            cell = result.by_place.get((condition, system, name, part))
+            row += _mean_cells(result, metrics[0] if own else name, part, "mean" if own else name, cell)
+            if several and part == "test":
+                assert cell is not None
+                row += _baseline_cells(result, cell)
         rows.append(row)
     whose = f"{' or '.join(metrics)} of {', '.join(study.judged)} queries. " if _by_part(result) else ""
     return ReportTable.of_rows(rows, whose + reading(result))
@@ -108,8 +299,12 @@ def _words(title: str, text: str) -> _Titled:
     return Column(title, words=True), Cell(text)
 
 
+def _number(title: str, value: float, text: str, marks: str = "") -> _Titled:
+    return Column(title, high_first=True), Cell(text, (value,), marks)
+
+
 def _condition_cells(result: StudyResult, name: str) -> list[_Titled]:
-    """The name, sorted by the value where all conditions have one."""
+    """The condition's name, sorted by value if all conditions have one; nothing if there is only one condition."""
     study = result.plan.study
     if study.condition_names == (PLAIN,):
         return []
@@ -122,11 +317,11 @@ def _mean_cells(result: StudyResult, name: str, part: str, title: str, cell: Cel
     higher = next(cell.higher_is_better for cell in result.cells if cell.metric == name)
     field = title if part == "test" else f"{title} {part}"
     fields = (field, f"{field} deviation", f"{field} low", f"{field} high")
-    # The names of metrics may be long; where each part has a column, the text below the table says whose it is.
+    # Names of metrics may be long; where each part has a column, the note of the table names the metric.
     shown = part if _by_part(result) else title
     column = Column(shown if higher else f"{shown} (lower is better)", fields, high_first=higher)
     numbers = (math.nan,) * 4 if cell is None else (cell.mean, cell.deviation, *cell.interval)
-    cells = [(column, Cell(mean_text(cell), numbers))]
+    cells = [(column, Cell(mean_text(*numbers[:2]), numbers))]
     if any(other.printed for other in result.cells if (other.metric, other.part) == (name, part)):
         column = Column("in print", (f"{field} in print", f"{field} in print spread"), high_first=higher)
         cells.append((column, _printed_cell(cell)))
@@ -137,31 +332,70 @@ def _by_part(result: StudyResult) -> bool:
     return len(result.plan.study.systems) > 1 and len(result.plan.study.judged) > 1
 
 
-def _marks(cell: CellResult) -> str:
-    """Which tests find a difference from the baseline."""
-    tests = ((OWN_MARK, cell.own), (CORRECTED_MARK, cell.corrected))
-    return "".join(mark for mark, judged in tests if judged is not None and judged.verdict != UNDECIDED)
-
-
-def _won_cell(result: StudyResult, cell: CellResult) -> _Titled:
-    column = Column("w/t/l", ("won", "tied", "lost"), high_first=True)
-    gains = pair_gains(result, cell.condition, cell.system, cell.metric)
-    if cell.system == result.plan.study.baseline or not gains.size:
-        return column, Cell("", (None, None, None))
-    counts = win_tie_loss(gains)
-    return column, Cell("/".join(map(str, counts)), counts)
-
-
 def _printed_cell(cell: CellResult | None) -> Cell:
     value, spread = (cell.printed.value, cell.printed.spread) if cell and cell.printed else (None, None)
-    return Cell(printed_text(cell), (value, spread))
+    return Cell(mean_text(value, spread), (value, spread))
+
+
+def _baseline_cells(result: StudyResult, cell: CellResult) -> list[_Titled]:
+    """The difference from the baseline, marked where a test finds it, both p-values, and the queries won and lost."""
+    study = result.plan.study
+    tests = ((OWN_MARK, cell.own), (CORRECTED_MARK, cell.corrected))
+    marks = "".join(mark for mark, judged in tests if judged and judged.verdict != UNDECIDED)
+    difference = difference_text(cell.difference) if cell.own else ""
+    cells = [_number(f"minus {study.baseline}", cell.difference, difference, marks)]
+    for title, judged in (("p own", cell.own), ("p corr.", cell.corrected)):
+        p = judged.p_value if judged else math.nan
+        cells.append((Column(title), Cell(p_text(p) if judged else "", (p,))))
+    if study.measures_only:
+        return cells
+    gains = pair_gains(result, cell.condition, cell.system, cell.metric)
+    won = Cell("", (None, None, None))
+    if cell.system != study.baseline and gains.size:
+        counts = win_tie_loss(gains)
+        won = Cell("/".join(map(str, counts)), counts)
+    return [*cells, (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won)]
+
+
+# ---- Claims, and the paper's numbers
+
+
+def claim_table(result: StudyResult) -> ReportTable:
+    """Return every comparison that the claims make: what should be positive, and the verdicts of both tests.
+
+    Args:
+        result: the result of a study.
+    """
+    rows = []
+    for v in result.verdicts:
+        row = [(Column("claim", ("claim", "in the paper's words"), words=True), Cell(v.sentence, (v.sentence, v.text)))]
+        for title, name, j in (("paper's test", "own", v.own), ("corrected test", "corrected", v.corrected)):
+            column = Column(title, (f"p {name}", f"verdict {name}"), words=True)
+            row.append((column, Cell(_judgement_text(j), (j.p_value, j.verdict))))
+        row.append(_number("advantage", v.advantage, difference_text(v.advantage)))
+        rows.append([*row, _number("trials", v.trials, str(v.trials))])
+    own = " or ".join(dict.fromkeys(v.own.test for v in result.verdicts))
+    corrected = " or ".join(dict.fromkeys(v.corrected.test for v in result.verdicts))
+    words = list(dict.fromkeys(f'"{v.text}"' for v in result.verdicts if v.text))
+    note = f"In the paper's words: {'; '.join(words)}. " if words else ""
+    note += (
+        "Advantage: the mean over trials of the number that the claim says is positive. agrees: significantly above 0; "
+        f"does not agree: significantly below 0; not decidable: neither, or too few trials. The paper's test: {own}. "
+        f"The corrected test, which accounts for what trials have in common: {corrected}, Holm-adjusted over all rows. "
+        f"Level {result.plan.study.test.level:g}."
+    )
+    return ReportTable.of_rows(rows, note)
+
+
+def _judgement_text(judgement: Judgement) -> str:
+    return f"{judgement.verdict}, p {p_text(judgement.p_value)}"
 
 
 def printed_table(result: StudyResult) -> ReportTable | None:
-    """The paper's numbers beside those found here, and how far each is ahead of the baseline; None if it has none.
+    """Return the paper's numbers beside those found here, with each lead over the baseline; None if there are none.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     study, recipe = result.plan.study, result.plan.used_recipe
     shown = [cell for cell in result.cells if cell.printed]
@@ -174,37 +408,37 @@ def printed_table(result: StudyResult) -> ReportTable | None:
         row = [_words("condition", cell.condition)] if several else []
         row += [_words("system", cell.system), _words("metric", cell.metric)]
         row += [_words("queries", cell.part)] if parts else []
-        here = Cell(mean_text(cell), (cell.mean, cell.deviation))
+        here = Cell(mean_text(cell.mean, cell.deviation), (cell.mean, cell.deviation))
         row += [
             (Column("in print", ("in print", "in print spread"), high_first=True), _printed_cell(cell)),
             (Column("here", ("here", "here deviation"), high_first=True), here),
-            _signed("here minus print", cell.mean - cell.printed.value),
         ]
         reference = result.cell(cell.condition, study.baseline, cell.metric, cell.part)
-        if cell.system == study.baseline:
-            row += [(Column(title, high_first=True), Cell("", (math.nan,))) for title in ("lead in print", "lead here")]
-        else:
-            in_print = cell.printed.value - reference.printed.value if reference.printed else math.nan
-            lead = cell.difference if cell.part == "test" else cell.mean - reference.mean
-            row += [_signed("lead in print", in_print), _signed("lead here", lead)]
+        in_print = cell.printed.value - reference.printed.value if reference.printed else math.nan
+        lead = cell.difference if cell.part == "test" else cell.mean - reference.mean
+        differences = {"here minus print": cell.mean - cell.printed.value, "lead in print": in_print, "lead here": lead}
+        for title, value in differences.items():
+            if title.startswith("lead") and cell.system == study.baseline:
+                row.append(_number(title, math.nan, ""))
+            else:
+                row.append(_number(title, value, difference_text(value)))
         rows.append(row)
-    data = ", ".join(result.plan.data.given)
-    said = (
-        f"In print is what the paper has for {recipe.title}; here the data is {data}. A lead is what a system has more "
-        f"than {study.baseline}: on other data than the paper's, compare leads rather than how high systems stand."
+    note = (
+        f"In print: the paper's numbers for {recipe.title}. Here: numbers on {', '.join(result.plan.data.given)}. A "
+        f"lead is a system's difference from {study.baseline}. On other data than the paper's, compare leads rather "
+        "than values."
     )
-    return ReportTable.of_rows(rows, said)
+    return ReportTable.of_rows(rows, note)
 
 
-def _signed(title: str, value: float) -> _Titled:
-    return Column(title, high_first=True), Cell(signed_text(value), (value,))
+# ---- What was trained
 
 
 def run_table(result: StudyResult) -> ReportTable:
-    """What was trained (or measured) under each condition, with all parameters, trees and time.
+    """Return what was trained (or measured) under each condition, with all parameters, trees and time.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     study = result.plan.study
     specs = [trial.spec for trial in result.plan.trials() if trial.spec["trial"] == 0]
@@ -226,17 +460,7 @@ def run_table(result: StudyResult) -> ReportTable:
         if changing:
             row.append(_words("change of the data", "; ".join(map(_change_text, from_plain(spec["changes"])))))
         rows.append(row)
-    said = "Trees and seconds are means over trials." if trained else "Seconds are means over trials."
-    return ReportTable.of_rows(rows, said)
-
-
-def failure_table(result: StudyResult) -> ReportTable:
-    """The trials that raised an error.
-
-    Args:
-        result: of a study.
-    """
-    return ReportTable.of(["trial", "error"], [[failure.title, failure.error] for failure in result.failures])
+    return ReportTable.of_rows(rows, f"{'Trees and seconds' if trained else 'Seconds'} are means over trials.")
 
 
 def _change_text(change: Change) -> str:

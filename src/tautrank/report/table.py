@@ -1,4 +1,4 @@
-"""A table that knows its numbers: the same cells as CSV, LaTeX, Markdown, in a terminal and, in a page, HTML."""
+"""A table that knows its numbers: the same cells as CSV, LaTeX, Markdown, in a terminal and on an HTML page."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
 Value: TypeAlias = str | int | float | None
-"""What a cell of a CSV file holds; None is an empty one."""
+"""What a cell of a CSV file holds; None is an empty cell."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,11 @@ class Column:
     """A column of a table.
 
     Args:
-        title: its heading.
-        fields: the columns it becomes in CSV, where one cell holds several values (a mean, its spread, ...); by default
-            one of the same title.
-        words: whether it holds text, which stands on the left; numbers stand on the right.
-        high_first: whether a click on the heading shows the highest values first; lowest first if not.
+        title: the heading.
+        fields: names of the CSV columns it becomes, where a cell holds several values (a mean, its spread, ...); by
+            default one column of the same title.
+        words: whether it holds text, which is aligned left; numbers are aligned right.
+        high_first: whether the first click on the heading shows the highest values first.
 
     >>> Column("ndcg@5", ("ndcg@5", "spread")).fields
     ('ndcg@5', 'spread')
@@ -52,9 +53,9 @@ class Cell:
     """A cell of a table.
 
     Args:
-        text: what a person reads.
-        values: what it says in full, one for each field of its column; the first one sorts. By default the text.
-        marks: set as a superscript behind the text.
+        text: the text a person reads.
+        values: the values in full, one per field of the column; the first one sorts. By default the text.
+        marks: a superscript after the text.
 
     >>> Cell("0.4512 ±.013", (0.451234, 0.0131, "ac"), marks="ac").sort_key
     0.451234
@@ -70,18 +71,17 @@ class Cell:
 
     @property
     def sort_key(self) -> Value:
-        """What sorts the cell among those of its column; None, for a missing value, comes last."""
-        first = self.values[0]
-        return None if isinstance(first, float) and math.isnan(first) else first
+        """The value that sorts the cell within its column; None, for a missing value, comes last."""
+        return None if _missing(self.values[0]) else self.values[0]
 
 
 @dataclass(frozen=True)
 class ReportTable:
-    """Columns and rows, and how to read them.
+    """Columns and rows, and a note on how to read them.
 
     Args:
-        columns: one a column.
-        rows: cells, as many a row as there are columns, with a value for each of the column's fields.
+        columns: the columns.
+        rows: one cell per column in each row, with one value per field of the column.
         note: how to read the table.
 
     >>> table = ReportTable((Column("loss", words=True), Column("ndcg@5")), ((Cell("a_b"), Cell("0.50", (0.5,), "a")),))
@@ -101,21 +101,23 @@ class ReportTable:
     def __post_init__(self) -> None:
         for i, row in enumerate(self.rows):
             if len(row) != len(self.columns):
-                raise DataError(f"rows: found {len(row)} cells in row {i}; expected {len(self.columns)}, one a column")
+                raise DataError(
+                    f"rows: found {len(row)} cells in row {i}; expected {len(self.columns)}, one per column"
+                )
             for column, cell in zip(self.columns, row, strict=True):
                 if len(cell.values) != len(column.fields):
                     raise DataError(
                         f"rows: found {len(cell.values)} values in column '{column.title}' of row {i}; expected "
-                        f"{len(column.fields)}, one for each of its fields"
+                        f"{len(column.fields)}, one per field"
                     )
 
     @classmethod
     def of(cls, titles: Sequence[str], rows: Sequence[Sequence[Value]], note: str = "") -> ReportTable:
-        """Make a table of plain values; a column of nothing but text stands on the left.
+        """Make a table of plain values; a column of nothing but text is aligned left.
 
         Args:
             titles: the headings.
-            rows: one value a column.
+            rows: one value per column in each row.
             note: how to read the table.
 
         >>> print(ReportTable.of(["loss", "trees"], [["mse", 120], ["xendcg", None]]).to_csv())
@@ -125,14 +127,14 @@ class ReportTable:
         """
         words = [all(isinstance(row[i], str) for row in rows if i < len(row)) for i in range(len(titles))]
         columns = tuple(Column(title, words=word) for title, word in zip(titles, words, strict=True))
-        return cls(columns, tuple(tuple(Cell(_shown(value), (value,)) for value in row) for row in rows), note)
+        return cls(columns, tuple(tuple(Cell(_format_value(value), (value,)) for value in row) for row in rows), note)
 
     @classmethod
     def of_rows(cls, rows: Sequence[Sequence[tuple[Column, Cell]]], note: str = "") -> ReportTable:
         """Make a table of rows that bring their columns along, the same ones in each.
 
         Args:
-            rows: cells with their columns; at least one row.
+            rows: pairs of column and cell; at least one row.
             note: how to read the table.
 
         >>> loss, trees = Column("loss", words=True), Column("trees")
@@ -144,47 +146,39 @@ class ReportTable:
         return cls(columns, tuple(tuple(cell for _, cell in row) for row in rows), note)
 
     def to_csv(self) -> str:
-        """All values in full, a line a row, under a line of headings; a missing value is an empty cell."""
+        """Return all values in full, one line per row after a line of headings; a missing value is an empty cell."""
         out = io.StringIO()
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([field for column in self.columns for field in column.fields])
         for row in self.rows:
-            writer.writerow(
-                ["" if v is None or v != v else v for cell in row for v in cell.values]  # NaN is not itself
-            )
+            writer.writerow(["" if _missing(value) else value for cell in row for value in cell.values])
         return out.getvalue()
 
     def to_latex(self) -> str:
-        """The table for a paper (booktabs), its note in a comment behind it."""
-        lines = [
-            r"\begin{tabular}{" + "".join("l" if column.words else "r" for column in self.columns) + "}",
-            r"\toprule",
-            " & ".join(_latex(column.title) for column in self.columns) + r" \\",
-            r"\midrule",
-        ]
-        for row in self.rows:
-            cells = (_latex(cell.text) + (f"$^{{{_latex(cell.marks)}}}$" if cell.marks else "") for cell in row)
-            lines.append(" & ".join(cells) + r" \\")
+        """Return the table for a paper (booktabs), followed by its note as a comment."""
+        head, *rows = (" & ".join(row) + r" \\" for row in self._lines(_latex, "$^{{{}}}$"))
+        alignment = "".join("l" if column.words else "r" for column in self.columns)
+        lines = [r"\begin{tabular}{" + alignment + "}", r"\toprule", head, r"\midrule", *rows]
         note = ["% " + " ".join(self.note.split())] if self.note else []
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *note, ""])
 
     def to_markdown(self) -> str:
-        """The table in Markdown, followed by its note."""
-        lines = [
-            "| " + " | ".join(_markdown(column.title) for column in self.columns) + " |",
-            "|" + "---|" * len(self.columns),
-        ]
-        for row in self.rows:
-            cells = (
-                _markdown(cell.text) + (f"<sup>{_markdown(cell.marks)}</sup>" if cell.marks else "") for cell in row
-            )
-            lines.append("| " + " | ".join(cells) + " |")
+        """Return the table in Markdown, followed by its note."""
+        head, *rows = ("| " + " | ".join(row) + " |" for row in self._lines(_markdown, "<sup>{}</sup>"))
+        lines = [head, "|" + "---|" * len(self.columns), *rows]
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
-    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
-        """What `rich.print` prints: sentences take several lines in a narrow terminal, a name or a number does not.
+    def _lines(self, escape: Callable[[str], str], superscript: str) -> Iterator[list[str]]:
+        """The headings and the rows as text, marks included."""
+        yield [escape(column.title) for column in self.columns]
+        for row in self.rows:
+            yield [escape(c.text) + (superscript.format(escape(c.marks)) if c.marks else "") for c in row]
 
-        Columns that find no room follow in tables of their own, behind the words that the rows begin with.
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
+        """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers are not.
+
+        Columns that do not fit follow in tables of their own, each beginning with the columns of words that the table
+        begins with.
         """
         room, every = options.max_width, range(len(self.columns))
         bounds = [self._widths(i, room) for i in every]
@@ -207,12 +201,12 @@ class ReportTable:
         return max(min(words, room // 3), whole), max(map(len, [column.title, *texts]))
 
     def _rich(self, shown: dict[int, tuple[int, int]], room: int) -> Table:
-        """Some of the columns, each with its least and its full width, in so much room for all."""
+        """Lay some of the columns out, given the least and the full width of each, in the room there is for all."""
         from rich import box
         from rich.markup import escape
         from rich.table import Table
 
-        # The widest columns are the ones to fold, to the same width where several are.
+        # The widest columns are wrapped, to the same width where there are several.
         for most in range(max(full for _, full in shown.values()), -1, -1):
             widths = [min(full, max(least, most)) for least, full in shown.values()]
             if sum(widths) <= room:
@@ -227,14 +221,52 @@ class ReportTable:
 
 
 def _inside(room: int, columns: int) -> int:
-    """What a terminal has for the columns of a table, three characters between them and one on either side."""
+    """The room for the columns of a table: three characters between them and one on either side are taken."""
     return room - 3 * columns + 1
 
 
-def _shown(value: Value) -> str:
-    if value is None or value != value:
+def _missing(value: Value) -> bool:
+    return value is None or value != value  # NaN is not equal to itself
+
+
+def _format_value(value: Value) -> str:
+    if _missing(value):
         return ""
     return f"{value:.4f}" if isinstance(value, float) else str(value)
+
+
+def p_text(p: float) -> str:
+    """Format a p-value for a table.
+
+    >>> p_text(0.01234), p_text(3e-5), p_text(math.nan)
+    ('.0123', '<.0001', '-')
+    """
+    return "<.0001" if p < 1e-4 else _without_zero(f"{p:.4f}", p)
+
+
+def difference_text(value: float) -> str:
+    """Format a difference for a table.
+
+    >>> difference_text(0.0123), difference_text(-1.5), difference_text(math.nan)
+    ('+.0123', '-1.5000', '-')
+    """
+    return _without_zero(f"{value:+.4f}", value)
+
+
+def mean_text(mean: float | None, spread: float | None) -> str:
+    """Format a mean and its standard deviation for a table.
+
+    >>> mean_text(0.5, 0.0123), mean_text(0.5, math.nan), mean_text(None, None)
+    ('0.5000 ±.0123', '0.5000', '-')
+    """
+    if mean is None or math.isnan(mean):
+        return "-"
+    return f"{mean:.4f}" + ("" if _missing(spread) else _without_zero(f" ±{spread:.4f}", spread))
+
+
+def _without_zero(text: str, value: float | None) -> str:
+    """Drop the zero before the decimal point, which every share has."""
+    return "-" if _missing(value) else re.sub(r"^( ±|[+-])?0\.", r"\1.", text)
 
 
 _SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")
