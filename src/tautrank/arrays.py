@@ -144,7 +144,7 @@ def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> 
 
     >>> check_weights([1, 2], 3)
     Traceback (most recent call last):
-    tautrank.errors.DataError: weights: found 2 numbers; expected 3, one per query
+    tautrank.errors.DataError: weights: found length 2; expected 3, one per query
     """
     w = numbers(name, weights, "query", n_queries)
     _check_not_negative(name, w)
@@ -172,7 +172,7 @@ def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int
 
     >>> flat_numbers("scores", [1, 2], size=3)
     Traceback (most recent call last):
-    tautrank.errors.DataError: scores: found 2 numbers; expected 3, one per document
+    tautrank.errors.DataError: scores: found length 2; expected 3, one per document
     """
     array = _flat(name, values, f"one number per {each}")
     if array.size == 0:
@@ -180,7 +180,7 @@ def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int
     if array.dtype.kind not in "biuf":
         raise DataError(f"{name}: found values of type {array.dtype}; expected numbers, one per {each}")
     if size is not None and array.size != size:
-        raise DataError(f"{name}: found {array.size} numbers; expected {size}, one per {each}")
+        raise DataError(f"{name}: found length {array.size}; expected {size}, one per {each}")
     return array
 
 

@@ -93,18 +93,18 @@ def test_losses_are_frozen() -> None:
     [
         (lambda: loss("lamdarank"), "unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
         (lambda: loss("ndcg-loss3"), "unknown loss 'ndcg-loss3'; did you mean 'ndcg-loss"),
-        (lambda: loss(""), "unknown loss ''"),
-        (lambda: loss("lambdarank(k=5"), "unknown loss 'lambdarank(k=5'"),
+        (lambda: loss(""), "loss: found ''; expected a name such as 'lambdarank' or 'lambdarank(k=5)'"),
+        (lambda: loss("lambdarank(k=5"), "loss: found 'lambdarank(k=5'; expected a name such as 'lambdarank'"),
         (lambda: loss(3), "loss: found 3; expected a name such as 'lambdarank'"),
         (
             lambda: loss("lambdarank", sgima=1),
             "unknown parameter of the loss lambdarank: 'sgima'; did you mean 'sigma'?",
         ),
         (lambda: loss("lambdarank", nu=1), "unknown parameter of the loss lambdarank: 'nu'"),
-        (lambda: loss("lambdarank(k)"), "loss lambdarank: found 'k'; expected name=value, as in lambdarank(k=5)"),
-        (lambda: loss("lambdarank(k=)"), "loss lambdarank: found 'k='; expected name=value"),
-        (lambda: loss("lambdarank(k=5,k=6)"), "k: given twice in lambdarank(k=5,k=6); expected it once"),
-        (lambda: loss("lambdarank(k=5)", k=6), "k: given twice, in 'lambdarank(k=5)' and as an argument"),
+        (lambda: loss("lambdarank(k)"), "loss 'lambdarank(k)': found the option 'k'; expected name=value"),
+        (lambda: loss("lambdarank(k=)"), "loss 'lambdarank(k=)': found the option 'k='; expected name=value"),
+        (lambda: loss("lambdarank(k=5,k=6)"), "k: given twice, as 5 and 6; expected one value"),
+        (lambda: loss("lambdarank(k=5)", k=6), "k: given twice, as 5 and 6; expected one value"),
         (lambda: loss("lambdarank", k=0), "k: found 0; expected a whole number of at least 1"),
         (lambda: loss("lambdarank", k=-3), "k: found -3; expected a whole number of at least 1"),
         (lambda: loss("lambdarank", k=2.5), "k: found 2.5; expected a whole number of at least 1"),
@@ -154,19 +154,22 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
     [
         (
             lambda: loss("lambdarank").bind([0, 1, 2, -1], [0, 2, 4]),
-            "labels: query 1 has label -1 at document 1; expected finite numbers, 0 or above",
+            "labels[3] (query 1, document 1): found -1; expected a finite number of at least 0",
         ),
-        (lambda: loss("mse").bind([0, np.nan], [0, 1, 2]), "labels: query 1 has label nan at document 0"),
-        (lambda: loss("mse").bind([np.inf, 0], [0, 1, 2]), "labels: query 0 has label inf at document 0"),
-        (lambda: loss("mse").bind(["a", "b"], [0, 2]), "labels: found something else than numbers"),
+        (lambda: loss("mse").bind([0, np.nan], [0, 1, 2]), "labels[1] (query 1, document 0): found nan; expected"),
+        (lambda: loss("mse").bind([np.inf, 0], [0, 1, 2]), "labels[0] (query 0, document 0): found inf; expected"),
+        (
+            lambda: loss("mse").bind(["a", "b"], [0, 2]),
+            "labels: found values of type <U1; expected numbers, one per document",
+        ),
         (lambda: loss("mse").bind([[0, 1]], [0, 2]), "labels: found an array of shape (1, 2); expected one number"),
         (
             lambda: loss("lambdarank").bind([0, 1, 1001, 2], [0, 2, 4]),
-            "labels: query 1, document 0: the gain 2^y - 1 of label 1001 overflows; expected gain='linear'",
+            "labels[2] (query 1, document 0): the gain 2^y - 1 of label 1001 overflows; expected gain='linear'",
         ),
         (
             lambda: loss("ndcg-loss1", gain=[0, 1]).bind([0, 1, 0, 2], [0, 2, 4]),
-            "labels: query 1, document 1: found label 2, but the gain table has 2 entries",
+            "labels[3] (query 1, document 1): found label 2, but the gain table has 2 entries",
         ),
         (
             lambda: loss("mse").bind([0, 1], [0, 3]),
@@ -179,16 +182,19 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
         ),
         (lambda: loss("mse").bind([0, 1], [0.0, 2.0]), "offsets: found values of type float64; expected integers"),
         (lambda: loss("mse").bind([0, 1], []), "offsets: found no value; expected 0, then the end of every list"),
-        (lambda: loss("mse").bind([0, 1], [0, 2], [1, 2]), "weights: 2 values, but there are 1 queries; expected"),
+        (lambda: loss("mse").bind([0, 1], [0, 2], [1, 2]), "weights: found length 2; expected 1, one per query"),
         (lambda: loss("mse").bind([0, 1], [0, 1, 2], [1, -2]), "weights[1]: found -2; expected a finite number"),
-        (lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0.0]), "scores: found shape (1,) for 2 labels"),
+        (
+            lambda: loss("mse").bind([0, 1], [0, 2]).gradients([0.0]),
+            "scores: found length 1; expected 2, one per document",
+        ),
         (
             lambda: loss("lambdarank").bind([0, 1, 1], [0, 1, 3]).gradients([0.0, 1.0, np.nan]),
-            "scores: query 1 has score nan at document 1; expected finite numbers",
+            "scores[2] (query 1, document 1): found nan; expected a finite number",
         ),
         (
             lambda: loss("lambdarank").bind([0, 1], [0, 2]).values(np.array([0.0, -np.inf], dtype=np.float32)),
-            "scores: query 0 has score -inf at document 1; expected finite numbers",
+            "scores[1] (query 0, document 1): found -inf; expected a finite number",
         ),
     ],
 )

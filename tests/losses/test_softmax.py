@@ -182,10 +182,13 @@ def test_unbiased_clicks_recover_the_target_of_full_relevance() -> None:
 @pytest.mark.parametrize(
     ("propensities", "sentence"),
     [
-        ([1, 1, 1, 0, 1, 1], "propensities: query 1 has 0 at document 1; expected numbers above 0 and at most 1"),
-        ([1, 1, 1, 1, 1, 1.5], "propensities: query 1 has 1.5 at document 3; expected numbers above 0 and at most 1"),
-        ([1, np.nan, 1, 1, 1, 1], "propensities: query 0 has nan at document 1; expected"),
-        ([1, 1], "propensities: found 2 for 6 labels; expected one a document"),
+        ([1, 1, 1, 0, 1, 1], "propensities[3] (query 1, document 1): found 0; expected a number above 0 and at most 1"),
+        (
+            [1, 1, 1, 1, 1, 1.5],
+            "propensities[5] (query 1, document 3): found 1.5; expected a number above 0 and at most 1",
+        ),
+        ([1, np.nan, 1, 1, 1, 1], "propensities[1] (query 0, document 1): found nan; expected"),
+        ([1, 1], "propensities: found length 2; expected 6, one per document"),
     ],
 )
 def test_bad_propensities_are_named(propensities: list[float], sentence: str) -> None:

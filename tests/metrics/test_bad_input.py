@@ -7,42 +7,47 @@ import math
 import numpy as np
 import pytest
 
+from tautrank.arrays import check_weights
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics import METRICS, discount_values, gain_values, metric, rank_order
 from tautrank.metrics.evaluation import evaluate
-from tautrank.metrics.validation import check_weights
 
 # NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
 pytestmark = pytest.mark.filterwarnings("error")
 
 S, Y, CUTS = [1.0, 2.0, 3.0], [0, 1, 2], [0, 1, 3]
 SCORE = "expected a finite number, or -inf for a document not retrieved"
-LABEL = "expected a finite number, 0 or above"
+LABEL = "expected a finite number of at least 0"
 
 
 @pytest.mark.parametrize(
     ("scores", "labels", "offsets", "sentence"),
     [
-        ([1.0] * 12, [0] * 10, [0, 10], "scores: 12 values, but labels has 10; expected one score a document"),
-        ([[1.0, 2.0, 3.0]], Y, CUTS, "scores: found an array of shape (1, 3); expected one score a document (1-D)"),
-        ([[1.0], [2.0, 3.0]], Y, CUTS, "scores: found lists of different lengths; expected one score a document (1-D)"),
-        (5.0, Y, CUTS, "scores: found an array of shape (); expected one score a document (1-D)"),
-        (["a", "b", "c"], Y, CUTS, "scores: found values of type <U1; expected numbers"),
-        ([1j, 2, 3], Y, CUTS, "scores: found values of type complex128; expected numbers"),
-        ([None, 1, 2], Y, CUTS, "scores: found values of type object; expected numbers"),
-        ([1, math.nan, 2], Y, CUTS, f"scores[1], in query 1 counted from 0: found nan; {SCORE}"),
-        ([math.inf, 1, 2], Y, CUTS, f"scores[0], in query 0 counted from 0: found inf; {SCORE}"),
-        ([-math.inf, 1, math.nan], Y, [0, 1, 1, 3], f"scores[2], in query 2 counted from 0: found nan; {SCORE}"),
-        (np.array([1, 2, math.inf], np.float32), Y, CUTS, f"scores[2], in query 1 counted from 0: found inf; {SCORE}"),
-        (S, [0, -1, 2], CUTS, f"labels[1]: found -1; {LABEL}"),
-        (S, [0, 1, math.nan], CUTS, f"labels[2]: found nan; {LABEL}"),
-        (S, [math.inf, 1, math.nan], CUTS, f"labels[0]: found inf; {LABEL}"),
-        (S, [-0.5, 1, math.nan], CUTS, f"labels[0]: found -0.5; {LABEL}"),
-        (S, [[0, 1, 2]], CUTS, "labels: found an array of shape (1, 3); expected one label a document (1-D)"),
-        (S, [[0], [1, 2]], CUTS, "labels: found lists of different lengths; expected one label a document (1-D)"),
-        (S, ["0", "1", "2"], CUTS, "labels: found values of type <U1; expected numbers"),
+        ([1.0] * 12, [0] * 10, [0, 10], "scores: found length 12; expected 10, one per document"),
+        ([[1.0, 2.0, 3.0]], Y, CUTS, "scores: found an array of shape (1, 3); expected one number per document (1-D)"),
+        (
+            [[1.0], [2.0, 3.0]],
+            Y,
+            CUTS,
+            "scores: found lists of different lengths; expected one number per document (1-D)",
+        ),
+        (5.0, Y, CUTS, "scores: found an array of shape (); expected one number per document (1-D)"),
+        (["a", "b", "c"], Y, CUTS, "scores: found values of type <U1; expected numbers, one per document"),
+        ([1j, 2, 3], Y, CUTS, "scores: found values of type complex128; expected numbers, one per document"),
+        ([None, 1, 2], Y, CUTS, "scores: found values of type object; expected numbers, one per document"),
+        ([1, math.nan, 2], Y, CUTS, f"scores[1] (query 1, document 0): found nan; {SCORE}"),
+        ([math.inf, 1, 2], Y, CUTS, f"scores[0] (query 0, document 0): found inf; {SCORE}"),
+        ([-math.inf, 1, math.nan], Y, [0, 1, 1, 3], f"scores[2] (query 2, document 1): found nan; {SCORE}"),
+        (np.array([1, 2, math.inf], np.float32), Y, CUTS, f"scores[2] (query 1, document 1): found inf; {SCORE}"),
+        (S, [0, -1, 2], CUTS, f"labels[1] (query 1, document 0): found -1; {LABEL}"),
+        (S, [0, 1, math.nan], CUTS, f"labels[2] (query 1, document 1): found nan; {LABEL}"),
+        (S, [math.inf, 1, math.nan], CUTS, f"labels[0] (query 0, document 0): found inf; {LABEL}"),
+        (S, [-0.5, 1, math.nan], CUTS, f"labels[0] (query 0, document 0): found -0.5; {LABEL}"),
+        (S, [[0, 1, 2]], CUTS, "labels: found an array of shape (1, 3); expected one number per document (1-D)"),
+        (S, [[0], [1, 2]], CUTS, "labels: found lists of different lengths; expected one number per document (1-D)"),
+        (S, ["0", "1", "2"], CUTS, "labels: found values of type <U1; expected numbers, one per document"),
         (S, Y, [], "offsets: found no value; expected 0, then the end of every list"),
-        (S, Y, [[0, 3]], "offsets: found an array of shape (1, 2); expected one integer a query and one more (1-D)"),
+        (S, Y, [[0, 3]], "offsets: found an array of shape (1, 2); expected one integer per query and one more (1-D)"),
         (S, Y, [0.0, 3.0], "offsets: found values of type float64; expected integers"),
         (S, Y, [1, 3], "offsets: found 1 first; expected 0"),
         (
@@ -68,12 +73,12 @@ def test_arrays_refused_with_one_sentence(name, scores, labels, offsets, sentenc
 @pytest.mark.parametrize(
     ("weights", "sentence"),
     [
-        ([1.0], "weights: 1 values, but there are 2 queries; expected one weight a query"),
-        ([1.0, -1.0], "weights[1]: found -1; expected a finite number, 0 or above"),
-        ([math.nan, 1.0], "weights[0]: found nan; expected a finite number, 0 or above"),
-        ([math.inf, 1.0], "weights[0]: found inf; expected a finite number, 0 or above"),
-        (["a", "b"], "weights: found values of type <U1; expected numbers"),
-        (3.0, "weights: found an array of shape (); expected one weight a query (1-D)"),
+        ([1.0], "weights: found length 1; expected 2, one per query"),
+        ([1.0, -1.0], "weights[1]: found -1; expected a finite number of at least 0"),
+        ([math.nan, 1.0], "weights[0]: found nan; expected a finite number of at least 0"),
+        ([math.inf, 1.0], "weights[0]: found inf; expected a finite number of at least 0"),
+        (["a", "b"], "weights: found values of type <U1; expected numbers, one per query"),
+        (3.0, "weights: found an array of shape (); expected one number per query (1-D)"),
     ],
 )
 def test_weights_refused_with_one_sentence(weights, sentence):

@@ -173,16 +173,16 @@ def test_clouds_are_what_figure_1_describes() -> None:
     [
         (
             lambda: cross_entropy([0.0, 0.0], [1, 0], [0, 2], [0.5, 1.5]),
-            "gamma: query 0 has 1.5 at document 1; expected numbers from 0 to 1",
+            "gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1",
         ),
         (
             lambda: cross_entropy([0.0, 0.0], [1, 0], [0, 2], [0.5]),
-            "gamma: found 1 for 2 labels; expected one a document",
+            "gamma: found length 1; expected 2, one per document",
         ),
-        (lambda: optimal_gamma([0.0], [1, 0], [0, 2]), "scores: found 1 for 2 labels; expected one a document"),
+        (lambda: optimal_gamma([0.0], [1, 0], [0, 2]), "scores: found length 1; expected 2, one per document"),
         (
             lambda: optimal_gamma([0.0, np.inf], [1, 0], [0, 2]),
-            "scores: query 0 has score inf at document 1; expected finite numbers",
+            "scores[1] (query 0, document 1): found inf; expected a finite number",
         ),
     ],
 )

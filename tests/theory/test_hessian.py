@@ -143,5 +143,5 @@ def test_bad_input_is_named() -> None:
         spectral_gap([0.0], [0, 1], 0)
     with pytest.raises(DataError, match=r"^targets: those of query 1 add up to 0.5; expected numbers of at least 0"):
         newton_steps([0.0, 0.0], [1.0, 0.5], [0, 1, 2])
-    with pytest.raises(DataError, match=r"^targets: found 1 for 2 scores; expected one a document$"):
+    with pytest.raises(DataError, match=r"^targets: found length 1; expected 2, one per document$"):
         newton_steps([0.0, 0.0], [1.0], [0, 2])

@@ -310,7 +310,11 @@ def test_how_large_mu_must_be() -> None:
             DataError,
             "labels: found two that differ too little for any mu",
         ),
-        (lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1), DataError, "scores: query 0 has score nan"),
+        (
+            lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1),
+            DataError,
+            "scores\\[0\\] \\(query 0, document 0\\): found nan",
+        ),
     ],
 )
 def test_bad_input_gets_a_sentence(call, kind: type[Exception], message: str) -> None:

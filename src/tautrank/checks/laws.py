@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import choice
+from tautrank.arrays import place
 from tautrank.errors import TautrankError
 from tautrank.kernels import threads as thread_pool
-from tautrank.losses.base import REGISTRY, Lists, Loss, Objective, place
+from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
 from tautrank.losses.base import loss as loss_named
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import F64, query_sums

@@ -14,6 +14,7 @@ import typer
 
 from tautrank.commands.output import reading_bar
 from tautrank.errors import OptionError
+from tautrank.names import split_at_commas
 
 if TYPE_CHECKING:
     from tautrank.data import Judged, RankingData, Splits
@@ -134,14 +135,7 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
     """
     found = []
     for text in texts or []:
-        depth, names = 0, [""]
-        for character in text:
-            depth += (character == "(") - (character == ")")
-            if character == "," and depth <= 0:
-                names.append("")
-            else:
-                names[-1] += character
-        names = [name.strip() for name in names if name.strip()]
+        names = split_at_commas(text)
         if not names:
             example = "ndcg@10,map" if option == "--metrics" else "lambdarank,xendcg"
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")

@@ -7,6 +7,7 @@ from tautrank.engines.base import DEFAULTS, Callback, Engine, FittedModel, Recor
 from tautrank.engines.native_loss import OBJECTIVES, PEERS, NativeLoss, native_loss
 from tautrank.errors import unknown
 from tautrank.losses import REGISTRY, Loss, loss
+from tautrank.names import name_of
 
 __all__ = [
     "DEFAULTS",
@@ -47,9 +48,8 @@ def read_loss(given: str | Loss | NativeLoss) -> Loss | NativeLoss:
         native = native_loss(given)
         if native is not None:
             return native
-        word = given.partition("(")[0].strip()
-        if word.lower() not in REGISTRY:
-            raise unknown("loss", word, [*REGISTRY, *PEERS])
+        if name_of(given) not in REGISTRY:
+            raise unknown("loss", name_of(given), [*REGISTRY, *PEERS])
     return loss(given)
 
 

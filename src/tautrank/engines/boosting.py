@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arrays import place
 from tautrank.data import RankingData
 from tautrank.engines.base import F64, FittedModel, History, Record, Settings, Step, Task
 from tautrank.engines.exact_sums import round_to_grid
@@ -18,7 +19,7 @@ from tautrank.engines.langevin import GradientNoise, Shrunk
 from tautrank.engines.native_loss import NativeLoss
 from tautrank.engines.progress import Progress
 from tautrank.errors import DataError, OptionError, TautrankWarning
-from tautrank.losses.base import Loss, place
+from tautrank.losses.base import Loss
 
 F32 = NDArray[np.float32]
 

@@ -16,7 +16,8 @@ from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of, i
 from tautrank.experiments.divide import fold_of
 from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.json_values import digest
-from tautrank.losses.own_losses import OwnLoss, name_of, own_losses, sendable
+from tautrank.losses.own_losses import OwnLoss, own_losses, sendable
+from tautrank.names import name_of
 from tautrank.papers.claims import PLAIN
 from tautrank.papers.measurements import Measurement
 from tautrank.papers.study import OTHER_DATA, Budget, Condition, Recipe, Study

@@ -6,11 +6,9 @@
 from __future__ import annotations
 
 import abc
-import contextlib
 import dataclasses
 import functools
-import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
@@ -18,94 +16,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import job_count, real, whole
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.arrays import check_finite_scores, check_lists, check_weights, naming_queries
+from tautrank.errors import unknown
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
-from tautrank.metrics.validation import check_offsets, check_weights
+from tautrank.names import Registry, changed_options, write_name
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64, one value a document."""
 
-REGISTRY: dict[str, type[Loss]] = {}
-"""Every loss by the name it is asked for."""
-
 _NOISES = ("gumbel",)
-_WORDS = {"none": None, "true": True, "false": False}
-_NAME = re.compile(r"\s*(?P<name>[^()\s]+)\s*(?:\((?P<parameters>.*)\)\s*)?", re.DOTALL)
-_LossType = TypeVar("_LossType", bound="type[Loss]")
 _Float = TypeVar("_Float", bound=np.floating[Any])
-
-
-def register(name: str) -> Callable[[_LossType], _LossType]:
-    """Class decorator: make a `Loss` known as ``name`` to `loss`, to the command line and to the laws' tests.
-
-    Args:
-        name: what a user types.
-
-    >>> REGISTRY["mse"].__name__
-    'MSE'
-    """
-
-    def enter(cls: _LossType) -> _LossType:
-        # A loss of one's own may be edited and registered again; one of the library's must stay what its name says.
-        if name in REGISTRY and is_ours(REGISTRY[name]) and not is_ours(cls):
-            raise OptionError(f"register: found '{name}', a loss of the library; expected a name that is not taken")
-        cls.name = name
-        # A dataclass that was not told repr=False writes one of its own, which does not parse back.
-        cls.__repr__ = Loss.__repr__  # type: ignore[method-assign]
-        REGISTRY[name] = cls
-        return cls
-
-    return enter
-
-
-def is_ours(cls: type[Loss]) -> bool:
-    """Whether a loss is one of this library.
-
-    >>> is_ours(REGISTRY["mse"])
-    True
-    """
-    return cls.__module__.split(".")[0] == "tautrank"
-
-
-def loss(name: str | Loss, **parameters: Any) -> Loss:
-    """The loss of that name, with parameters.
-
-    What a loss prints is also a name, so losses travel through files and command lines as text.
-
-    Args:
-        name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
-            ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank`` or ``reinforce``, alone or
-            followed by parameters in parentheses; or a loss, which comes back as it is, or with ``parameters``
-            changed.
-        **parameters: those of the loss's class.
-
-    >>> loss("ndcg-loss2++", k=5, mu=10)
-    ndcg-loss2++(k=5,mu=10)
-    >>> loss("ndcg-loss2++(k=5,mu=10)") == loss("ndcg-loss2++", k=5, mu=10.0)
-    True
-    >>> loss("lamdarank")
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: unknown loss 'lamdarank'; did you mean 'lambdarank'? (known: ...)
-    """
-    if isinstance(name, Loss):
-        _check_known(type(name), parameters)
-        return dataclasses.replace(name, **parameters) if parameters else name
-    if not isinstance(name, str):
-        raise OptionError(f"loss: found {name!r}; expected a name such as 'lambdarank'")
-    match = _NAME.fullmatch(name)
-    word = match["name"] if match else name
-    cls = REGISTRY.get(word.lower())
-    if match is None or cls is None:
-        raise unknown("loss", word, REGISTRY)
-    written = _read_parameters(match["parameters"] or "", word)
-    for parameter in parameters:
-        if parameter in written:
-            raise OptionError(f"{parameter}: given twice, in {name!r} and as an argument; expected it once")
-    chosen = {**written, **parameters}
-    _check_known(cls, chosen)
-    return cls(**chosen)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -171,22 +93,45 @@ class Loss(abc.ABC):
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective: ...
 
     def __str__(self) -> str:
-        own = dataclasses.fields(self)
+        options = changed_options(self)
         # The parameters every loss has come last.
-        shared = {field.name for field in dataclasses.fields(Loss)}
-        ordered = sorted(own, key=lambda field: field.name in shared)
-        changed = [
-            f"{field.name}={_write_value(getattr(self, field.name))}"
-            for field in ordered
-            if getattr(self, field.name) != field.default
-        ]
-        return f"{self.name}({','.join(changed)})" if changed else self.name
+        shared = {field.name: options.pop(field.name) for field in dataclasses.fields(Loss) if field.name in options}
+        return write_name(self.name, options | shared)
 
     __repr__ = __str__
 
     def _set(self, field: str, value: object) -> None:
         """Store a parameter in its one canonical form, so that equal losses are equal objects."""
         object.__setattr__(self, field, value)
+
+
+REGISTRY: Registry[Loss] = Registry(Loss, "loss", "'lambdarank' or 'lambdarank(k=5)'")  # type: ignore[type-abstract]
+"""Every loss by the name it is typed as."""
+
+register = REGISTRY.register
+
+
+def loss(name: str | Loss, **parameters: Any) -> Loss:
+    """The loss of that name, with parameters.
+
+    What a loss prints is also a name, so losses travel through files and command lines as text.
+
+    Args:
+        name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
+            ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank`` or ``reinforce``, alone or
+            followed by parameters in parentheses; or a loss, which comes back as it is, or with ``parameters``
+            changed.
+        **parameters: those of the loss's class.
+
+    >>> loss("ndcg-loss2++", k=5, mu=10)
+    ndcg-loss2++(k=5,mu=10)
+    >>> loss("ndcg-loss2++(k=5,mu=10)") == loss("ndcg-loss2++", k=5, mu=10.0)
+    True
+    >>> loss("lamdarank")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown loss 'lamdarank'; did you mean 'lambdarank'? (known: ...)
+    """
+    return REGISTRY.make(name, **parameters)
 
 
 @dataclass(frozen=True, eq=False)
@@ -212,19 +157,11 @@ class Lists:
 
         >>> Lists.of([0, 1, -1], [0, 2, 3], None)
         Traceback (most recent call last):
-        tautrank.errors.DataError: labels: query 1 has label -1 at document 0; expected finite numbers, 0 or above
+        tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number of at least 0
         """
-        y = numbers("labels", labels, "one number a document")
-        ends = np.ascontiguousarray(check_offsets(offsets, y.size))
-        bad = ~((y >= 0) & (y < np.inf))
-        if bad.any():
-            query, document = place(ends, int(np.argmax(bad)))
-            raise DataError(
-                f"labels: query {query} has label {y[bad][0]:g} at document {document}; "
-                "expected finite numbers, 0 or above"
-            )
-        queries = ends.size - 1
-        w = np.ones(queries) if weights is None else check_weights(weights, queries)
+        checked, ends = check_lists(labels, offsets)
+        y = np.ascontiguousarray(checked, np.float64)
+        w = np.ones(ends.size - 1) if weights is None else check_weights(weights, ends.size - 1)
         return cls(y, ends, w, query_sums(y > 0, ends) > 0)
 
     @functools.cached_property
@@ -250,28 +187,14 @@ class Lists:
         """Documents of the longest list."""
         return int(self.sizes.max(initial=0))
 
+    def scores(self, scores: ArrayLike) -> Floats:
+        """One finite score per document, checked: float32 as it is, anything else as float64."""
+        return check_finite_scores(scores, self.offsets)
+
     def gains(self, gain: Gain) -> NDArray[np.float64]:
         """What each label is worth; a label the gain does not know is reported with its query."""
-        distinct, index = np.unique(self.labels, return_inverse=True)
-        with self.naming_documents(lambda at: int(np.argmax(self.labels == distinct[at]))):
-            values = gain_values(distinct, gain)
-        return values[index]
-
-    @contextlib.contextmanager
-    def naming_documents(self, document_at: Callable[[int], int] = lambda at: at) -> Iterator[None]:
-        """Say by query and document what the block says of a label by its index.
-
-        Args:
-            document_at: from that index to the flat one of a document, where they differ.
-        """
-        try:
-            yield
-        except DataError as error:
-            said = re.fullmatch(r"labels\[(\d+)\]: (.*)", str(error), re.DOTALL)
-            if said is None:
-                raise
-            query, document = place(self.offsets, document_at(int(said[1])))
-            raise DataError(f"labels: query {query}, document {document}: {said[2]}") from None
+        with naming_queries(self.offsets):
+            return gain_values(self.labels, gain)
 
 
 class Objective(abc.ABC):
@@ -306,7 +229,7 @@ class Objective(abc.ABC):
             step: keys the random numbers together with the seed; a booster's iteration.
         """
         step = whole("step", step, least=0)
-        return self._gradients(self._noisy(self._checked(scores), step), step)
+        return self._gradients(self._noisy(self.lists.scores(scores), step), step)
 
     def values(self, scores: ArrayLike, step: int = 0) -> NDArray[np.float64]:
         """The loss of each query, its weight included.
@@ -328,30 +251,13 @@ class Objective(abc.ABC):
             step: as in `gradients`.
         """
         step = whole("step", step, least=0)
-        return Frozen(self, self._noisy(np.asarray(self._checked(scores), dtype=np.float64), step), step)
+        return Frozen(self, self._noisy(np.asarray(self.lists.scores(scores), dtype=np.float64), step), step)
 
     @abc.abstractmethod
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]: ...
 
     @abc.abstractmethod
     def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]: ...
-
-    def _checked(self, scores: ArrayLike) -> Floats:
-        s = np.asarray(scores)
-        if s.dtype != np.float32:
-            s = numbers("scores", s, "one number a document")
-        if s.shape != self.lists.labels.shape:
-            raise DataError(
-                f"scores: found shape {s.shape} for {self.lists.labels.size} labels; expected one a document"
-            )
-        # A sum of squares would overflow; the extremes are as cheap and catch NaN as well.
-        if s.size and not (-np.inf < s.min() and s.max() < np.inf):
-            at = int(np.argmax(~np.isfinite(s)))
-            query, document = place(self.lists.offsets, at)
-            raise DataError(
-                f"scores: query {query} has score {s[at]:g} at document {document}; expected finite numbers"
-            )
-        return np.ascontiguousarray(s)
 
     def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
         if self.loss.noise is None or self.loss.strength == 0:
@@ -408,90 +314,5 @@ class Frozen:
             scores: one a document.
         """
         objective = self._objective
-        s = np.asarray(objective._checked(scores), dtype=np.float64)
+        s = np.asarray(objective.lists.scores(scores), dtype=np.float64)
         return objective._values(objective._noisy(s, self._step), self._held, self._step)
-
-
-def place(offsets: NDArray[np.int64], at: int) -> tuple[int, int]:
-    """The query that holds the document at flat index ``at``, and the document's place in it.
-
-    >>> place(np.array([0, 2, 2, 5]), 3)
-    (2, 1)
-    """
-    query = int(np.searchsorted(offsets, at, side="right")) - 1
-    return query, at - int(offsets[query])
-
-
-def numbers(name: str, values: ArrayLike, expected: str) -> NDArray[np.float64]:
-    """``values`` as a flat float64 array, or a sentence that says what was ``expected``.
-
-    >>> numbers("weights", "one", "one number a query")
-    Traceback (most recent call last):
-    tautrank.errors.DataError: weights: found something else than numbers; expected one number a query
-    """
-    try:
-        array = np.asarray(values)
-        if array.dtype.kind not in "biuf":
-            raise ValueError
-    except ValueError:
-        raise DataError(f"{name}: found something else than numbers; expected {expected}") from None
-    if array.ndim != 1:
-        raise DataError(f"{name}: found an array of shape {array.shape}; expected {expected}")
-    return np.ascontiguousarray(array, dtype=np.float64)
-
-
-def _check_known(cls: type[Loss], parameters: dict[str, Any]) -> None:
-    known = [field.name for field in dataclasses.fields(cls)]
-    for parameter in parameters:
-        if parameter not in known:
-            raise unknown(f"parameter of the loss {cls.name}:", parameter, known)
-
-
-def _write_value(value: object) -> str:
-    if value is None or isinstance(value, bool):
-        return str(value).lower()
-    if isinstance(value, tuple):  # as metrics write theirs; a slash makes a table of one entry a table
-        return "/".join(map(_write_value, value)) + "/" * (len(value) == 1)
-    if isinstance(value, float):
-        return repr(int(value)) if value.is_integer() and abs(value) < 1e15 else repr(value)
-    return str(value)
-
-
-def _read_parameters(text: str, name: str) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for part in _split_at_commas(text) if text.strip() else []:
-        key, equals, value = part.partition("=")
-        key = key.strip()
-        if not equals or not key.isidentifier() or not value.strip():
-            raise OptionError(f"loss {name}: found {part.strip()!r}; expected name=value, as in {name}(k=5)")
-        if key in found:
-            raise OptionError(f"{key}: given twice in {name}({text}); expected it once")
-        found[key] = _read_value(value.strip())
-    return found
-
-
-def _split_at_commas(text: str) -> list[str]:
-    """Cut at the commas that are not inside the brackets of a table or the parentheses of a metric."""
-    parts = [""]
-    depth = 0
-    for character in text:
-        depth += (character in "([") - (character in ")]")
-        if character == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += character
-    return parts
-
-
-def _read_value(text: str) -> Any:
-    if text.lower() in _WORDS:
-        return _WORDS[text.lower()]
-    if text.startswith("[") and text.endswith("]"):
-        return tuple(_read_value(item.strip()) for item in text[1:-1].split(",") if item.strip())
-    if "/" in text:
-        with contextlib.suppress(ValueError):
-            return tuple(float(entry) for entry in text.removesuffix("/").split("/"))
-    for kind in (int, float):
-        with contextlib.suppress(ValueError):
-            return kind(text)
-    return text

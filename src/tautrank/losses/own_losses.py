@@ -19,7 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from tautrank.errors import OptionError, TautrankError
-from tautrank.losses.base import REGISTRY, Loss, is_ours
+from tautrank.losses.base import REGISTRY, Loss
+from tautrank.names import is_ours, name_of
 
 _FILE_MODULE = "_tautrank_own_"
 _SCRIPTS = ("__main__", "__mp_main__")
@@ -90,15 +91,6 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
         if cls is not None and not is_ours(cls):
             found[name] = OwnLoss(name, *_origin(cls))
     return tuple(found.values())
-
-
-def name_of(text: str) -> str:
-    """The name in the text of a loss.
-
-    >>> name_of("lambdarank(k=5)")
-    'lambdarank'
-    """
-    return text.partition("(")[0].strip().lower()
 
 
 def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnLoss, ...]:

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, job_count, real, whole
-from tautrank.errors import DataError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, numbers, place, register
+from tautrank.arrays import check_each, numbers
+from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.ordering import query_maxima, query_sums
 
 _HESSIANS = ("diagonal", "neumann", "exact")
@@ -237,14 +237,6 @@ class _SoftmaxObjective(Objective):
 def _checked(propensities: ArrayLike | None, lists: Lists) -> NDArray[np.float64]:
     if propensities is None:
         return np.ones(lists.labels.size)
-    p = numbers("propensities", propensities, "one number a document")
-    if p.shape != lists.labels.shape:
-        raise DataError(f"propensities: found {p.size} for {lists.labels.size} labels; expected one a document")
-    bad = ~((p > 0) & (p <= 1))
-    if bad.any():
-        query, document = place(lists.offsets, int(np.argmax(bad)))
-        raise DataError(
-            f"propensities: query {query} has {p[bad][0]:g} at document {document}; "
-            "expected numbers above 0 and at most 1"
-        )
+    p = numbers("propensities", propensities, size=lists.labels.size)
+    check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", lists.offsets)
     return p

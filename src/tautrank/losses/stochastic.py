@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import abc
 import functools
-import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -21,14 +20,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import choice, real, whole
+from tautrank.arrays import naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses.base import Floats, Lists, Loss, Objective, place, register
+from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric, SelectionMoves
 from tautrank.metrics import DCG, DCGRR, ERR, METRICS, MRR, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
 from tautrank.metrics.moves import READER_METRICS, ReaderModel
 from tautrank.metrics.ordering import query_sums
+from tautrank.names import name_of
 
 if TYPE_CHECKING:
     from tautrank.losses._smoothing_kernel import Draws
@@ -278,16 +279,16 @@ class _ReaderObjective(_SmoothedObjective):
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
         metric = loss.metric
         assert isinstance(metric, Metric)
-        with lists.naming_documents():
+        with naming_queries(lists.offsets):
             model = ReaderModel.of(metric, lists.labels, lists.offsets)
         # Ranks that are worth nothing are beyond the cut-off, whoever cut them off.
         super().__init__(loss, lists, seed, threads, max(int(np.count_nonzero(model.weights)), 1), 1.0)
         self._scale = self._scales(model.filled)
         gains = model.gains / np.repeat(model.norms, lists.sizes)
         if gains.size and gains.max() > _LARGEST_GAIN:
-            query, document = place(lists.offsets, int(np.argmax(gains > _LARGEST_GAIN)))
+            where = spot("labels", int(np.argmax(gains > _LARGEST_GAIN)), lists.offsets)
             raise DataError(
-                f"labels: query {query}, document {document}: found a gain of {gains.max():g}; expected at most "
+                f"{where}: found a gain of {gains.max():g}; expected at most "
                 f"{_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
             )
         self._order = lists.arrangement
@@ -319,7 +320,7 @@ class _ScaleFreeObjective(_SmoothedObjective):
         by_score = loss.ignores_shifts
         k = lists.longest if moves.k is None else moves.k
         super().__init__(loss, lists, seed, threads, max(k, 1), 20.0 if by_score else 0.0)
-        with lists.naming_documents():
+        with naming_queries(lists.offsets):
             values = np.asarray(moves.document_values(lists.labels.copy()), np.float64)
         if values.shape != lists.labels.shape:
             raise DataError(
@@ -342,9 +343,8 @@ class _ScaleFreeObjective(_SmoothedObjective):
 def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
     """The metric as an object that can be smoothed."""
     if isinstance(given, str):
-        word = re.split(r"[(@]", given, maxsplit=1)[0].strip()
-        if word.lower() not in METRICS:
-            raise unknown("metric", word, SMOOTHED_METRICS)
+        if name_of(given) not in METRICS:
+            raise unknown("metric", name_of(given), SMOOTHED_METRICS)
         given = read_metric(given)
     if isinstance(given, DCGRR):
         if given.ties != "worst":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
@@ -12,7 +11,7 @@ from tautrank.metrics.ordering import F64, I64, TieGroups, query_sums
 from tautrank.metrics.ranked import BinaryMetric
 
 
-@register
+@register("map")
 @dataclass(frozen=True, repr=False)
 class MAP(BinaryMetric):
     """Average precision: the mean, over the relevant documents, of the precision where each one stands.
@@ -34,8 +33,6 @@ class MAP(BinaryMetric):
     >>> MAP(ties="expected").per_query([0.0, 0.0], [1, 0], [0, 2])
     array([0.75])
     """
-
-    name: ClassVar[str] = "map"
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         return query_sums(values, offsets)

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, whole
-from tautrank.errors import OptionError, unknown
+from tautrank.arrays import check_lists, check_scores, check_weights
 from tautrank.metrics.ordering import F64, I64, TIES
-from tautrank.metrics.validation import check_lists, check_scores, check_weights
+from tautrank.names import Registry, changed_options, write_name
 
 EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 """What a query without a relevant document is worth."""
 
-METRICS: dict[str, type[Metric]] = {}
-"""Every metric by the name it is typed as."""
-
 Scorer: TypeAlias = Callable[[NDArray[np.floating]], F64]
 """From checked scores to one value a query."""
-
-M = TypeVar("M", bound="type[Metric]")
 
 
 @dataclass(frozen=True, repr=False)
@@ -114,12 +107,9 @@ class Metric(ABC):
         """
 
     def __str__(self) -> str:
-        options = [
-            f"{field.name}={_write(getattr(self, field.name))}"
-            for field in dataclasses.fields(self)
-            if field.name != "k" and getattr(self, field.name) != field.default
-        ]
-        return self.name + (f"({','.join(options)})" if options else "") + ("" if self.k is None else f"@{self.k}")
+        options = changed_options(self)
+        options.pop("k", None)
+        return write_name(self.name, options, self.k)
 
     def __repr__(self) -> str:
         return f"metric({str(self)!r})"
@@ -193,26 +183,23 @@ def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
     return float((w * values[kept]).sum() / w.sum())
 
 
-def register(cls: M) -> M:
-    """Make a metric known to ``metric()`` by its ``name``; a class decorator.
+METRICS: Registry[Metric] = Registry(
+    Metric,  # type: ignore[type-abstract]
+    "metric",
+    "'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'",
+)
+"""Every metric by the name it is typed as."""
 
-    Args:
-        cls: a subclass of ``Metric`` with a ``name``.
-
-    >>> METRICS["ndcg"].__name__
-    'NDCG'
-    """
-    METRICS[cls.name] = cls
-    return cls
+register = METRICS.register
 
 
 def metric(name: str | Metric, **options: Any) -> Metric:
     """The metric you typed: ``"ndcg"``, ``"ndcg@10"`` or ``"ndcg(ties=expected,gain=linear)@10"``.
 
     Args:
-        name: a name from ``METRICS``, options in parentheses and a cut-off after ``@`` if you like; or a
+        name: a name of `METRICS` in any case, with options in parentheses and a cutoff after ``@`` if you like; or a
             metric, which comes back as it is, or with ``options`` changed.
-        options: the same options as keywords; an option may not be given twice with different values.
+        **options: the same options as keywords; an option may not be given twice with different values.
 
     >>> metric("NDCG (ties = expected) @10", gain=[0, 1, 3])
     metric('ndcg(ties=expected,gain=0/1/3)@10')
@@ -220,18 +207,7 @@ def metric(name: str | Metric, **options: Any) -> Metric:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)
     """
-    if isinstance(name, Metric):
-        _check_options(type(name), options)
-        return dataclasses.replace(name, **options) if options else name
-    if not isinstance(name, str):
-        raise OptionError(f"metric: found {name!r}; expected a name such as 'ndcg@10'")
-    word, typed = _parse(name)
-    if word not in METRICS:
-        raise unknown("metric", word, METRICS)
-    cls = METRICS[word]
-    given = [*typed, *options.items()]
-    _check_options(cls, dict(given))
-    return cls(**_merge(given, cls))
+    return METRICS.make(name.lower() if isinstance(name, str) else name, **options)
 
 
 def check_k(k: object) -> int | None:
@@ -242,74 +218,3 @@ def check_k(k: object) -> int | None:
     tautrank.errors.OptionError: k: found 0; expected a whole number of at least 1, or None for the full list
     """
     return None if k is None else whole("k", k, 1, otherwise="None for the full list")
-
-
-_FORM = re.compile(r"([a-z][a-z0-9_-]*)(?:\((.*)\))?(?:@(.*))?", re.DOTALL)
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-
-
-def _parse(text: str) -> tuple[str, list[tuple[str, object]]]:
-    """Split a typed metric into its name and its options, in the order typed."""
-    form = _FORM.fullmatch("".join(text.split()).lower())
-    if form is None:
-        raise OptionError(
-            f"metric: found '{text}'; expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
-        )
-    word, inside, cutoff = form.groups()
-    options: list[tuple[str, object]] = []
-    for item in (inside or "").split(","):
-        key, equals, value = item.partition("=")
-        if not item:
-            continue
-        if not (key and equals and value):
-            raise OptionError(f"metric '{text}': found the option '{item}'; expected name=value")
-        options.append((key, _read(value)))
-    if cutoff is not None:
-        options.append(("k", check_k(_read(cutoff) if cutoff != "none" else cutoff)))
-    return word, options
-
-
-def _read(text: str) -> object:
-    """A typed option value: a number, a table of numbers cut by slashes, ``none`` or a word."""
-    if text == "none":
-        return None
-    if "/" in text:
-        return tuple(_read(part) for part in text.removesuffix("/").split("/"))
-    if _INTEGER.fullmatch(text):
-        return int(text)
-    try:
-        return float(text)
-    except ValueError:
-        return text
-
-
-def _write(value: object) -> str:
-    if isinstance(value, tuple):
-        # A table of one ends in a slash, which tells it from a number.
-        return "/".join(map(_write, value)) + ("/" if len(value) == 1 else "")
-    if isinstance(value, float):
-        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
-    return str(value).lower() if value is None else str(value)
-
-
-def _check_options(cls: type[Metric], options: dict[str, object]) -> None:
-    known = [field.name for field in dataclasses.fields(cls)]
-    for option in options:
-        if option not in known:
-            raise unknown(f"option of {cls.name}", option, known)
-
-
-def _merge(given: list[tuple[str, object]], cls: type[Metric]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
-    for option, value in given:
-        if option in merged and _held(cls, option, merged[option]) != _held(cls, option, value):
-            raise OptionError(
-                f"{option}: given twice, as {_write(merged[option])} and {_write(value)}; expected one value"
-            )
-        merged[option] = value
-    return merged
-
-
-def _held(cls: type[Metric], option: str, value: Any) -> object:
-    """The value as a metric holds it, so that a list equals the tuple of the same numbers."""
-    return getattr(cls(**{option: value}), option)

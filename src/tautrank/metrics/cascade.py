@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +20,7 @@ _NEGLIGIBLE_CHANCE = 1e-20
 _LARGEST_MAX_LABEL = 1000
 
 
-@register
+@register("mrr")
 @dataclass(frozen=True, repr=False)
 class MRR(BinaryMetric):
     """Reciprocal rank: one over the rank of the first relevant document; 0 when it stands below ``k``.
@@ -42,8 +41,6 @@ class MRR(BinaryMetric):
     >>> MRR(ties="expected").per_query([0.0, 0.0], [1, 0], [0, 2])
     array([0.75])
     """
-
-    name: ClassVar[str] = "mrr"
 
     def _judge(self, values: F64) -> F64:
         found = values > 0
@@ -77,7 +74,7 @@ class MRR(BinaryMetric):
         return worth
 
 
-@register
+@register("err")
 @dataclass(frozen=True, repr=False)
 class ERR(RankedMetric):
     """Expected reciprocal rank: how early a reader, stopped by good documents, stops.
@@ -98,8 +95,6 @@ class ERR(RankedMetric):
     >>> ERR(ties="expected", max_label=1).per_query([0.0, 0.0], [1, 0], [0, 2])
     array([0.375])
     """
-
-    name: ClassVar[str] = "err"
 
     max_label: float = 4.0
 

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice
+from tautrank.arrays import check_labels
 from tautrank.errors import DataError, OptionError
-from tautrank.metrics.validation import check_labels
 
 Gain: TypeAlias = str | tuple[float, ...]
 """``"exp2"``, ``"linear"``, or a table whose entry ``y`` is the gain of the integer label ``y``."""

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arrays import check_labels
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
 from tautrank.metrics.base import metric as read_metric
@@ -24,7 +25,6 @@ from tautrank.metrics.cascade import ERR, MRR
 from tautrank.metrics.gains import discount_values
 from tautrank.metrics.ordering import F64, I64, query_sums
 from tautrank.metrics.positional import DCG, NDCG
-from tautrank.metrics.validation import check_labels
 
 READER_METRICS: tuple[str, ...] = (DCG.name, NDCG.name, ERR.name, MRR.name)
 """The metrics that `ReaderModel` knows."""

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice
+from tautrank.arrays import check_lists, check_scores
 from tautrank.errors import OptionError
-from tautrank.metrics.validation import check_lists, check_scores
 
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -71,7 +71,7 @@ class _Gained(_Positional):
         return ideal
 
 
-@register
+@register("dcg")
 @dataclass(frozen=True, repr=False)
 class DCG(_Gained):
     """Discounted cumulative gain: what a reader who gives up bit by bit collects.
@@ -93,13 +93,11 @@ class DCG(_Gained):
     array([3.])
     """
 
-    name: ClassVar[str] = "dcg"
-
     def _norms(self, values: F64, offsets: I64) -> None:
         return None
 
 
-@register
+@register("ndcg")
 @dataclass(frozen=True, repr=False)
 class NDCG(_Gained):
     """Normalised discounted cumulative gain: DCG as a share of the best possible.
@@ -122,14 +120,12 @@ class NDCG(_Gained):
     array([0.75])
     """
 
-    name: ClassVar[str] = "ndcg"
-
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         # Ties of equal labels are averaged, which may round to a hair above the ideal.
         return np.minimum(super()._normalise(numbers, norms, scores, offsets), 1.0)
 
 
-@register
+@register("lambdarank-metric")
 @dataclass(frozen=True, repr=False)
 class LambdaRankMetric(_Gained):
     """The cost that LambdaRank's loss bounds from above.
@@ -151,7 +147,6 @@ class LambdaRankMetric(_Gained):
     array([0.83333333])
     """
 
-    name: ClassVar[str] = "lambdarank-metric"
     higher_is_better: ClassVar[bool] = False
     all_count: ClassVar[bool] = True
 
@@ -162,7 +157,7 @@ class LambdaRankMetric(_Gained):
         return np.maximum(up_to[above] - above * discounts, 0.0)
 
 
-@register
+@register("arp")
 @dataclass(frozen=True, repr=False)
 class ARP(_Positional):
     """Average relevance position: how far down the relevant documents stand; a cost.
@@ -184,7 +179,6 @@ class ARP(_Positional):
     array([6.])
     """
 
-    name: ClassVar[str] = "arp"
     higher_is_better: ClassVar[bool] = False
     all_count: ClassVar[bool] = True
 
@@ -196,7 +190,7 @@ class ARP(_Positional):
         return ranks if self.k is None else np.minimum(ranks, self.k + 1)
 
 
-@register
+@register("precision")
 @dataclass(frozen=True, repr=False)
 class Precision(BinaryMetric, _Positional):
     """Precision: the share of the first ``k`` ranks that hold a relevant document.
@@ -217,15 +211,13 @@ class Precision(BinaryMetric, _Positional):
     array([0.5])
     """
 
-    name: ClassVar[str] = "precision"
-
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         if self.k is not None:
             return numbers / self.k
         return numbers / np.maximum(query_sums((scores > -np.inf).astype(np.float64), offsets), 1.0)
 
 
-@register
+@register("recall")
 @dataclass(frozen=True, repr=False)
 class Recall(BinaryMetric, _Positional):
     """Recall: the share of the relevant documents that stand in the first ``k`` ranks.
@@ -244,8 +236,6 @@ class Recall(BinaryMetric, _Positional):
     >>> Recall(k=1).per_query([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
     array([0.5])
     """
-
-    name: ClassVar[str] = "recall"
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         return query_sums(values, offsets)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +12,7 @@ from tautrank.metrics.gains import Gain, check_gain, gain_values
 from tautrank.metrics.ordering import F64, I64, query_sums
 
 
-@register
+@register("dcg-rr")
 @dataclass(frozen=True, repr=False)
 class DCGRR(Metric):
     """DCG-RR: documents keep their order, those with a score above 0 are shown, each earns gain over rank.
@@ -34,8 +33,6 @@ class DCGRR(Metric):
     >>> DCGRR().per_query([1.0, -1.0, 0.5], [1, 2, 3], [0, 3])
     array([2.5])
     """
-
-    name: ClassVar[str] = "dcg-rr"
 
     gain: Gain = "linear"
 

@@ -15,6 +15,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tautrank.arguments import job_count, whole
+from tautrank.arrays import place
 from tautrank.data import RankingData
 from tautrank.data.arrays import checked_features
 from tautrank.engines import Callback, FittedModel, Record, Settings, Task, engine_for, model_format, read_loss
@@ -22,7 +23,6 @@ from tautrank.engines.langevin import Langevin, Shrunk
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning, unknown
 from tautrank.json_values import or_nan
 from tautrank.losses import Loss
-from tautrank.losses.base import place
 from tautrank.metrics import Metric, metric
 from tautrank.ranker.model_file import read_model_file, write_model_file
 

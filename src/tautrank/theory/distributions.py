@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.errors import DataError
-from tautrank.losses.base import Lists, numbers, place
+from tautrank import arrays
+from tautrank.arrays import check_each, check_offsets, numbers
+from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
-from tautrank.metrics.validation import check_offsets
 
 
 def check_finite_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
@@ -20,16 +20,11 @@ def check_finite_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64
 
     >>> check_finite_scores([0.0, float("nan")], [0, 2])
     Traceback (most recent call last):
-    tautrank.errors.DataError: scores: query 0 has score nan at document 1; expected finite numbers
+    tautrank.errors.DataError: scores[1] (query 0, document 1): found nan; expected a finite number
     """
-    s = numbers("scores", scores, "one number a document")
+    s = numbers("scores", scores)
     cuts = check_offsets(offsets, s.size)
-    bad = ~np.isfinite(s)
-    if bad.any():
-        query, document = place(cuts, int(np.argmax(bad)))
-        raise DataError(
-            f"scores: query {query} has score {s[bad][0]:g} at document {document}; expected finite numbers"
-        )
+    arrays.check_finite_scores(s, cuts)
     return s, cuts
 
 
@@ -43,13 +38,10 @@ def check_scored_lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike)
 
     >>> check_scored_lists([0.0], [1, 0], [0, 2])
     Traceback (most recent call last):
-    tautrank.errors.DataError: scores: found 1 for 2 labels; expected one a document
+    tautrank.errors.DataError: scores: found length 1; expected 2, one per document
     """
     lists = Lists.of(labels, offsets, None)
-    s = numbers("scores", scores, "one number a document")
-    if s.size != lists.labels.size:
-        raise DataError(f"scores: found {s.size} for {lists.labels.size} labels; expected one a document")
-    return check_finite_scores(s, lists.offsets)[0], lists
+    return numbers("scores", lists.scores(scores)), lists
 
 
 def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
@@ -111,11 +103,6 @@ def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
     array = np.asarray(gamma)
     if array.ndim == 0:
         array = np.broadcast_to(array, lists.labels.shape)
-    g = numbers("gamma", array, "one number for all, or one a document")
-    if g.size != lists.labels.size:
-        raise DataError(f"gamma: found {g.size} for {lists.labels.size} labels; expected one a document")
-    bad = ~((g >= 0) & (g <= 1))
-    if bad.any():
-        query, document = place(lists.offsets, int(np.argmax(bad)))
-        raise DataError(f"gamma: query {query} has {g[bad][0]:g} at document {document}; expected numbers from 0 to 1")
+    g = numbers("gamma", array, size=lists.labels.size)
+    check_each("gamma", g, (g >= 0) & (g <= 1), "a number from 0 to 1", lists.offsets)
     return g

@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
+from tautrank.arrays import numbers
 from tautrank.errors import DataError
-from tautrank.losses.base import numbers
 from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
 from tautrank.theory.distributions import check_finite_scores, log_softmax
 
@@ -203,9 +203,7 @@ def newton_steps(
     """
     damped = DampedSoftmax.of(scores, offsets, epsilon)
     cuts = damped.offsets
-    phi = numbers("targets", targets, "one number a document")
-    if phi.size != damped.rho.size:
-        raise DataError(f"targets: found {phi.size} for {damped.rho.size} scores; expected one a document")
+    phi = numbers("targets", targets, size=damped.rho.size)
     totals = query_sums(phi, cuts)
     wrong = (np.abs(totals - 1.0) > 1e-6) & (np.diff(cuts) > 0)
     if wrong.any() or (phi < 0).any():

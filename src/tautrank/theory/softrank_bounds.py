@@ -26,10 +26,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, real
+from tautrank.arrays import numbers
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.losses import Loss, SoftRank
-from tautrank.losses.base import Lists, numbers
+from tautrank.losses.base import Lists
 from tautrank.metrics import Discount, discount_values, metric
 from tautrank.metrics.ordering import F64, query_maxima
 from tautrank.theory.bound import Bound, loss_without_noise
@@ -227,7 +228,7 @@ def softrank_curve(
     True
     """
     chosen = _exact_softrank(loss)
-    widths = numbers("sigmas", sigmas, "one number a point of the curve")
+    widths = numbers("sigmas", sigmas, "point of the curve")
     losses = [dataclasses.replace(chosen, sigma=sigma) for sigma in widths.tolist()]
     proof, stated, contests = (
         [softrank_ndcg_bound(scores, labels, offsets, at, version=version) for at in losses] for version in VERSIONS

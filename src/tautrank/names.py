@@ -1,0 +1,211 @@
+"""One grammar for what users type, ``name(key=value,...)@k``, and the registries of what has such a name.
+
+Losses and metrics print as text of this grammar, so they travel through files and command lines and parse back.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, Generic, TypeVar
+
+from tautrank.errors import OptionError, unknown
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type[Any])
+
+_FORM = re.compile(r"\s*(?P<name>[^()@\s]+)\s*(?:\((?P<options>.*)\))?\s*(?:@(?P<k>.*))?", re.DOTALL)
+_WORDS = {"none": None, "true": True, "false": False}
+
+
+class Registry(dict[str, type[T]], Generic[T]):
+    """The classes of one kind, such as the losses, by the name that users type.
+
+    Args:
+        base: the class of what is made.
+        kind: what errors call it: "loss", "metric".
+        example: names as one types them, for errors.
+
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Shape:
+    ...     pass
+    >>> shapes = Registry(Shape, "shape", "'square' or 'square(side=2)'")
+    >>> @shapes.register("square")
+    ... @dataclasses.dataclass(frozen=True)
+    ... class Square(Shape):
+    ...     side: float = 1.0
+    >>> shapes.make("square(side=2)") == shapes.make("Square", side=2)
+    True
+    >>> shapes.make("sqare")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown shape 'sqare'; did you mean 'square'? (known: square)
+    """
+
+    def __init__(self, base: type[T], kind: str, example: str) -> None:
+        super().__init__()
+        self.base = base
+        self.kind = kind
+        self.example = example
+
+    def register(self, name: str) -> Callable[[C], C]:
+        """Class decorator: make a class known by ``name``, here and on the command line.
+
+        Args:
+            name: what a user types.
+        """
+        if not re.fullmatch(r"[^()@,=\s]+", name):
+            raise OptionError(f"register: found '{name}'; expected a name without spaces, commas and ()@=")
+
+        def enter(cls: C) -> C:
+            # A user may edit a class and register it again; a name of the library keeps its meaning.
+            if name in self and is_ours(self[name]) and not is_ours(cls):
+                raise OptionError(
+                    f"register: found '{name}', a {self.kind} of the library; expected a name that is not taken"
+                )
+            cls.name = name
+            # A dataclass without repr=False writes its own, which does not parse back.
+            cls.__repr__ = self.base.__repr__  # type: ignore[assignment]
+            self[name] = cls
+            return cls
+
+        return enter
+
+    def make(self, given: str | T, **options: Any) -> T:
+        """Make what was typed.
+
+        Args:
+            given: a name, perhaps followed by options in parentheses and a cutoff after ``@``; or an object of the
+                kind, which comes back as it is, or with ``options`` changed.
+            **options: more options; one that is also typed must have the same value.
+        """
+        if isinstance(given, self.base):
+            self._check_known(type(given), options)
+            return dataclasses.replace(given, **options) if options else given  # type: ignore[type-var]
+        if not isinstance(given, str):
+            raise OptionError(f"{self.kind}: found {given!r}; expected a name such as {self.example}")
+        form = _FORM.fullmatch(given)
+        if form is None:
+            raise OptionError(f"{self.kind}: found '{given}'; expected a name such as {self.example}")
+        cls = self.get(form["name"]) or self.get(form["name"].lower())
+        if cls is None:
+            raise unknown(self.kind, form["name"], self)
+        typed = _read_options(form["options"] or "", f"{self.kind} '{given}'")
+        if form["k"] is not None:
+            typed.append(("k", read_value(form["k"].strip())))
+        chosen = [*typed, *options.items()]
+        self._check_known(cls, dict(chosen))
+        merged = dict(chosen)
+        made = cls(**merged)
+        for option, value in chosen:
+            last = merged[option]
+            if value is not last and cls(**{**merged, option: value}) != made:
+                twice = f"as {write_value(value)} and {write_value(last)}"
+                raise OptionError(f"{option}: given twice, {twice}; expected one value")
+        return made
+
+    def _check_known(self, cls: type[T], options: Mapping[str, Any]) -> None:
+        known = [field.name for field in dataclasses.fields(cls)]  # type: ignore[arg-type]
+        for option in options:
+            if option not in known:
+                raise unknown(f"parameter of the {self.kind} {cls.name}:", option, known)  # type: ignore[attr-defined]
+
+
+def is_ours(cls: type[Any]) -> bool:
+    """Whether a class is one of this library.
+
+    >>> is_ours(Registry), is_ours(dict)
+    (True, False)
+    """
+    return cls.__module__.split(".")[0] == "tautrank"
+
+
+def name_of(text: str) -> str:
+    """Return the name that a text begins with, in lower case.
+
+    >>> name_of("NDCG (ties=best)@10"), name_of("ndcg@10")
+    ('ndcg', 'ndcg')
+    """
+    return re.split(r"[(@]", text, maxsplit=1)[0].strip().lower()
+
+
+def split_at_commas(text: str) -> list[str]:
+    """Cut a text at the commas outside parentheses and brackets, without what is empty.
+
+    >>> split_at_commas("ndcg@10, err(max_label=2,ties=best)@5, map,")
+    ['ndcg@10', 'err(max_label=2,ties=best)@5', 'map']
+    """
+    parts, depth = [""], 0
+    for character in text:
+        depth += (character in "([") - (character in ")]")
+        if character == "," and depth <= 0:
+            parts.append("")
+        else:
+            parts[-1] += character
+    return [part.strip() for part in parts if part.strip()]
+
+
+def read_value(text: str) -> Any:
+    """Read the value of an option: none, true, false, a number, a table of numbers, or a word.
+
+    >>> [read_value(text) for text in ("none", "5", "0.5", "0/1/3", "2/", "[1,2]", "linear")]
+    [None, 5, 0.5, (0.0, 1.0, 3.0), (2.0,), (1, 2), 'linear']
+    """
+    if text.lower() in _WORDS:
+        return _WORDS[text.lower()]
+    if text.startswith("[") and text.endswith("]"):
+        return tuple(read_value(item) for item in split_at_commas(text[1:-1]))
+    if "/" in text:
+        with contextlib.suppress(ValueError):
+            return tuple(float(entry) for entry in text.removesuffix("/").split("/"))
+    for kind in (int, float):
+        with contextlib.suppress(ValueError):
+            return kind(text)
+    return text
+
+
+def write_value(value: object) -> str:
+    """Write the value of an option so that `read_value` reads it back.
+
+    >>> [write_value(value) for value in (None, True, 5.0, 0.1, (0.0, 1.5), (2.0,))]
+    ['none', 'true', '5', '0.1', '0/1.5', '2/']
+    """
+    if value is None or isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, tuple):
+        # A table of one ends in a slash, which tells it from a number.
+        return "/".join(map(write_value, value)) + "/" * (len(value) == 1)
+    if isinstance(value, float):
+        return str(int(value)) if value.is_integer() and abs(value) < 2**53 else repr(value)
+    return str(value)
+
+
+def write_name(name: str, options: Mapping[str, object], k: int | None = None) -> str:
+    """Write a name with its options, and a cutoff after ``@``.
+
+    >>> write_name("ndcg", {"ties": "best", "gain": (0.0, 1.0)}, 10), write_name("mse", {})
+    ('ndcg(ties=best,gain=0/1)@10', 'mse')
+    """
+    written = ",".join(f"{option}={write_value(value)}" for option, value in options.items())
+    return name + (f"({written})" if written else "") + ("" if k is None else f"@{k}")
+
+
+def changed_options(made: Any) -> dict[str, object]:
+    """Return the fields of a dataclass that are not at their default.
+
+    >>> changed_options(dataclasses.make_dataclass("Point", [("x", int, 0), ("y", int, 0)])(0, 1))
+    {'y': 1}
+    """
+    fields = {field.name: field.default for field in dataclasses.fields(made)}
+    return {name: getattr(made, name) for name, default in fields.items() if getattr(made, name) != default}
+
+
+def _read_options(text: str, where: str) -> list[tuple[str, Any]]:
+    options = []
+    for item in split_at_commas(text):
+        option, _, value = (part.strip() for part in item.partition("="))
+        if not (option.isidentifier() and value):
+            raise OptionError(f"{where}: found the option '{item}'; expected name=value")
+        options.append((option, read_value(value)))
+    return options
