@@ -47,8 +47,6 @@ CUTS = {
 # The same, only where the page gives the option itself.
 CUTS_OF_GIVEN = {"--tune": "2", "--configs": "2", "--timeout": "60"}
 
-# Commands that cannot be run here, and why.
-NOT_RUN: dict[str, str] = {}
 # Pages whose every snippet is run by a test that also looks at what it prints.
 RUN_ELSEWHERE = {"docs/add-a-loss.md": "tests/losses/test_own_losses.py"}
 
@@ -165,9 +163,8 @@ def folder(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     shutil.copytree(stand_ins, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # tests run side by side
-    for name, value in (("_QUERIES", 40), ("_FEATURES", 16), ("_TREES", 3), ("_REPEATS", 2)):
+    for name, value in (("_QUERIES", 40), ("_FEATURES", 16), ("_TREES", 3), ("_REPEATS", 2), ("_WORKERS", 1)):
         monkeypatch.setattr(demo, name, value)
-    monkeypatch.setattr(demo, "_WORKERS", 1)
     before = dict(REGISTRY)
     yield tmp_path
     REGISTRY.clear()
@@ -176,7 +173,7 @@ def folder(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def snippets(text: str) -> list[Snippet]:
     """All there is to run on a page, from top to bottom."""
-    whole = [snippet for snippet in commands(text) if is_whole(snippet) and snippet.text not in NOT_RUN]
+    whole = [snippet for snippet in commands(text) if is_whole(snippet)]
     return sorted([*whole, *programs(text)], key=lambda snippet: snippet.line)
 
 
@@ -212,12 +209,6 @@ def test_a_page_with_a_test_of_its_own_has_one(page):
 def test_doctests_stand_where_pytest_looks_for_them():
     outside = [page for page in PAGES if "docs" not in page.parts and re.search("^>>>", page.read_text(), re.MULTILINE)]
     assert not outside, f"{outside}: its examples are not run; docs/ is where they are"
-
-
-def test_what_is_not_run_is_still_there_and_has_a_reason():
-    said = {snippet.text for page in PAGES for snippet in commands(page.read_text())}
-    assert set(NOT_RUN) <= said
-    assert all(NOT_RUN.values())
 
 
 def test_commands_are_found_in_blocks_tables_and_sentences():

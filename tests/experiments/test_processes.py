@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import multiprocessing
+import os
+import signal
 import time
 
 import pytest
 
-from tautrank.experiments.processes import Lost, run_jobs
+from tautrank.experiments.processes import Lost, deaf_to_ctrl_c, run_jobs
 from tests import dying_workers
 
 
@@ -38,3 +40,19 @@ def test_what_is_under_way_at_the_deadline_is_given_up():
 
 def test_a_job_that_may_lose_its_process_once_is_lost_at_once():
     assert list(run_jobs(1, dying_workers.dies, ["a"], most_losses=1)) == [("a", Lost(1, "signal SIGKILL"))]
+
+
+def test_workers_that_are_starting_do_not_hear_ctrl_c():
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=signal.pthread_sigmask, args=(signal.SIG_BLOCK, set()), daemon=True)
+
+    def start_and_interrupt():
+        with deaf_to_ctrl_c():
+            process.start()
+            os.kill(process.pid, signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        start_and_interrupt()
+    process.join()
+    assert process.exitcode == 0

@@ -1,0 +1,145 @@
+"""`tautrank data info`, `train`, `evaluate` and `rank` as a user types them."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tautrank as tr
+from tests.command_line import run
+
+
+@pytest.fixture
+def scored(tmp_path, monkeypatch):
+    """The current folder, with test.txt and scores.txt in it: query b has no relevant document, query c a tie."""
+    (tmp_path / "test.txt").write_text("2 qid:a 1:3\n0 qid:a 1:2\n1 qid:a 1:1\n0 qid:b 1:5\n1 qid:c 1:1\n0 qid:c 1:1\n")
+    (tmp_path / "scores.txt").write_text("3\n2\n1\n0\n1\n1\n")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_evaluate_prints_a_table(scored, capsys):
+    code, out, err = run(capsys, "evaluate --scores scores.txt test.txt --metrics ndcg@10,mrr")
+    assert (code, err) == (0, "")
+    assert "3 queries" in out
+    mrr = next(line.split() for line in out.splitlines() if line.strip().startswith("mrr"))
+    assert mrr == ["mrr", "0.7500", "0.2500", "2", "1", "worst", "skipped"]
+
+
+def test_evaluate_json_and_per_query_hold_the_same_numbers(scored, capsys):
+    command = "evaluate test.txt --scores scores.txt -m 'ndcg(ties=expected,gain=linear)@10,map' -m err"
+    code, out, _ = run(capsys, f"{command} --json --per-query q.csv")
+    assert code == 0
+    result = json.loads(out)
+    assert list(result["metrics"]) == ["ndcg(ties=expected,gain=linear)@10", "map", "err"]
+    with Path("q.csv").open() as file:
+        rows = list(csv.reader(file))
+    assert rows[0] == ["qid", *result["metrics"]]
+    assert [row[0] for row in rows[1:]] == ["a", "b", "c"]
+    assert rows[2][1:] == ["", "", ""]
+    for column, entry in enumerate(result["metrics"].values(), 1):
+        values = [float(row[column]) for row in rows[1:] if row[column]]
+        assert np.mean(values) == pytest.approx(entry["mean"], abs=1e-15)
+        assert entry["skipped"] == 1
+
+
+def test_evaluate_ties_and_empty_options(scored, capsys):
+    for ties, expected in (("worst", 1.5 / 3), ("expected", 1.75 / 3), ("best", 2 / 3)):
+        _, out, _ = run(capsys, f"evaluate test.txt --scores scores.txt -m mrr --ties {ties} --empty zero --json")
+        assert next(iter(json.loads(out)["metrics"].values()))["mean"] == pytest.approx(expected)
+
+
+def test_evaluate_a_trec_run(scored, capsys):
+    Path("qrels").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 1\n")
+    Path("run").write_text("q1 Q0 d2 1 9 x\nq1 Q0 d1 2 8 x\nq3 Q0 d1 1 1 x\n")
+    code, out, err = run(capsys, "evaluate qrels --scores run -m mrr --json")
+    assert code == 0
+    assert json.loads(out)["metrics"]["mrr"]["mean"] == pytest.approx(0.25)
+    assert [line.split(";")[0] for line in err.splitlines()] == [
+        "note: 1 judged queries are not in the run",
+        "note: 1 queries of the run have no judgments",
+    ]
+
+
+def test_data_info_of_files_folders_and_tables(scored, capsys):
+    assert "list length" in run(capsys, "data info test.txt")[1]
+    found = json.loads(run(capsys, "data info test.txt --json")[1])
+    assert found == {"test.txt": tr.read_letor("test.txt").describe().to_dict()}
+    Path("Fold1").mkdir()
+    for name in ("train", "vali", "test"):
+        Path(f"Fold1/{name}.txt").write_bytes(Path("test.txt").read_bytes())
+    _, out, _ = run(capsys, "data info . --json")
+    assert [name.split("/")[1] for name in json.loads(out)] == ["train", "valid", "test"]
+    Path("t.csv").write_text("query,f,rel\n1,0.5,2\n1,0.25,0\n")
+    assert json.loads(run(capsys, "data info t.csv --label rel --qid query --json")[1])["t.csv"]["documents"] == 2
+
+
+def test_train_evaluate_and_rank(search, capsys):
+    parameters = "--metric ndcg@5 --trees 20 --param min_data_in_leaf=5 --param boosting=gbdt"
+    code, out, err = run(capsys, f"train train.txt --valid valid.txt --model m --loss xendcg {parameters}")
+    assert (code, err) == (0, "")
+    ranker = tr.Ranker.load("m")
+    assert out == f"m: {ranker.n_trees_} trees, validation ndcg@5 {ranker.best_score_:.4f}\n"
+
+    test = tr.read_letor("test.txt", n_features=16)
+    expected = tr.metric("ndcg@5").mean(ranker.predict(test), test.labels, test.offsets)
+    _, out, _ = run(capsys, "evaluate test.txt --model m -m ndcg@5 --json")
+    assert json.loads(out)["metrics"]["ndcg@5"]["mean"] == expected
+
+    assert run(capsys, "rank test.txt --model m -o scores.txt")[0] == 0
+    np.testing.assert_array_equal(tr.read_scores("scores.txt"), ranker.predict(test))
+    assert run(capsys, "rank test.txt --model m -o run.trec --format trec")[0] == 0
+    ranked = tr.read_run("run.trec")
+    assert list(ranked) == [str(q) for q in test.qids]
+    assert [line.split()[3] for line in Path("run.trec").read_text().splitlines()][:3] == ["1", "2", "3"]
+    values = list(ranked[str(test.qids[0])].values())
+    assert values == sorted(values, reverse=True)
+
+
+def test_ranking_a_file_with_scattered_rows_keeps_the_order_of_its_lines(search, capsys):
+    run(capsys, "train train.txt --model m --trees 5")
+    lines = Path("test.txt").read_text().splitlines()
+    shuffled = [lines[i] for i in np.random.default_rng(0).permutation(len(lines))]
+    Path("shuffled.txt").write_text("\n".join(shuffled) + "\n")
+    code, _, err = run(capsys, "rank shuffled.txt --model m -o s.txt")
+    assert code == 0
+    assert "gathered" in err
+    run(capsys, "rank test.txt --model m -o t.txt")
+    by_line = dict(zip(lines, tr.read_scores("t.txt"), strict=True))
+    assert tr.read_scores("s.txt").tolist() == [by_line[line] for line in shuffled]
+
+
+def test_text_with_fewer_features_than_the_model_is_said(search, capsys):
+    assert run(capsys, "train train.txt --model m --trees 3")[0] == 0
+    Path("few.txt").write_text("1 qid:1 1:1\n0 qid:1 1:2 2:3\n")
+    code, _, err = run(capsys, "evaluate few.txt --model m")
+    assert code == 0
+    assert err.startswith(f"note: few.txt: found 2 features, the model has {tr.Ranker.load('m').n_features_in_}")
+
+
+def test_columns_of_tables_are_found_by_name(tmp_path, monkeypatch, capsys):
+    """Columns in another order, one too many, one too few."""
+    monkeypatch.chdir(tmp_path)
+    headers = {"train": "label,qid,a,b", "other": "b,a,qid,label", "extra": "url,label,qid,a,b", "fewer": "label,qid,b"}
+    for name, header in headers.items():
+        rows = [{"label": i % 7 % 3, "qid": i // 10, "a": i % 5 + i % 7 % 3, "b": i % 11, "url": i} for i in range(200)]
+        lines = [header, *(",".join(str(row[column]) for column in header.split(",")) for row in rows)]
+        Path(f"{name}.csv").write_text("\n".join(lines) + "\n")
+    assert run(capsys, "train train.csv --model m --trees 3")[0] == 0
+    scores = {}
+    for name in ("train", "other", "extra"):
+        code, _, err = run(capsys, f"rank {name}.csv --model m -o scores")
+        assert code == 0
+        scores[name] = Path("scores").read_text()
+        assert err.startswith("note: extra.csv: left out 'url'") if name == "extra" else err == ""
+    assert len(set(scores.values())) == 1
+    assert len(set(scores["train"].split())) > 2
+    for command in ("rank fewer.csv --model m -o s", "evaluate fewer.csv --model m"):
+        code, _, err = run(capsys, command)
+        assert code == 2
+        assert err.startswith("error: fewer.csv: found no column 'a'; expected every feature that was trained on")
+    assert "fewer.csv: found no column 'a'" in run(capsys, "compare train.csv --test fewer.csv --results r")[2]
