@@ -17,9 +17,8 @@ from tautrank.kernels.normal import GROUP, fill_noise
 from tautrank.kernels.randomness import SMOOTHING_STREAM, philox
 from tautrank.losses import REGISTRY, Objective, Reinforce, ScaleFreeMetric, SmoothedLoss, StochasticRank, loss
 from tautrank.losses._smoothing_kernel import first_documents
-from tautrank.losses.scale_free import SelectionMoves
 from tautrank.metrics import DCGRR, NDCG, Metric, metric
-from tautrank.metrics.moves import ReaderModel
+from tautrank.metrics.reader import ReaderModel
 
 METRICS = [
     "dcg", "dcg@2", "ndcg", "ndcg@3", "ndcg@20", "ndcg(gain=linear,discount=reciprocal)@4",
@@ -164,7 +163,7 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
     subject = metric(name)
     n = x.size
     if isinstance(subject, DCGRR):
-        gains, shown = SelectionMoves(subject).document_values(y), special.ndtr(x)
+        gains, shown = subject.document_values(y), special.ndtr(x)
         before, total = np.array([1.0]), 0.0
         for i in range(n):
             ranks = np.arange(1, before.size + 1)

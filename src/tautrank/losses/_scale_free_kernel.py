@@ -20,8 +20,13 @@ from numpy.typing import NDArray
 from tautrank.kernels.normal import GROUP
 from tautrank.kernels.ranking import longest_list
 from tautrank.losses._smoothing_kernel import DENSITY_AT_0, Draws, draw_positions, mean_positions, sort_positions
+from tautrank.metrics.selection import selection_moved, selection_sums
 
 _Compile = Callable[[Callable[..., None]], Callable[..., None]]
+
+# Registered rather than compiled: a kernel around dispatchers could not be cached.
+for _function in (selection_sums, selection_moved):
+    register_jitable(error_model="numpy")(_function)
 
 
 class Kernels(NamedTuple):
@@ -180,67 +185,3 @@ def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compi
             results[query] = -scale[query] * total / samples
 
     return Kernels(gradients, log_derivatives, negated_values)
-
-
-# These two are not dispatchers of their own, because a kernel around them can then be cached.
-@register_jitable(error_model="numpy")
-def selection_sums(values: NDArray[np.float64], scores: NDArray[np.float64], k: int) -> NDArray[np.float64]:
-    """The sums of DCG-RR, see `ScaleFreeMetric.sums`: one row a document.
-
-    The columns are: whether it is shown; how many are shown before it and what they earn; what those shown after it
-    earn at their ranks, one rank further down, and one rank further up.
-
-    Args:
-        values: gains in input order.
-        scores: documents above 0 are shown.
-        k: ranks that count.
-    """
-    n = values.shape[0]
-    sums = np.zeros((n, 6))
-    shown = 0
-    earned = 0.0
-    for i in range(n):
-        sums[i, 1] = shown
-        sums[i, 2] = earned
-        if scores[i] > 0.0:
-            sums[i, 0] = 1.0
-            shown += 1
-            if shown <= k:
-                earned += values[i] / shown
-    here = 0.0
-    down = 0.0
-    up = 0.0
-    for i in range(n - 1, -1, -1):
-        sums[i, 3] = here
-        sums[i, 4] = down
-        sums[i, 5] = up
-        if scores[i] > 0.0:
-            rank = sums[i, 1] + 1.0
-            if rank <= k:
-                here += values[i] / rank
-            if rank + 1.0 <= k:
-                down += values[i] / (rank + 1.0)
-            # The first document shown has nobody before it whose rank it could take.
-            if rank >= 2.0 and rank - 1.0 <= k:
-                up += values[i] / (rank - 1.0)
-    return sums
-
-
-@register_jitable(error_model="numpy")
-def selection_moved(values: NDArray[np.float64], sums: NDArray[np.float64], document: int, place: int, k: int) -> Any:
-    """DCG-RR with one document hidden (place 0) or shown (place 1), see `ScaleFreeMetric.moved`.
-
-    Args:
-        values: gains in input order.
-        sums: those of `selection_sums`.
-        document: which document.
-        place: 0 or 1.
-        k: ranks that count.
-    """
-    shown, rank = sums[document, 0] > 0.0, sums[document, 1] + 1.0
-    value = sums[document, 2]
-    if place == 0:
-        return value + (sums[document, 5] if shown else sums[document, 3])
-    if rank <= k:
-        value += values[document] / rank
-    return value + (sums[document, 3] if shown else sums[document, 4])

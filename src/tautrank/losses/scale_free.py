@@ -10,14 +10,10 @@ Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
-
-from tautrank.metrics import DCGRR, gain_values
 
 F64 = NDArray[np.float64]
 
@@ -97,49 +93,3 @@ class ScaleFreeMetric(Protocol):
                 (place 1).
             k: as in ``sums``.
         """
-
-
-@dataclass(frozen=True)
-class SelectionMoves:
-    """DCG-RR as a `ScaleFreeMetric`: documents keep their order, and each is shown or hidden.
-
-    Args:
-        metric: the metric.
-
-    >>> moves = SelectionMoves(DCGRR())
-    >>> values, scores = moves.document_values(np.array([1.0, 2.0, 3.0])), np.array([1.0, -1.0, 0.5])
-    >>> sums = moves.sums(values, scores, 3)  # 1/1 + 3/2; with the second one shown 1/1 + 2/2 + 3/3
-    >>> float(moves.moved(values, sums, 1, 0, 3)), float(moves.moved(values, sums, 1, 1, 3))
-    (2.5, 3.0)
-    """
-
-    metric: DCGRR
-
-    breaks_at = "zero"
-
-    @property
-    def k(self) -> int | None:
-        """The metric's cut-off."""
-        return self.metric.k
-
-    def document_values(self, labels: F64) -> F64:
-        """The gain of each label.
-
-        Args:
-            labels: one a document.
-        """
-        return gain_values(labels, self.metric.gain)
-
-    @property
-    def sums(self) -> Callable[..., Any]:
-        """Compiled, see `tautrank.losses._scale_free_kernel.selection_sums`."""
-        from tautrank.losses._scale_free_kernel import selection_sums
-
-        return selection_sums
-
-    @property
-    def moved(self) -> Callable[..., float]:
-        """Compiled, see `tautrank.losses._scale_free_kernel.selection_moved`."""
-        from tautrank.losses._scale_free_kernel import selection_moved
-
-        return selection_moved

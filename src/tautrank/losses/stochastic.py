@@ -23,19 +23,16 @@ from tautrank.arguments import choice, real, whole
 from tautrank.arrays import naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
-from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric, SelectionMoves
-from tautrank.metrics import DCG, DCGRR, ERR, METRICS, MRR, NDCG, Metric
+from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric
+from tautrank.metrics import METRICS, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
-from tautrank.metrics.moves import READER_METRICS, ReaderModel
 from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.reader import ReaderMetric, ReaderModel
 from tautrank.names import name_of
 
 if TYPE_CHECKING:
     from tautrank.losses._smoothing_kernel import Draws
-
-SMOOTHED_METRICS = (*READER_METRICS, DCGRR.name)
-"""The metrics of this library that can be smoothed; any `ScaleFreeMetric` can be, too."""
 
 _DEFAULT_METRIC = NDCG(k=10)
 _SCALES = ("curvature", "plain")
@@ -122,7 +119,7 @@ class SmoothedLoss(Loss):
     @property
     def ignores_shifts(self) -> bool:
         """Whether the metric is one of a ranking; one of a selection compares scores with 0."""
-        return not isinstance(self.metric, DCGRR) and getattr(self.metric, "breaks_at", "scores") == "scores"
+        return getattr(self.metric, "breaks_at", "scores") == "scores"
 
     @property
     def is_random(self) -> bool:
@@ -140,9 +137,8 @@ class SmoothedLoss(Loss):
         return self.mu
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
-        if isinstance(self.metric, (DCG, NDCG, ERR, MRR)):
-            return _ReaderObjective(self, lists, seed, threads)
-        return _ScaleFreeObjective(self, lists, seed, threads)
+        kind = _ReaderObjective if isinstance(self.metric, ReaderMetric) else _ScaleFreeObjective
+        return kind(self, lists, seed, threads)
 
     @property
     @abc.abstractmethod
@@ -278,7 +274,7 @@ class _SmoothedObjective(Objective):
 class _ReaderObjective(_SmoothedObjective):
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
         metric = loss.metric
-        assert isinstance(metric, Metric)
+        assert isinstance(metric, ReaderMetric)
         with naming_queries(lists.offsets):
             model = ReaderModel.of(metric, lists.labels, lists.offsets)
         # Ranks that are worth nothing are beyond the cut-off, whoever cut them off.
@@ -314,7 +310,7 @@ class _ReaderObjective(_SmoothedObjective):
 
 class _ScaleFreeObjective(_SmoothedObjective):
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
-        moves = SelectionMoves(loss.metric) if isinstance(loss.metric, DCGRR) else loss.metric
+        moves = loss.metric
         assert isinstance(moves, ScaleFreeMetric)
         self._moves = moves
         by_score = loss.ignores_shifts
@@ -341,16 +337,13 @@ class _ScaleFreeObjective(_SmoothedObjective):
 
 
 def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
-    """The metric as an object that can be smoothed."""
+    """Return the metric as an object that can be smoothed."""
+    known = [name for name, cls in METRICS.items() if hasattr(cls, "reader") or hasattr(cls, "breaks_at")]
     if isinstance(given, str):
         if name_of(given) not in METRICS:
-            raise unknown("metric", name_of(given), SMOOTHED_METRICS)
+            raise unknown("metric", name_of(given), known)
         given = read_metric(given)
-    if isinstance(given, DCGRR):
-        if given.ties != "worst":
-            raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
-        return given
-    if isinstance(given, (DCG, NDCG, ERR, MRR)):
+    if isinstance(given, ReaderMetric) and isinstance(given, Metric):
         if given.ties not in ("worst", "expected"):
             raise OptionError(f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0")
         return given
@@ -358,11 +351,10 @@ def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
     if isinstance(given, ScaleFreeMetric) and not isinstance(given, type):
         choice("breaks_at", given.breaks_at, BREAKS)
         check_k(given.k)
+        if isinstance(given, Metric) and given.breaks_at == "zero" and given.ties != "worst":
+            raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
         return given
-    names = ", ".join(SMOOTHED_METRICS)
+    expected = f"expected {', '.join(known)}, or a ScaleFreeMetric"
     if isinstance(given, Metric):
-        raise OptionError(
-            f"metric: found {given}, which does not say what moving a document is worth; "
-            f"expected {names}, or a ScaleFreeMetric"
-        )
-    raise OptionError(f"metric: found {given!r}; expected {names}, or a ScaleFreeMetric")
+        raise OptionError(f"metric: found {given}, which does not say what moving a document is worth; {expected}")
+    raise OptionError(f"metric: found {given!r}; {expected}")

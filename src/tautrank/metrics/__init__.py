@@ -4,7 +4,6 @@ from tautrank.metrics.average_precision import MAP
 from tautrank.metrics.base import METRICS, BoundMetric, Metric, metric, register
 from tautrank.metrics.cascade import ERR, MRR
 from tautrank.metrics.gains import Discount, Gain, discount_values, gain_values
-from tautrank.metrics.moves import Moves
 from tautrank.metrics.ordering import rank_order
 from tautrank.metrics.positional import ARP, DCG, NDCG, LambdaRankMetric, Precision, Recall
 from tautrank.metrics.selection import DCGRR
@@ -23,7 +22,6 @@ __all__ = [
     "Gain",
     "LambdaRankMetric",
     "Metric",
-    "Moves",
     "Precision",
     "Recall",
     "discount_values",

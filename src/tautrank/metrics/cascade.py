@@ -13,6 +13,7 @@ from tautrank.metrics.base import register
 from tautrank.metrics.gains import gain_values
 from tautrank.metrics.ordering import F64, I64, TieGroups, of_similar_width
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
+from tautrank.metrics.reader import Reader
 
 # What is left of a list that a reader reaches with a smaller chance than this is below a float64's last
 # digit.
@@ -41,6 +42,10 @@ class MRR(BinaryMetric):
     >>> MRR(ties="expected").per_query([0.0, 0.0], [1, 0], [0, 2])
     array([0.75])
     """
+
+    def reader(self) -> Reader:
+        """A reader who stops at the first relevant document."""
+        return Reader("reciprocal", stops=True)
 
     def _judge(self, values: F64) -> F64:
         found = values > 0
@@ -102,6 +107,10 @@ class ERR(RankedMetric):
         super().__post_init__()
         highest = real("max_label", self.max_label, above=True, most=_LARGEST_MAX_LABEL)
         object.__setattr__(self, "max_label", highest)
+
+    def reader(self) -> Reader:
+        """A reader who stops at a document with the chance ``R``."""
+        return Reader("reciprocal", stops=True)
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
         if labels.size and labels.max() > self.max_label:

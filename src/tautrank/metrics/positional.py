@@ -16,6 +16,7 @@ from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
 from tautrank.metrics.ordering import F64, I64, TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
+from tautrank.metrics.reader import Reader
 
 
 class _Positional(RankedMetric):
@@ -93,6 +94,10 @@ class DCG(_Gained):
     array([3.])
     """
 
+    def reader(self) -> Reader:
+        """A reader who reads on to the end."""
+        return Reader(self.discount, stops=False)
+
     def _norms(self, values: F64, offsets: I64) -> None:
         return None
 
@@ -119,6 +124,10 @@ class NDCG(_Gained):
     >>> NDCG(ties="expected", discount="reciprocal").per_query([0.0, 0.0], [1, 0], [0, 2])
     array([0.75])
     """
+
+    def reader(self) -> Reader:
+        """A reader who reads on to the end."""
+        return Reader(self.discount, stops=False)
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         # Ties of equal labels are averaged, which may round to a hair above the ideal.
