@@ -604,9 +604,9 @@ class WrongBreaks(RankBiasedPrecision):
         (lambda: StochasticRank(metric="ndgc@10"), "unknown metric 'ndgc'; did you mean 'ndcg'? (known: dcg, dcg-rr,"),
         (
             lambda: StochasticRank(metric="map@10"),
-            "metric: found map@10, which does not say what moving a document is worth; expected dcg, ndcg, err, mrr",
+            "metric: found map@10, which does not say what moving a document is worth; expected mrr, err, dcg, ndcg",
         ),
-        (lambda: Reinforce(metric=3), "metric: found 3; expected dcg, ndcg, err, mrr, dcg-rr, or a ScaleFreeMetric"),
+        (lambda: Reinforce(metric=3), "metric: found 3; expected mrr, err, dcg, ndcg, dcg-rr, or a ScaleFreeMetric"),
         (lambda: StochasticRank(metric=RankBiasedPrecision), "metric: found <class"),
         (lambda: StochasticRank(metric=WrongBreaks()), "unknown breaks_at 'scroes'; did you mean 'scores'?"),
         (lambda: StochasticRank(metric="ndcg@0"), "k: found 0; expected a whole number of at least 1"),

@@ -24,7 +24,7 @@ from tautrank.arguments import choice
 from tautrank.engines import NativeLoss, Settings, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses import XENDCG, LambdaLoss, ListNet, Loss, NDCGLoss2PP, SmoothedLoss, SoftRank, StochasticRank
+from tautrank.losses import Loss, SmoothedLoss, StochasticRank
 
 _EXPECTED = "expected ('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
 
@@ -449,27 +449,11 @@ def _tree_space(_: Loss | NativeLoss) -> Space:
     return space
 
 
-_WORTH_SEARCHING: tuple[tuple[type[Loss], Space], ...] = (
-    (LambdaLoss, {"k": Choice((10, 30, 100, None))}),
-    (NDCGLoss2PP, {"mu": Uniform(0.5, 20.0, log=True)}),
-    (XENDCG, {"gamma": Choice(("uniform", "tight")), "hessian": Choice(("neumann", "diagonal", "exact"))}),
-    (ListNet, {"target": Choice(("linear", "softmax")), "hessian": Choice(("diagonal", "exact"))}),
-    (StochasticRank, {"mu": Uniform(0.01, 1.0, log=True)}),
-)
-
-
 def _default_space(loss: Loss | NativeLoss) -> Space:
-    """The tree parameters, and those of the loss that change the ranking.
-
-    ``sigma`` is left out where the hessian grows with it: there, apart from regularisation, twice the sigma is the same
-    training with scores half (for the smoothed metrics twice) as large.
-    """
+    """The tree parameters, and those that the loss declares worth searching."""
     space = _tree_space(loss)
-    for kind, ranges in _WORTH_SEARCHING:
-        if isinstance(loss, kind):
-            space |= {f"loss.{name}": one for name, one in ranges.items()}
-    if isinstance(loss, SoftRank) and loss.scale == "plain":
-        space["loss.sigma"] = Uniform(0.1, 10.0, log=True)
+    if isinstance(loss, Loss):
+        space |= {f"loss.{name}": read_range(name, one) for name, one in loss.worth_searching.items()}
     return space
 
 

@@ -70,6 +70,15 @@ class Loss(abc.ABC):
         """Whether the loss draws random numbers, so that ``seed`` and ``step`` matter."""
         return self.noise is not None
 
+    @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """Parameters that `tautrank.tune` searches by default, with their ranges as `tune` takes them.
+
+        >>> loss("ndcg-loss2++").worth_searching
+        {'k': ('choice', 10, 30, 100, None), 'mu': ('float', 0.5, 20.0, 'log')}
+        """
+        return {}
+
     def bind(
         self,
         labels: ArrayLike,

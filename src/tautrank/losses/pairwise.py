@@ -18,7 +18,7 @@ import abc
 import functools
 import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,6 +90,11 @@ class LambdaLoss(Loss):
         self._set("spread", real("spread", self.spread, least=0.0))
         if self.norm is not None:
             choice("norm", self.norm, _NORMS)
+
+    @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """The cutoff."""
+        return {"k": ("choice", 10, 30, 100, None)}
 
     @property
     def is_random(self) -> bool:
@@ -370,6 +375,11 @@ class NDCGLoss2PP(_GainLoss):
     >>> NDCGLoss2PP(k=None, mu=10).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
     array([9.5320258])
     """
+
+    @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """The cutoff, and the weight of NDCG-Loss2."""
+        return {**super().worth_searching, "mu": ("float", 0.5, 20.0, "log")}
 
     def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         return self._discounts(n), self.mu * self._gaps(n)

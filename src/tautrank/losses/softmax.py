@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -121,6 +122,11 @@ class ListNet(SoftmaxLoss):
         super().__post_init__()
         choice("target", self.target, _TARGETS)
 
+    @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """The target, and what the gradient is divided by."""
+        return {"target": ("choice", "linear", "softmax"), "hessian": ("choice", "diagonal", "exact")}
+
     def _parts(
         self, lists: Lists, propensities: NDArray[np.float64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
@@ -166,6 +172,11 @@ class XENDCG(SoftmaxLoss):
             choice("gamma", self.gamma, _GAMMAS)
         else:
             self._set("gamma", real("gamma", self.gamma, least=0.0, most=1.0))
+
+    @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """Gamma, and what the gradient is divided by."""
+        return {"gamma": ("choice", "uniform", "tight"), "hessian": ("choice", "neumann", "diagonal", "exact")}
 
     @property
     def is_random(self) -> bool:

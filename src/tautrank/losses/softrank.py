@@ -106,6 +106,11 @@ class SoftRank(Loss):
         choice("scale", self.scale, _SCALES)
 
     @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """``sigma`` where the hessian is 1; otherwise sigma only changes the unit of the scores."""
+        return {"sigma": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {}
+
+    @property
     def gradient_is_derivative(self) -> bool:
         """Not with ``estimator="ccs"``, which estimates the derivative of an expected value."""
         return self.estimator == "exact"

@@ -182,6 +182,11 @@ class StochasticRank(SmoothedLoss):
     """
 
     @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """How far labels shift the noise."""
+        return {"mu": ("float", 0.01, 1.0, "log")}
+
+    @property
     def _by_log_derivative(self) -> bool:
         return False
 
