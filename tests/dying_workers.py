@@ -13,13 +13,13 @@ def dies(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dies_of_the_second_trial(version, own, trial, ask):
+def dies_of_the_second_trial(around, trial, ask):
     if trial.spec["trial"] == 1:
         dies()
     return done()
 
 
-def dies_once_of_the_second_trial_while_others_are_idle(version, own, trial, ask):
+def dies_once_of_the_second_trial_while_others_are_idle(around, trial, ask):
     mark = Path(os.environ["DIED_ONCE"])
     if trial.spec["trial"] == 1 and not mark.exists():
         mark.touch()
@@ -40,7 +40,7 @@ def dies_of_the_second_tuning_trial(trial, ask, **more):
 
 
 def done():
-    from tautrank.experiments.trial import Outcome
+    from tautrank.experiments.store import Outcome
 
     return Outcome("done", result="{}")
 

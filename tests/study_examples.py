@@ -6,10 +6,11 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
-from tautrank.experiments.comparison import System
 from tautrank.experiments.perturb import Change
+from tautrank.experiments.plan import Budget, Condition
+from tautrank.experiments.system import System
 from tautrank.papers.claims import Better, GapGrows
-from tautrank.papers.study import Budget, Condition, PaperTest, Printed, Recipe, Study
+from tautrank.papers.study import PaperTest, Printed, Recipe, Study
 
 DATA = "simulated:simple:40,n_features=16,mean_length=8,seed=3"
 

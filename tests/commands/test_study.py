@@ -75,7 +75,7 @@ def test_the_store_is_named_after_the_study(capsys, tmp_path, monkeypatch):
     ("arguments", "sentence"),
     [
         (("run", "xe-tabel1", "--data", DATA), "unknown study 'xe-tabel1'; did you mean 'xe-table1'?"),
-        (("run", "xe-table1"), "--data: found none; expected a folder, a file, or made-up data"),
+        (("run", "xe-table1"), "--data: found none; expected a folder, a file, or synthetic data"),
         (("run", "xe-table1", "--data", "simulated:mslr"), "--data: found 'simulated:mslr'; expected"),
         (("run", "xe-table1", "--data", "nowhere"), "--data: found no file or folder 'nowhere'"),
         (
@@ -87,9 +87,9 @@ def test_the_store_is_named_after_the_study(capsys, tmp_path, monkeypatch):
         (("run", "xe-table1", "--data", DATA, "--fold", "2"), "--fold: found 2 for simulated:mslr:30"),
         (("run", "xe-table1", "--data", DATA, "--workers", "0"), "workers: found 0; expected a whole number"),
         (("run", "xe-table1", "--data", DATA, "--store", "no/such/s.db"), "no/such/s.db: its folder does not exist"),
-        (("resume", "nothing.db"), "nothing.db: found no such file; expected the store of a study"),
-        (("status", "nothing.db"), "nothing.db: found no such file; expected the store of a study"),
-        (("report", "nothing.db"), "nothing.db: found no such file; expected the store of a study"),
+        (("resume", "nothing.db"), "nothing.db: found no such file; expected a store of trials"),
+        (("status", "nothing.db"), "nothing.db: found no such file; expected a store of trials"),
+        (("report", "nothing.db"), "nothing.db: found no such file; expected a store of trials"),
         (("report", "nothing.db", "-o", "x.doc"), "unknown ending of --output '.doc'"),
     ],
 )
@@ -157,7 +157,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path):
 
 
 def test_status_says_who_runs_it(capsys, finished):
-    from tautrank.experiments.store import StudyStore
+    from tautrank.papers.run import StudyStore
 
     with StudyStore.open(finished) as store, store.running():
         _, out, _ = run(capsys, "study", "status", finished)
@@ -172,7 +172,7 @@ def test_failures_are_shown_and_tried_again_when_asked(capsys, tmp_path, monkeyp
     path = tmp_path / "s.db"
     calls = []
 
-    def broken(spec):
+    def broken(spec, around):
         calls.append(spec)
         raise MemoryError
 
@@ -193,7 +193,7 @@ def test_failures_are_shown_and_tried_again_when_asked(capsys, tmp_path, monkeyp
 def test_a_full_disk_says_how_to_go_on(capsys, tmp_path, monkeypatch):
     import sqlite3
 
-    from tautrank.experiments.store import StudyStore
+    from tautrank.papers.run import StudyStore
 
     path, record = tmp_path / "s.db", StudyStore.record
 

@@ -24,7 +24,7 @@ from tautrank.engines import Settings, Task
 from tautrank.engines.boosting import Gradients
 from tautrank.engines.langevin import GradientNoise, Shrinking, Shrunk, shrink, unshrink
 from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
-from tautrank.experiments.comparison import System
+from tautrank.experiments.system import System
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic

@@ -12,14 +12,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tautrank.experiments.comparison import System
-from tautrank.experiments.plan import make_plan
-from tautrank.experiments.results import collect
-from tautrank.experiments.store import StudyStore
-from tautrank.experiments.trial import Outcome
+from tautrank.experiments.divide import FixedParts, OnItself, Resampling
+from tautrank.experiments.plan import Budget
+from tautrank.experiments.store import Outcome
+from tautrank.experiments.system import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
 from tautrank.papers.judging import Advantage, corrected_test, own_test
-from tautrank.papers.study import Budget, FixedParts, OnItself, PaperTest, Resampling
+from tautrank.papers.plan import make_plan
+from tautrank.papers.results import collect
+from tautrank.papers.run import StudyStore
+from tautrank.papers.study import PaperTest
 from tautrank.significance.repeated import repeated_runs_test
 from tests.study_examples import DATA, TINY
 
@@ -30,7 +32,7 @@ QUERIES = {"train": 60, "valid": 20, "test": 20}
 def filled(study, values, n_trials=TRIALS, leave_out=()):
     """A store with made-up values: ``values(condition, system, metric, trial)`` gives one number a query."""
     store = StudyStore.open_for(None, make_plan(study, DATA, budget=Budget(trials=n_trials)))
-    for trial in store.waiting():
+    for trial in store.plan.trials():
         condition, system, number = (trial.spec[name] for name in ("condition", "system", "trial"))
         if (condition, system, number) in leave_out:
             continue

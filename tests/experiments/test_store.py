@@ -15,13 +15,11 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError
-from tautrank.experiments import runner as runner_module
-from tautrank.experiments.plan import make_plan
-from tautrank.experiments.results import collect, read_results
-from tautrank.experiments.runner import run_study, run_waiting
-from tautrank.experiments.store import StudyStore
-from tautrank.experiments.workers import ThisProcess
-from tautrank.papers.study import Budget
+from tautrank.experiments.plan import Budget
+from tautrank.experiments.workers import ThisProcess, choose_workers, unfinished
+from tautrank.papers.plan import make_plan
+from tautrank.papers.results import collect, read_results
+from tautrank.papers.run import StudyStore, run_study
 from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content
 
 MANY = Budget(trials=8, trees=2)
@@ -133,11 +131,11 @@ def test_a_second_runner_is_refused_in_one_sentence(tmp_path):
     with StudyStore.open_for(path, plan) as first, StudyStore.open_for(path, plan) as second:
         with first.running():
             with pytest.raises(DataError) as caught:
-                run_waiting(second, ThisProcess())
+                second.run(ThisProcess())
             assert str(caught.value).startswith(f"{path}: found another run of it (process {os.getpid()} on ")
             assert str(caught.value).endswith("; expected one at a time")
             assert collect(second).n_done == 0  # reading goes on
-        run_waiting(second, ThisProcess())
+        second.run(ThisProcess())
     assert len(content(path)) == 8
 
 
@@ -163,12 +161,12 @@ def test_a_trial_that_raises_is_recorded_and_the_others_go_on(tmp_path):
     run_study(WITH_A_FAILURE, DATA, store=path, budget=SMALL)
     assert content(path) == before
     with StudyStore.open(path) as store:
-        assert len(store.waiting()) == 0
-        assert len(store.waiting(retry_failed=True)) == 4
+        assert len(unfinished(store.plan, store)) == 0
+        assert len(unfinished(store.plan, store, retry_failed=True)) == 4
 
 
 def test_an_error_of_another_library_is_recorded_too(tmp_path, monkeypatch):
-    def broken(spec):
+    def broken(*_):
         raise ZeroDivisionError("by zero\nsecond line")
 
     monkeypatch.setattr("tautrank.experiments.trial.run_trial", broken)
@@ -177,10 +175,10 @@ def test_an_error_of_another_library_is_recorded_too(tmp_path, monkeypatch):
 
 
 def test_what_is_done_stays_even_if_it_is_run_again(tmp_path):
-    from tautrank.experiments.trial import Outcome
+    from tautrank.experiments.store import Outcome
 
     with StudyStore.open_for(tmp_path / "study.db", make_plan(TINY, DATA, budget=SMALL)) as store:
-        trial = store.waiting()[0]
+        trial = unfinished(store.plan, store)[0]
         assert store.record(trial, Outcome("failed", error="no"))
         assert store.record(trial, Outcome("done", result="{}"))
         assert not store.record(trial, Outcome("done", result='{"other": 1}'))
@@ -194,7 +192,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path, clean):
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 10}")
         with pytest.raises(DataError, match="the disk is full; expected room for one more trial"):
-            run_waiting(store, ThisProcess())
+            store.run(ThisProcess())
     kept = content(path)
     assert 0 < len(kept) < 32
     run_study(TINY, DATA, store=path, budget=MANY)
@@ -230,13 +228,13 @@ def test_files_that_are_no_stores_are_refused_and_not_touched(tmp_path):
         connection.execute("CREATE TABLE trials (key TEXT)")
     for path, sentence in (
         (text, "is not a whole SQLite file"),
-        (foreign, "is not the store of a study; expected one that 'tautrank study run' made"),
+        (foreign, "is not a store of trials; expected one that tautrank made"),
     ):
         before = path.read_bytes()
         with pytest.raises(DataError, match=f"{path.name}: {sentence}"):
             run_study(TINY, DATA, store=path, budget=SMALL)
         assert path.read_bytes() == before
-    with pytest.raises(DataError, match="found no such file; expected the store of a study"):
+    with pytest.raises(DataError, match="found no such file; expected a store of trials"):
         read_results(tmp_path / "nothing.db")
     with pytest.raises(DataError, match="its folder does not exist"):
         run_study(TINY, DATA, store=tmp_path / "no" / "such" / "study.db", budget=SMALL)
@@ -259,7 +257,7 @@ def test_changed_data_stops_the_run_and_is_no_failure_of_a_trial(tmp_path):
     tr.write_letor(data.subset(np.arange(39)), file)
     with StudyStore.open_for(path, plan) as store:
         with pytest.raises(DataError, match="found other data than the study was planned with"):
-            run_waiting(store, ThisProcess())
+            store.run(ThisProcess())
         assert store.counts()["failed"] == 0
 
 
@@ -273,11 +271,11 @@ def test_data_may_move(tmp_path):
     plan = make_plan(TINY, str(first), budget=SMALL)
     assert plan.key == make_plan(TINY, str(second), budget=SMALL).key
     with StudyStore.open_for(path, plan) as store:
-        run_waiting(store, Some(3))
+        store.run(Some(3))
     first.unlink()
     with StudyStore.open(path, data=read_source(str(second))) as store:
-        assert len(store.waiting()) == 5
-        run_waiting(store, ThisProcess())
+        assert len(unfinished(store.plan, store)) == 5
+        store.run(ThisProcess())
         assert store.counts()["done"] == 8
 
 
@@ -287,15 +285,15 @@ class Some(ThisProcess):
     def __init__(self, n):
         self.n = n
 
-    def run(self, trials):
-        return super().run(trials[: self.n])
+    def run(self, trials, around):
+        return super().run(trials[: self.n], around)
 
 
 def test_progress_counts_what_was_there_before(tmp_path):
     seen = []
     with StudyStore.open_for(tmp_path / "s.db", make_plan(TINY, DATA, budget=SMALL)) as store:
-        run_waiting(store, ThisProcess(), lambda *told: seen.append(told))
+        store.run(ThisProcess(), lambda *told: seen.append(told))
     assert seen[0] == (0, 8, "")
     assert seen[-1] == (8, 8, "trial 2, noisy, listnet")
     assert [done for done, _, _ in seen] == list(range(9))
-    assert runner_module.choose_workers(1).__class__ is ThisProcess
+    assert choose_workers(1).__class__ is ThisProcess

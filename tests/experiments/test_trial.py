@@ -13,20 +13,21 @@ from hypothesis import strategies as st
 import tautrank as tr
 from tautrank.data import Splits
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.comparison import System
 from tautrank.experiments.data_source import read_source, recognise
-from tautrank.experiments.divide import divide, fold_of
+from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling, divide, folds_of
+from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.perturb import Change, changed
 from tautrank.experiments.plain_values import from_plain, to_plain
-from tautrank.experiments.plan import StudyPlan, make_plan
-from tautrank.experiments.runner import run_study
+from tautrank.experiments.plan import Budget, Condition
 from tautrank.experiments.space import Choice, Search, Uniform
+from tautrank.experiments.system import System
 from tautrank.experiments.trial import run_trial
 from tautrank.json_values import canonical
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.claims import Better
-from tautrank.papers.measurements import Measurement
-from tautrank.papers.study import Budget, Condition, FixedParts, OnItself, OwnFolds, Recipe, Resampling, Study
+from tautrank.papers.plan import StudyPlan, make_plan
+from tautrank.papers.run import run_study
+from tautrank.papers.study import Recipe, Study
 from tests.study_examples import DATA, SMALL, TINY
 
 
@@ -80,7 +81,7 @@ def test_what_is_misdeclared_is_said_at_once(change, sentence):
 
 
 def test_what_cannot_be_written_down_is_refused():
-    with pytest.raises(OptionError, match=r"study\.x: found <object object"):
+    with pytest.raises(OptionError, match=r"plan\.x: found <object"):
         to_plain({"x": object()})
     with pytest.raises(DataError, match="found the declaration 'Suprise'"):
         from_plain({"=": "Suprise"})
@@ -213,8 +214,9 @@ def test_a_model_that_ranks_nothing_is_counted():
 
 
 def test_a_measurement_needs_no_data():
-    study = Study("clouds", "Clouds", "p", "c", (Measurement("jensen-clouds", "m", {"examples": 4, "draws": 5}),),
-                  ("smallest-gap", "mean-gap"), trials=2)  # fmt: skip
+    measured = Measurement("jensen-clouds", "m", {"examples": 4, "draws": 5})
+    metrics = ("smallest-gap", "mean-gap")
+    study = Study(name="clouds", title="Clouds", paper="p", claim="c", systems=(measured,), metrics=metrics, trials=2)
     result = run_study(study)
     from tautrank.theory.jensen import jensen_clouds
 
@@ -274,7 +276,7 @@ def test_folds_of_a_folder_are_the_trials(tmp_path):
     assert run_trial(one.trials()[0].spec)["queries"] == {"train": 24, "valid": 8, "test": 8}
     pooled = make_plan(TINY, str(tmp_path), budget=SMALL)
     assert run_trial(pooled.trials()[0].spec)["queries"] == {"train": 24, "valid": 8, "test": 8}
-    assert fold_of(FixedParts(fold=3), 7, [1, 2, 3, 4, 5]) == 3
+    assert folds_of(FixedParts(fold=3), 7, [1, 2, 3, 4, 5]) == [3]
 
 
 def test_three_files_are_the_three_parts(tmp_path):

@@ -12,14 +12,14 @@ from pathlib import Path
 
 import pytest
 
-import tautrank
 from tautrank.errors import MissingDependencyError, OptionError
 from tautrank.experiments import workers
-from tautrank.experiments.plan import make_plan
-from tautrank.experiments.runner import choose_workers, run_study
-from tautrank.experiments.trial import DONE, FAILED, IMPOSSIBLE, attempt
-from tautrank.experiments.workers import LocalProcesses
-from tautrank.papers.study import Budget
+from tautrank.experiments.plan import Budget
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE
+from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.experiments.workers import LocalProcesses, choose_workers
+from tautrank.papers.plan import make_plan
+from tautrank.papers.run import run_study
 from tests import dying_workers
 from tests.study_examples import DATA, TINY, content
 
@@ -65,7 +65,7 @@ def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clea
 def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monkeypatch):
     monkeypatch.setattr(workers, "_attempt", dying_workers.dies_of_the_second_trial)
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    (first, good), (second, deadly) = LocalProcesses(1).run(planned)
+    (first, good), (second, deadly) = LocalProcesses(1).run(planned, Surroundings())
     assert (first.key, good.status) == (planned[0].key, DONE)
     assert (second.key, deadly.status) == (planned[1].key, FAILED)
     assert deadly.error == "its worker died 3 times (signal SIGKILL); perhaps there is not enough memory"
@@ -76,7 +76,7 @@ def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatc
     monkeypatch.setattr(workers, "_attempt", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
     monkeypatch.setenv("DIED_ONCE", str(tmp_path / "mark"))
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    found = {trial.key: outcome.status for trial, outcome in LocalProcesses(2).run(planned)}
+    found = {trial.key: outcome.status for trial, outcome in LocalProcesses(2).run(planned, Surroundings())}
     assert found == {trial.key: DONE for trial in planned}
     assert (tmp_path / "mark").exists()
 
@@ -84,7 +84,7 @@ def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatc
 def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
     monkeypatch.setattr(workers, "_attempt", dying_workers.IsStillborn())
     with pytest.raises(OptionError, match=r"a new process ended before it was ready \(exit code 3\)"):
-        list(LocalProcesses(2).run(trials()))
+        list(LocalProcesses(2).run(trials(), Surroundings()))
 
 
 def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path):
@@ -93,9 +93,9 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
     script = tmp_path / "script.py"
     script.write_text(
         "import multiprocessing, os\n"
-        "from tests.study_examples import DATA, TINY\n"
-        "from tautrank.experiments.runner import run_study\n"
-        "from tautrank.papers.study import Budget\n"
+        "from study_examples import DATA, TINY\n"
+        "from tautrank.papers.run import run_study\n"
+        "from tautrank.experiments.plan import Budget\n"
         "def told(done, total, what):\n"
         "    if done == 3:\n"
         "        print(*(child.pid for child in multiprocessing.active_children()), flush=True)\n"
@@ -103,7 +103,8 @@ def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path)
         "if __name__ == '__main__':\n"
         f"    run_study(TINY, DATA, store={str(path)!r}, budget=Budget(trials=3, trees=2), workers=2, progress=told)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[2]), *sys.path])}
+    places = [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(places)}
     ended = subprocess.run([sys.executable, script], env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     pids = [int(pid) for pid in ended.stdout.split()]
@@ -155,7 +156,7 @@ def test_no_scheduler_is_one_sentence():
     cluster = choose_workers(1, "tcp://127.0.0.1:1")
     cluster.patience = "1s"
     with pytest.raises(OptionError, match=r"--dask: found no scheduler at 'tcp://127\.0\.0\.1:1'"):
-        list(cluster.run(trials()))
+        list(cluster.run(trials(), Surroundings()))
 
 
 def test_without_dask_the_sentence_says_what_to_install(monkeypatch):
@@ -165,7 +166,7 @@ def test_without_dask_the_sentence_says_what_to_install(monkeypatch):
 
 
 def test_dask_is_imported_by_nothing_but_its_module():
-    modules = "tautrank.commands.main, tautrank.experiments.runner, tautrank.experiments.results"
+    modules = "tautrank.commands.main, tautrank.papers.run, tautrank.papers.results, tautrank.experiments.workers"
     code = f"import sys, {modules}; print('distributed' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout == "False\n"
@@ -173,11 +174,11 @@ def test_dask_is_imported_by_nothing_but_its_module():
 
 def test_a_worker_of_another_version_or_without_the_data_runs_nothing(tmp_path):
     trial = trials()[0]
-    outcome = attempt(trial.spec, "99.0")
+    outcome = attempt(trial.spec, Surroundings("99.0"))
     assert outcome.status == IMPOSSIBLE
     assert outcome.error.endswith("; expected 99.0, as in the study")
     elsewhere = {**trial.spec, "data": {**trial.spec["data"], "given": [str(tmp_path / "not-here.txt")]}}
-    assert attempt(elsewhere, tautrank.__version__).status == IMPOSSIBLE
+    assert attempt(elsewhere, Surroundings()).status == IMPOSSIBLE
 
 
 def test_wrong_numbers_of_workers_are_refused():

@@ -18,19 +18,20 @@ from tautrank.data import RankingData, Splits
 from tautrank.engines import NativeLoss, read_loss
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import KNOWN
+from tautrank.experiments.measurements import Measurement, softrank_distance
+from tautrank.experiments.measurements import directness as measured_directness
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain, to_plain
-from tautrank.experiments.plan import make_plan
-from tautrank.experiments.results import StudyResult
-from tautrank.experiments.runner import run_study
+from tautrank.experiments.plan import PLAIN, Budget
 from tautrank.experiments.trial import run_trial
 from tautrank.json_values import canonical
 from tautrank.papers import catalogue
 from tautrank.papers.catalogue import CATALOGUE, directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
-from tautrank.papers.claims import PLAIN, Better, GapGrows
-from tautrank.papers.measurements import Measurement, softrank_distance
-from tautrank.papers.measurements import directness as measured_directness
-from tautrank.papers.study import OTHER_DATA, Budget, Recipe, Study
+from tautrank.papers.claims import Better, GapGrows
+from tautrank.papers.plan import make_plan
+from tautrank.papers.results import StudyResult
+from tautrank.papers.run import run_study
+from tautrank.papers.study import OTHER_DATA, Recipe, Study
 from tautrank.simulate import simulate_web_search
 
 MODULES = (xe_ndcg, softmax_binary, lambdaloss, stochasticrank, directness)

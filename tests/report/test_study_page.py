@@ -19,15 +19,15 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tautrank.errors import MissingDependencyError
-from tautrank.experiments.comparison import System
-from tautrank.experiments.plan import make_plan
-from tautrank.experiments.results import collect, read_results
-from tautrank.experiments.runner import run_study
-from tautrank.experiments.store import StudyStore
-from tautrank.experiments.trial import Outcome
+from tautrank.experiments.divide import FixedParts, OwnFolds
+from tautrank.experiments.plan import Budget, Condition
+from tautrank.experiments.store import Outcome
+from tautrank.experiments.system import System
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches
-from tautrank.papers.study import Budget, Condition, FixedParts, OwnFolds
+from tautrank.papers.plan import make_plan
+from tautrank.papers.results import collect, read_results
+from tautrank.papers.run import StudyStore, run_study
 from tautrank.report.figures import difficulty_groups
 from tautrank.report.study_gains import interval_over_trials
 from tautrank.report.study_page import command, python_call, study_page
@@ -96,7 +96,7 @@ def ran():
 def filled(study, values, trials=4, data=DATA, failing=()):
     """The result of a store with made-up numbers: ``values(condition, system, metric, trial)``, one a query."""
     store = StudyStore.open_for(None, make_plan(study, data, budget=Budget(trials=trials)), "typed <b>by</b> hand")
-    for trial in store.waiting():
+    for trial in store.plan.trials():
         place = tuple(trial.spec[name] for name in ("condition", "system", "trial"))
         if place in failing:
             store.record(trial, Outcome("failed", error=f"{NASTY} went wrong", host="here"))

@@ -19,8 +19,8 @@ from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
 from tautrank.errors import TautrankError, unknown
 
 if TYPE_CHECKING:
-    from tautrank.experiments.results import StudyResult
-    from tautrank.experiments.store import StudyStore
+    from tautrank.papers.results import StudyResult
+    from tautrank.papers.run import StudyStore
 
 study_app = typer.Typer(
     help="Repeat the papers' tables and figures on your data: stop, resume, distribute over a cluster.",
@@ -105,10 +105,10 @@ def run(
 
     Example: [bold]tautrank study run xe-table1 --data simulated:mslr:200 --trials 5 --trees 50[/bold]
     """
-    from tautrank.experiments.plan import make_plan
-    from tautrank.experiments.store import StudyStore
+    from tautrank.experiments.plan import Budget
     from tautrank.papers.catalogue import find_study
-    from tautrank.papers.study import Budget
+    from tautrank.papers.plan import make_plan
+    from tautrank.papers.run import StudyStore
 
     study = find_study(name)
     budget = Budget(trials, configs, trees)
@@ -135,7 +135,7 @@ def resume(
     Example: [bold]tautrank study resume xe-table1.db[/bold]
     """
     from tautrank.experiments.data_source import read_source
-    from tautrank.experiments.store import StudyStore
+    from tautrank.papers.run import StudyStore
 
     import_losses(imported)
     moved = read_source(data, fold) if data else None
@@ -152,7 +152,7 @@ def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> 
     Example: [bold]tautrank study status xe-table1.db[/bold]
     """
     from tautrank.experiments.run_lock import owner_of
-    from tautrank.experiments.store import StudyStore
+    from tautrank.papers.run import StudyStore
 
     import_losses(imported)
     with StudyStore.open(store) as opened:
@@ -189,9 +189,9 @@ def report(
 
     Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
     """
-    from tautrank.experiments.results import collect
-    from tautrank.experiments.store import StudyStore
     from tautrank.files import write_whole
+    from tautrank.papers.results import collect
+    from tautrank.papers.run import StudyStore
 
     import_losses(imported)
     if output is not None and output.suffix.lower() not in _WRITERS:
@@ -237,13 +237,13 @@ def _check_version(store: StudyStore) -> None:
 
 def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: bool) -> None:
     from tautrank.arguments import job_count
-    from tautrank.experiments.runner import choose_workers, run_waiting
+    from tautrank.experiments.workers import choose_workers
 
     how = f"tautrank study resume {shlex.quote(str(store.path))}"
     try:
         chosen = choose_workers(job_count(None) if workers is None else workers, dask)
         with trainings_bar() as progress:
-            run_waiting(store, chosen, progress, retry_failed=retry_failed)
+            store.run(chosen, progress, retry_failed=retry_failed)
     except KeyboardInterrupt:
         counts = store.counts()
         kept = f"{counts['done'] + counts['failed']} of {counts['planned']} trainings are kept"
@@ -256,7 +256,7 @@ def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: boo
 
 
 def _show(store: StudyStore, as_json: bool) -> None:
-    from tautrank.experiments.results import collect
+    from tautrank.papers.results import collect
     from tautrank.report.study_tables import facts, reading
 
     result = collect(store)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,9 +19,11 @@ from tautrank.data import RankingData, Splits
 from tautrank.engines import DEFAULTS, engine_for, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import fingerprint
-from tautrank.experiments.fit_best import HELD_OUT, Progress, hold_out, train_best
+from tautrank.experiments.divide import HELD_OUT, hold_out
+from tautrank.experiments.fit_best import Progress, train_best
 from tautrank.experiments.processes import Ask, Lost, run_jobs
 from tautrank.experiments.space import random_configurations
+from tautrank.experiments.system import System
 from tautrank.experiments.unit_store import UnitStore
 from tautrank.json_values import or_nan, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own, own_losses, sendable
@@ -31,27 +34,6 @@ from tautrank.significance.repeated import repeated_runs_test
 VARY = ("splits", "seeds")
 DEFAULT_REPEATS = 5
 _UNIT_VERSION = 1
-
-
-@dataclass(frozen=True)
-class System:
-    """A loss with parameters of its own, where one loss is compared under several settings.
-
-    Args:
-        loss: what `Ranker` takes.
-        name: what the table calls it; the loss if it is left out.
-        parameters: given to this system's `Ranker` on top of everyone's, such as ``{"langevin": tr.Langevin()}``.
-
-    >>> str(System("mse", parameters={"num_leaves": 7}))
-    'mse'
-    """
-
-    loss: str
-    name: str = ""
-    parameters: dict[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.name or self.loss
 
 
 @dataclass(frozen=True)
@@ -246,12 +228,13 @@ def run_unit(plan: Plan, splits: Splits, unit: Unit, n_jobs: int) -> dict[str, A
         configurations = random_configurations(plan.tune, seed)
     fixed = {"random_state": random_state_of(plan, unit), "n_jobs": n_jobs, "verbose": 0}
     fixed |= {**plan.parameters, **system.parameters}
+    start = time.perf_counter()
     best = train_best(system.loss, configurations, fixed, Splits(train, valid, splits.test), plan.metrics)
     return {
         "valid": or_none(best.valid),
         "configuration": best.configuration,
         "trees": int(best.ranker.n_trees_),
-        "seconds": best.seconds,
+        "seconds": time.perf_counter() - start,
         "values": {name: [or_none(x) for x in v.tolist()] for name, v in best.values.items()},
         "tried": best.tried if plan.tune else [],
         "history": [or_none(x) for x in best.ranker.evals_result_["valid"][str(plan.metrics[0])]],

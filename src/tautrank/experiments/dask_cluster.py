@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import tautrank
 from tautrank.errors import DataError, MissingDependencyError, OptionError
-from tautrank.experiments.plan import Trial, own_losses_of
 from tautrank.experiments.processes import MOST_LOSSES, Lost
-from tautrank.experiments.trial import FAILED, Outcome, attempt
+from tautrank.experiments.store import FAILED, Outcome, Trial
+from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.experiments.workers import own_losses_of
 
 LOCAL = "local"
 
@@ -27,13 +29,14 @@ def _distributed() -> Any:
 
 
 class DaskCluster:
-    """The workers of a Dask scheduler. Each has to have this version of tautrank, and to see the data where it lies.
+    """The workers of a Dask scheduler. Each needs this version of tautrank, and the data at the same path.
 
-    A worker that is lost takes nothing along: Dask gives its trials to others, a few times.
+    A worker that is lost loses nothing: Dask gives its trials to others, a few times.
 
     Args:
-        address: of the scheduler (``tcp://host:8786``), its scheduler file, or ``local`` for a cluster on this machine.
-        n: how many worker processes a local cluster has.
+        address: the address of the scheduler (``tcp://host:8786``), its scheduler file, or ``local`` for a cluster on
+            this machine.
+        n: the number of worker processes of a local cluster.
     """
 
     def __init__(self, address: str, n: int = 1) -> None:
@@ -42,22 +45,21 @@ class DaskCluster:
         self.n = n
         self.patience = "10s"  # with a scheduler that does not answer
 
-    def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
+    def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
         """Run trials; they come back as they finish.
 
         Args:
-            trials: which.
+            trials: the trials.
+            around: what all of them need; data in memory is sent to each worker once.
         """
         dask = self._distributed
-        own = own_losses_of(trials, "dask")
+        around = replace(around, own=own_losses_of(trials, "dask"))
         with ExitStack() as stack:
             client = self._client(stack)
+            shared = client.scatter(around, broadcast=True, hash=False) if around.held else around
             by_key = {f"tautrank-{trial.key}": trial for trial in trials}
             # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
-            futures = [
-                client.submit(attempt, trial.spec, tautrank.__version__, own, key=key, pure=False)
-                for key, trial in by_key.items()
-            ]
+            futures = [client.submit(attempt, trial.spec, shared, key=key, pure=False) for key, trial in by_key.items()]
             stack.callback(_forget, client, futures)
             try:
                 for future in dask.as_completed(futures):

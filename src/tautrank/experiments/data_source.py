@@ -1,4 +1,4 @@
-"""The data of a study as a user names it: a folder, files, or data made up for the purpose."""
+"""The data of an experiment: a folder, files, or synthetic data by name; or data in memory."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import difflib
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -22,12 +22,13 @@ from tautrank.simulate import five_documents, simulate_web_search
 NONE = "none"
 FIVE_DOCUMENTS = "five-documents"
 SIMULATED = "simulated"
+MEMORY = "memory"
 SHAPES = {"mslr": "mslr", "yahoo": "yahoo", "simple": None}
 _EXAMPLE = "a folder, a file, or simulated:mslr:200"
 
 
 class KnownData(NamedTuple):
-    """What a published data set is recognised by: widths its files show, queries in all."""
+    """What a published data set is recognised by: the widths of its files, and its number of queries."""
 
     name: str
     widths: tuple[int, ...]
@@ -47,11 +48,11 @@ KNOWN = (
 
 
 def recognise(n_features: int, n_queries: int) -> str:
-    """The published data set that some data is, or looks most like; empty where it looks like none.
+    """Name the published data set that some data is, or looks most like; empty if it looks like none.
 
     Args:
-        n_features: its columns.
-        n_queries: its queries, of all parts.
+        n_features: the number of columns.
+        n_queries: the number of queries, of all parts.
 
     >>> recognise(136, 10000), recognise(700, 30000), recognise(3, 2)
     ('web10k', 'yahoo1', '')
@@ -67,8 +68,8 @@ def is_small(n_features: int, n_queries: int) -> bool:
     """Whether some data has the features of a published data set, but less than a tenth of its queries.
 
     Args:
-        n_features: its columns.
-        n_queries: its queries, of all parts.
+        n_features: the number of columns.
+        n_queries: the number of queries, of all parts.
 
     >>> is_small(136, 500), is_small(136, 6000), is_small(3, 2)
     (True, False, False)
@@ -82,10 +83,11 @@ class DataSource:
     """Where data comes from; reading it twice gives the same.
 
     Args:
-        given: what the user named: ``none``, ``five-documents``, ``simulated:SHAPE:QUERIES`` (with ``,seed=1`` and
-            other parameters of `simulate_web_search` behind it), a folder, a file, or training and test files with
-            the validation file between them.
+        given: the user's words: ``none``, ``five-documents``, ``simulated:SHAPE:QUERIES`` (followed by ``,seed=1`` and
+            other parameters of `simulate_web_search`), a folder, a file, or training and test files with the
+            validation file between them; ``memory`` for `held`.
         fold: the only fold (or set) of a folder to use; None for all.
+        held: data in memory, one split per fold.
 
     >>> read_source("simulated:mslr:30,mean_length=5").read()
     RankingData(30 queries, ... documents, 136 features)
@@ -93,26 +95,31 @@ class DataSource:
 
     given: tuple[str, ...]
     fold: int | None = None
+    held: tuple[Splits, ...] = field(default=(), repr=False, compare=False)
 
     @property
     def in_one_piece(self) -> bool:
         """Whether the data comes without a division into training, validation and test."""
-        return len(self.given) == 1 and not Path(self.given[0]).is_dir()
+        return not self.held and len(self.given) == 1 and not Path(self.given[0]).is_dir()
 
     def folds(self) -> list[int]:
-        """The numbers of the folds a folder has; [1] for other data."""
+        """The numbers of the folds of a folder, or of the splits in memory; [1] for other data."""
         if self.fold is not None:
             return [self.fold]
+        if self.held:
+            return list(range(1, len(self.held) + 1))
         if len(self.given) == 1 and Path(self.given[0]).is_dir():
             return list_folds(self.given[0]) or [1]
         return [1]
 
     def parts(self, fold: int = 1) -> Splits:
-        """Training, validation and test data as published.
+        """Return training, validation and test data as they come.
 
         Args:
-            fold: of a folder.
+            fold: the number of the fold.
         """
+        if self.held:
+            return self.held[fold - 1]
         if len(self.given) == 1:
             return read_folder(self.given[0], fold)
         paths = [Path(path) for path in self.given]
@@ -120,10 +127,10 @@ class DataSource:
         return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
 
     def read(self, fold: int = 1) -> RankingData | Splits:
-        """The data as it comes: in one piece, or in three parts.
+        """Return the data as it comes: in one piece, or in three parts.
 
         Args:
-            fold: of a folder.
+            fold: the number of the fold.
         """
         if not self.in_one_piece:
             return self.parts(fold)
@@ -137,10 +144,10 @@ class DataSource:
 
 
 def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSource:
-    """Understand what a user named, and say what is wrong with it before anything is read.
+    """Check the name of some data before anything is read.
 
     Args:
-        given: one text, or several files.
+        given: one name, or several files.
         fold: the only fold (or set) of a folder to use; None for all.
 
     >>> read_source("simulated:mslr:200").in_one_piece
@@ -174,7 +181,7 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
 
 
 def fingerprint(splits: Splits) -> str:
-    """A hash of everything in a split: a changed file must not meet old results.
+    """Return a hash of everything in a split, so that changed data does not get old results.
 
     Args:
         splits: the three parts.
@@ -194,10 +201,10 @@ def fingerprint(splits: Splits) -> str:
 
 
 def fingerprint_of(data: RankingData | Splits | None) -> str:
-    """A hash of everything in the data; changed data must not meet old results.
+    """Return a hash of the data of a source.
 
     Args:
-        data: what a source read; None for no data.
+        data: in one piece or in parts; None for no data.
 
     >>> fingerprint_of(None)
     'none'
@@ -224,7 +231,7 @@ def _simulation(text: str) -> dict[str, Any]:
         try:
             given[name] = json.loads(value)
         except ValueError:
-            raise OptionError(f"{where} (and {name}=NUMBER behind it)") from None
+            raise OptionError(f"{where} (followed by ,{name}=NUMBER)") from None
     return given
 
 

@@ -2,41 +2,122 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import TypeAlias
+
 import numpy as np
 
+from tautrank.arguments import choice
 from tautrank.data import RankingData, Splits
-from tautrank.errors import DataError
-from tautrank.experiments.fit_best import hold_out
-from tautrank.papers.study import FixedParts, OnItself, OwnFolds, Protocol, Resampling
+from tautrank.errors import DataError, OptionError
+from tautrank.experiments.plain_values import declare
+
+HELD_OUT = 0.2
+"""The share of the training queries that validates if the data has no validation part."""
 
 _PARTS = 5
 
 
-def fold_of(protocol: Protocol, trial: int, folds: list[int]) -> int:
-    """The fold of the data that a trial reads.
+@dataclass(frozen=True)
+class Resampling:
+    """Every trial divides all queries at random.
 
     Args:
-        protocol: of the study.
-        trial: its number, from 0.
-        folds: those the data has.
+        train, valid, test: the shares of the queries.
 
-    >>> [fold_of(OwnFolds(), trial, [1, 2, 3]) for trial in range(4)]
-    [1, 2, 3, 1]
+    >>> Resampling(train=0.8)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: train, valid, test: found (0.8, 0.2, 0.2); expected shares above 0 that sum to 1
     """
-    if isinstance(protocol, OwnFolds):
-        return folds[trial % len(folds)]
-    return protocol.fold if isinstance(protocol, FixedParts) and len(folds) > 1 else folds[0]
+
+    train: float = 0.6
+    valid: float = 0.2
+    test: float = 0.2
+
+    def __post_init__(self) -> None:
+        shares = (self.train, self.valid, self.test)
+        if not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
+            raise OptionError(f"train, valid, test: found {shares}; expected shares above 0 that sum to 1")
 
 
-def divide(data: RankingData | Splits, protocol: Protocol, trial: int, seed: int, trial_seed: int) -> Splits:
-    """The three parts of a trial; every system and every condition of the trial gets the same.
+@dataclass(frozen=True)
+class OwnFolds:
+    """A trial is a fold of the data set; after the last fold comes the first again, with another seed.
+
+    Data without folds is divided into five: three for training, one for validation, one for test.
+    """
+
+
+@dataclass(frozen=True)
+class FixedParts:
+    """All trials train, validate and test on the same queries, so that only random seeds differ.
+
+    Seeds change nothing if neither the loss nor the trees draw random numbers; `redivide` then gives trials something
+    to vary.
 
     Args:
-        data: in one piece, or in parts as published (those of the trial's fold).
+        fold: the fold (or set) of the data set; data in one piece is divided 60/20/20 once.
+        redivide: whether each trial after the first divides the training and validation queries again.
+    """
+
+    fold: int = 1
+    redivide: bool = False
+
+
+@dataclass(frozen=True)
+class OnItself:
+    """Trained, validated and tested on the same queries, all there are: can the loss be optimised at all?"""
+
+
+@dataclass(frozen=True)
+class GivenSplits:
+    """Every trial trains and tests on every split (or fold) of the data, so that each test query counts once per trial.
+
+    Args:
+        vary: what differs between trials: ``"splits"`` divides training and validation queries again in each trial
+            after the first, ``"seeds"`` changes only the random seed.
+    """
+
+    vary: str = "splits"
+
+    def __post_init__(self) -> None:
+        choice("vary", self.vary, ("splits", "seeds"))
+
+
+Protocol: TypeAlias = Resampling | OwnFolds | FixedParts | OnItself | GivenSplits
+declare(__name__)
+
+
+def folds_of(protocol: Protocol, trial: int, folds: list[int]) -> list[int]:
+    """The folds of the data that a trial reads.
+
+    Args:
+        protocol: how queries are divided.
+        trial: its number, from 0.
+        folds: the folds of the data.
+
+    >>> [folds_of(OwnFolds(), trial, [1, 2]) for trial in range(3)], folds_of(GivenSplits(), 0, [1, 2])
+    ([[1], [2], [1]], [1, 2])
+    """
+    if isinstance(protocol, GivenSplits):
+        return folds
+    if isinstance(protocol, OwnFolds):
+        return [folds[trial % len(folds)]]
+    return [protocol.fold if isinstance(protocol, FixedParts) and len(folds) > 1 else folds[0]]
+
+
+def divide(
+    data: RankingData | Splits, protocol: Protocol, trial: int, seed: int, trial_seed: int, fold: int = 1
+) -> Splits:
+    """Return the three parts of a trial; every system and every condition of the trial gets the same.
+
+    Args:
+        data: in one piece, or in parts (those of the trial's fold).
         protocol: how to divide it.
         trial: its number, from 0.
-        seed: of the study, for what all trials share.
-        trial_seed: of the trial.
+        seed: the seed of the experiment, for what all trials share.
+        trial_seed: the seed of the trial.
+        fold: the number of the fold, from 1.
 
     >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
     >>> [part.n_queries for part in divide(data, Resampling(), 0, 0, 7)]
@@ -45,27 +126,49 @@ def divide(data: RankingData | Splits, protocol: Protocol, trial: int, seed: int
     [6, 2, 2]
     """
     if takes_all_queries(protocol):
-        pool = together(data)
+        pool = pooled(data)
         if not isinstance(protocol, Resampling):
             return Splits(pool, pool, pool)
         return Splits(*pool.split([protocol.train, protocol.valid, protocol.test], seed=trial_seed))
     if isinstance(data, RankingData) and isinstance(protocol, OwnFolds):
-        return _turned(data, trial % _PARTS, seed)
+        return _rotate(data, trial % _PARTS, seed)
     splits = data if isinstance(data, Splits) else Splits(*data.split([0.6, 0.2, 0.2], seed=seed))
     train, valid = splits.train, splits.valid
+    # The first trial keeps the parts as they are given.
+    if isinstance(protocol, GivenSplits):
+        again = trial if protocol.vary == "splits" else 0
+        if valid is None or again:
+            train, valid = hold_out(train, valid, seed + 7919 * again + 104729 * (fold - 1))
+        return Splits(train, valid, splits.test)
     if valid is None:
         train, valid = hold_out(train, valid, seed)
-    # The first trial keeps the parts as they were published.
     if isinstance(protocol, FixedParts) and protocol.redivide and trial:
         train, valid = hold_out(train, valid, trial_seed)
     return Splits(train, valid, splits.test)
 
 
-def takes_all_queries(protocol: Protocol) -> bool:
-    """Whether the division that data comes with is of no account.
+def hold_out(train: RankingData, valid: RankingData | None, seed: int) -> tuple[RankingData, RankingData]:
+    """Divide the queries of training and validation at random: as many validate as before, or a fifth.
 
     Args:
-        protocol: of the study.
+        train, valid: the parts as given.
+        seed: the seed of the division.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
+    >>> [part.n_queries for part in hold_out(data, None, 0)]
+    [8, 2]
+    """
+    pool = train if valid is None else RankingData.concat([train, valid], repeated="separate")
+    share = HELD_OUT if valid is None else valid.n_queries / pool.n_queries
+    train, valid = pool.split([1 - share, share], seed=seed)
+    return train, valid
+
+
+def takes_all_queries(protocol: Protocol) -> bool:
+    """Whether the data's own split is ignored.
+
+    Args:
+        protocol: how queries are divided.
 
     >>> takes_all_queries(Resampling()), takes_all_queries(OwnFolds())
     (True, False)
@@ -73,8 +176,8 @@ def takes_all_queries(protocol: Protocol) -> bool:
     return isinstance(protocol, Resampling | OnItself)
 
 
-def together(data: RankingData | Splits) -> RankingData:
-    """All queries in one piece.
+def pooled(data: RankingData | Splits) -> RankingData:
+    """Return all queries in one piece.
 
     Args:
         data: in one piece, or in parts.
@@ -84,11 +187,28 @@ def together(data: RankingData | Splits) -> RankingData:
     return RankingData.concat([part for part in data if part is not None], repeated="separate")
 
 
-def _turned(data: RankingData, fold: int, seed: int) -> Splits:
-    """Five parts, turned by one from fold to fold: three to train, one to validate, one to test, as LETOR does."""
+def overlap_of(protocol: Protocol, queries: dict[str, int]) -> float:
+    """Nadeau and Bengio's held out over trained on; 0 if all trials train on the same queries.
+
+    Args:
+        protocol: how queries are divided.
+        queries: the number of training, validation and test queries of a trial.
+
+    >>> overlap_of(Resampling(), {"train": 60, "valid": 20, "test": 20})
+    0.3333333333333333
+    """
+    if isinstance(protocol, Resampling | OwnFolds):
+        return queries["test"] / queries["train"]
+    if (isinstance(protocol, FixedParts) and protocol.redivide) or protocol == GivenSplits("splits"):
+        return queries["valid"] / queries["train"] if "valid" in queries else HELD_OUT / (1 - HELD_OUT)
+    return 0.0
+
+
+def _rotate(data: RankingData, fold: int, seed: int) -> Splits:
+    """Five parts, rotated by one from fold to fold: three to train, one to validate, one to test, as LETOR does."""
     if data.n_queries < _PARTS:
-        raise DataError(f"data: found {data.n_queries} queries; expected at least {_PARTS}, one a fold")
+        raise DataError(f"data: found {data.n_queries} queries; expected at least {_PARTS}, one per fold")
     parts = np.array_split(np.random.default_rng(seed).permutation(data.n_queries), _PARTS)
-    turned = [parts[(fold + i) % _PARTS] for i in range(_PARTS)]
-    chosen = (np.concatenate(turned[:3]), turned[3], turned[4])
+    rotated = [parts[(fold + i) % _PARTS] for i in range(_PARTS)]
+    chosen = (np.concatenate(rotated[:3]), rotated[3], rotated[4])
     return Splits(*(data.subset(np.sort(queries)) for queries in chosen))

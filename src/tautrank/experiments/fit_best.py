@@ -1,9 +1,8 @@
-"""What comparisons and studies have in common when they train: what validates, and which configuration is best."""
+"""Fitting several configurations of a loss and keeping the one that validates best."""
 
 from __future__ import annotations
 
 import math
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.data import RankingData, Splits
+from tautrank.data import Splits
 from tautrank.errors import TautrankError
 from tautrank.experiments.configuration import Configuration, parameters_of
 from tautrank.json_values import or_none
@@ -20,47 +19,25 @@ from tautrank.ranker.estimator import Ranker
 
 F64 = npt.NDArray[np.float64]
 
-HELD_OUT = 0.2
-"""The share of the training queries that validates, where the data brings no validation part."""
-
 Progress: TypeAlias = Callable[[int, int, str], None]
-"""Called with (finished, all, which one)."""
-
-
-def hold_out(train: RankingData, valid: RankingData | None, seed: int) -> tuple[RankingData, RankingData]:
-    """Divide the queries of training and validation anew: as many validate as before, or a fifth.
-
-    Args:
-        train, valid: as they came.
-        seed: of the division.
-
-    >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
-    >>> [part.n_queries for part in hold_out(data, None, 0)]
-    [8, 2]
-    """
-    pool = train if valid is None else RankingData.concat([train, valid], repeated="separate")
-    share = HELD_OUT if valid is None else valid.n_queries / pool.n_queries
-    train, valid = pool.split([1 - share, share], seed=seed)
-    return train, valid
+"""Called with (finished, all, title of the last one finished)."""
 
 
 @dataclass(frozen=True, eq=False)
 class Trained:
-    """The ranker that validated best, and what all of them did.
+    """The ranker that validated best, and the scores of all that were tried.
 
     Args:
-        ranker: the best.
-        configuration: what was tried to get it.
+        ranker: the best one.
+        configuration: its configuration.
         valid: its validation score.
-        seconds: what its training took.
-        values: per metric, one value a test query.
+        values: per metric, one value per test query.
         tried: for each configuration its validation score and its mean test metrics.
     """
 
     ranker: Ranker
     configuration: dict[str, Any]
     valid: float
-    seconds: float
     values: dict[str, F64]
     tried: list[dict[str, Any]]
 
@@ -75,10 +52,10 @@ def train_best(
     """Fit a ranker of every configuration and keep the one with the best validation value of the first metric.
 
     Args:
-        loss: what `Ranker` takes.
-        configurations: values by name, as `Configuration` has them.
-        fixed: parameters of `Ranker` that are the same whatever is tried.
-        splits: what to train, validate and test on.
+        loss: the loss, as `Ranker` takes it.
+        configurations: values by name, as in `Configuration`.
+        fixed: parameters of `Ranker` that all configurations share.
+        splits: the data to train, validate and test on.
         metrics: the first one decides, all are measured.
 
     >>> from tautrank.metrics import metric
@@ -96,9 +73,7 @@ def train_best(
     tried: list[dict[str, Any]] = []
     for configuration in configurations:
         ranker = Ranker(metric=metrics[0], **parameters_of(Configuration(loss, configuration), fixed))
-        start = time.perf_counter()
         ranker.fit(splits.train, splits.valid)
-        seconds = time.perf_counter() - start
         valid = judge.mean(ranker.predict(splits.valid))
         scores = ranker.predict(splits.test)
         values = {str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics}
@@ -110,13 +85,13 @@ def train_best(
             }
         )
         if best is None or sign * valid > sign * best.valid:
-            best = Trained(ranker, configuration, valid, seconds, values, tried)
+            best = Trained(ranker, configuration, valid, values, tried)
     assert best is not None
     return best
 
 
 def mean_of_counted(values: F64) -> float:
-    """The mean over the queries that a metric does not skip; NaN where it skips all.
+    """Return the mean over the queries that a metric does not skip; NaN if it skips all.
 
     >>> mean_of_counted(np.array([1.0, math.nan, 0.0]))
     0.5
@@ -126,10 +101,10 @@ def mean_of_counted(values: F64) -> float:
 
 
 def in_a_sentence(error: Exception) -> str:
-    """What is recorded of a training that raised an error.
+    """Turn an error into one sentence.
 
     Args:
-        error: one of this library's is a sentence already; of another, its kind and its first line.
+        error: an error of this library is a sentence already; of another, its type and first line are used.
 
     >>> in_a_sentence(ValueError("no such thing\\nat all"))
     'ValueError: no such thing'

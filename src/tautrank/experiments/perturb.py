@@ -1,4 +1,4 @@
-"""What a condition of a study does to data: the transformations of `tautrank.simulate`, by name."""
+"""Changes to the data under a condition: the transformations of `tautrank.simulate`, by name."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ import numpy as np
 
 from tautrank.data import RankingData, Splits
 from tautrank.errors import OptionError, unknown
+from tautrank.experiments.plain_values import declare
 from tautrank.simulate import add_negatives, binarise, perturb_labels, simulate_clicks
 
 PARTS = ("train", "valid", "test")
 
 
 def _binarise(data: RankingData, threshold: float = 0.0, *, seed: int = 0) -> RankingData:
-    """Binary labels have nothing random about them; the seed is taken as everywhere else."""
+    """Binary labels need no seed; it is accepted so that all changes are called alike."""
     return binarise(data, threshold)
 
 
@@ -31,13 +32,13 @@ CHANGES: dict[str, Callable[..., RankingData]] = {
 
 @dataclass(frozen=True)
 class Change:
-    """Something that is done to the data before training.
+    """A change to the data before training.
 
     Args:
         kind: ``"add-negatives"`` (share), ``"perturb-labels"`` (probability), ``"clicks"`` (impressions,
             probabilities) or ``"binarise"`` (threshold): see `tautrank.simulate` for what each does.
-        parameters: of that function, without the seed, which comes from the trial.
-        parts: which of ``"train"``, ``"valid"`` and ``"test"`` are changed.
+        parameters: the parameters of that function, without the seed, which comes from the trial.
+        parts: the parts that are changed: some of ``"train"``, ``"valid"`` and ``"test"``.
 
     >>> Change("perturb-label", {"probability": 0.1})
     Traceback (most recent call last):
@@ -55,13 +56,16 @@ class Change:
             raise OptionError(f"parts: found {list(self.parts)}; expected some of train, valid and test")
 
 
+declare(__name__)
+
+
 def changed(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
-    """Apply changes one after the other; each part has random numbers of its own, the same for every condition.
+    """Apply changes one after the other; each part has its own random numbers, the same for every condition.
 
     Args:
-        splits: the three parts; they are not changed.
-        changes: what to do.
-        seed: of the trial: with one seed, more noise keeps what less noise did.
+        splits: the three parts; they are not modified.
+        changes: the changes, in order.
+        seed: the seed of the trial; with the same seed, more noise includes what less noise did.
 
     >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 4], group=[4])
     >>> changed(Splits(data, data, data), (Change("binarise", parts=("train", "test")),), seed=0).train.labels.tolist()

@@ -1,134 +1,241 @@
-"""A study made definite: this data, this budget, this seed; and with that the list of its trials."""
+"""A plan: systems under conditions, judged by metrics, on given data, with a budget and a seed; and its trials."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
 from itertools import product
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
+import tautrank
 from tautrank.arguments import whole
-from tautrank.errors import DataError, OptionError
+from tautrank.engines import NativeLoss, engine_for, read_loss
+from tautrank.errors import OptionError, unknown
 from tautrank.experiments.configuration import with_parameters
-from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of, is_small, read_source, recognise
-from tautrank.experiments.divide import fold_of
-from tautrank.experiments.plain_values import from_plain, to_plain
+from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of
+from tautrank.experiments.divide import GivenSplits, Protocol, Resampling, folds_of
+from tautrank.experiments.measurements import MEASUREMENTS, Measurement
+from tautrank.experiments.perturb import PARTS, Change
+from tautrank.experiments.plain_values import declare, to_plain
+from tautrank.experiments.space import Search
+from tautrank.experiments.store import Trial
+from tautrank.experiments.system import System
 from tautrank.json_values import digest
-from tautrank.losses.own_losses import OwnLoss, own_losses, sendable
+from tautrank.losses.own_losses import own_losses
+from tautrank.metrics import metric
 from tautrank.names import name_of
-from tautrank.papers.claims import PLAIN
-from tautrank.papers.measurements import Measurement
-from tautrank.papers.study import OTHER_DATA, Budget, Condition, Recipe, Study
+
+PLAIN = "plain"
+"""The name of the condition of an experiment that has only one."""
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
-class Trial:
-    """One system under one condition, once.
+class Condition:
+    """One point of a figure's x axis, or one variant of a table.
 
     Args:
-        number: its place in the plan.
-        key: a hash of the specification: two trials with one key have one result.
-        spec: everything the result depends on, ready for JSON.
+        name: the name in tables.
+        value: the position on the axis, if it is a number.
+        changes: what is done to the data, in order.
+        parameters: parameters of every `Ranker`.
+        loss: parameters of every loss that has them, such as ``{"mu": 10.0}``; other losses stay as they are.
+        systems: parameters of single systems' `Ranker`, by name of the system.
+        metrics: replace the experiment's; the first one picks models.
+
+    >>> Condition("30%", 0.3, (Change("perturb-labels", {"probability": 0.3}),)).name
+    '30%'
     """
 
-    number: int
-    key: str
-    spec: dict[str, Any]
-
-    @property
-    def title(self) -> str:
-        """What is shown while it runs."""
-        return title_of(self.spec)
+    name: str = PLAIN
+    value: float | None = None
+    changes: tuple[Change, ...] = ()
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    loss: Mapping[str, Any] = field(default_factory=dict)
+    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
-class StudyPlan:
-    """All that decides what a run of a study computes.
+class Budget:
+    """How much of an experiment to run; what is None stays as the experiment declares it.
 
     Args:
-        study: what is declared.
+        trials: the number of repetitions.
+        configurations: how many are tried in each trial of each system; 0 takes the parameters as they are.
+        trees: the most trees of a model.
+
+    >>> Budget(trials=0)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: trials: found 0; expected a whole number of at least 1
+    """
+
+    trials: int | None = None
+    configurations: int | None = None
+    trees: int | None = None
+
+    def __post_init__(self) -> None:
+        for name, least in (("trials", 1), ("configurations", 0), ("trees", 1)):
+            value = getattr(self, name)
+            if value is not None:
+                object.__setattr__(self, name, whole(name, value, least))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Experiment:
+    """What is compared and how, apart from the data. A comparison is one; a study is one with a paper.
+
+    Args:
+        systems: what is compared; or `Measurement`.
+        metrics: the first one picks models and stops training; all are recorded for every test query.
+        protocol: where a trial's queries come from.
+        conditions: every system runs under each.
+        trials, configurations, trees: the budget; `trees` None leaves them to the parameters.
+        parameters: parameters of every `Ranker`.
+        search: what configurations are drawn from.
+        judged: the parts whose mean metrics are recorded: the test part always, ``"train"`` and ``"valid"`` if named.
+        curves: the parts whose first metric is recorded after every tree: ``"valid"``, ``"train"``.
+    """
+
+    systems: tuple[System | Measurement, ...]
+    metrics: tuple[str, ...]
+    protocol: Protocol = field(default_factory=Resampling)
+    conditions: tuple[Condition, ...] = (Condition(),)
+    trials: int = 5
+    trees: int | None = None
+    configurations: int = 0
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    search: Search = field(default_factory=Search)
+    judged: tuple[str, ...] = ("test",)
+    curves: tuple[str, ...] = ()
+
+    keeps_failures: ClassVar[bool] = False
+    """Whether a trial that fails is recorded and the others go on; else its error ends the run."""
+
+    def __post_init__(self) -> None:
+        for what in ("systems", "conditions", "metrics"):
+            if not getattr(self, what):
+                raise OptionError(f"{what}: found none; expected at least one")
+        Budget(self.trials, self.configurations, self.trees)
+        if "test" not in self.judged or not set(self.judged) <= set(PARTS):
+            raise OptionError(f"judged: found {list(self.judged)}; expected 'test', and 'train' or 'valid' besides")
+        if not set(self.curves) <= {"train", "valid"}:
+            raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
+        for system in self.systems:
+            self._check(system)
+
+    def _check(self, system: System | Measurement) -> None:
+        """Report a wrong name when the experiment is declared, not when it has run."""
+        if isinstance(system, Measurement):
+            if system.kind not in MEASUREMENTS:
+                raise unknown("measurement", system.kind, MEASUREMENTS)
+            return
+        wanted = read_loss(system.loss)
+        engine_for(str({**self.parameters, **system.parameters}.get("engine", "lightgbm")), wanted)
+        for condition in self.conditions:
+            if not isinstance(wanted, NativeLoss):
+                read_loss(with_parameters(system.loss, condition.loss))
+            for name in condition.metrics or self.metrics:
+                metric(name)
+
+    @property
+    def origin(self) -> dict[str, Any]:
+        """What a trial's specification says about where it comes from."""
+        return {"tautrank": tautrank.__version__}
+
+    @property
+    def system_names(self) -> tuple[str, ...]:
+        """The names of the systems in tables: one that is there twice is numbered."""
+        names = [str(system) for system in self.systems]
+        before = [names[:i].count(name) for i, name in enumerate(names)]
+        return tuple(f"{name} #{n + 1}" if n else name for name, n in zip(names, before, strict=True))
+
+    def occurrence(self, index: int) -> int:
+        """How many of the systems before this one are equal to it.
+
+        Args:
+            index: its place among the systems.
+        """
+        return self.systems[:index].count(self.systems[index])
+
+    @property
+    def condition_names(self) -> tuple[str, ...]:
+        """The names of the conditions in tables."""
+        return tuple(condition.name for condition in self.conditions)
+
+    @property
+    def measures_only(self) -> bool:
+        """Whether nothing is trained."""
+        return all(isinstance(system, Measurement) for system in self.systems)
+
+    @property
+    def losses(self) -> list[str]:
+        """The losses that are trained, as text."""
+        return [system.loss for system in self.systems if not isinstance(system, Measurement)]
+
+    def system(self, name: str) -> System | Measurement:
+        """The system of that name."""
+        return by_name("system", name, dict(zip(self.system_names, self.systems, strict=True)))
+
+    def condition(self, name: str) -> Condition:
+        """The condition of that name."""
+        return by_name("condition", name, dict(zip(self.condition_names, self.conditions, strict=True)))
+
+    def metrics_under(self, condition: str) -> tuple[str, ...]:
+        """The metrics that are recorded under a condition."""
+        return self.condition(condition).metrics or self.metrics
+
+    def planned(self, budget: Budget) -> Budget:
+        """Fill in what a budget leaves open."""
+        left_open = {name: getattr(self, name) for name, value in vars(budget).items() if value is None}
+        return replace(budget, **left_open)
+
+
+declare(__name__)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """An experiment on given data: everything that decides what a run computes.
+
+    Args:
+        study: the experiment.
         data: where the data comes from.
         fingerprints: a hash of the data for each fold that is used.
         n_queries, n_features: the size of the data, of its first fold.
-        recipe: the name of the data set whose parameters are used; empty where the study has no recipes.
         budget: with nothing left open.
         seed: where all randomness starts.
-        n_jobs: threads of one trial.
+        n_jobs: threads of one trial; None leaves them to whoever runs it.
         codes: for each loss that is not of this library, its name and a hash of its code.
     """
 
-    study: Study
+    study: Experiment
     data: DataSource
     fingerprints: tuple[tuple[int, str], ...]
     n_queries: int
     n_features: int
-    recipe: str
     budget: Budget
     seed: int = 0
-    n_jobs: int = 1
+    n_jobs: int | None = None
     codes: tuple[tuple[str, str], ...] = ()
 
-    def to_plain(self) -> dict[str, Any]:
-        """Everything as JSON can hold it."""
-        codes = {"codes": [list(code) for code in self.codes]} if self.codes else {}
-        return {
-            **codes,
-            "study": to_plain(self.study),
-            "data": list(self.data.given),
-            "fold": self.data.fold,
-            "fingerprints": [[fold, text] for fold, text in self.fingerprints],
-            "n_queries": self.n_queries,
-            "n_features": self.n_features,
-            "recipe": self.recipe,
-            "budget": to_plain(self.budget),
-            "seed": self.seed,
-            "n_jobs": self.n_jobs,
-        }
-
-    @classmethod
-    def from_plain(cls, plain: dict[str, Any]) -> StudyPlan:
-        """Undo `to_plain`.
+    def folds_of(self, trial: int) -> list[int]:
+        """The folds that a trial uses.
 
         Args:
-            plain: what it gave.
+            trial: its number, from 0.
         """
-        try:
-            return cls(
-                study=from_plain(plain["study"]),
-                data=DataSource(tuple(plain["data"]), plain["fold"]),
-                fingerprints=tuple((int(fold), str(text)) for fold, text in plain["fingerprints"]),
-                n_queries=int(plain["n_queries"]),
-                n_features=int(plain["n_features"]),
-                recipe=str(plain["recipe"]),
-                budget=from_plain(plain["budget"]),
-                seed=int(plain["seed"]),
-                n_jobs=int(plain["n_jobs"]),
-                codes=tuple((str(name), str(code)) for name, code in plain.get("codes", [])),
-            )
-        except OptionError as error:
-            own = ", ".join(str(code[0]) for code in plain.get("codes", []))
-            hint = f" (it has losses of its own, {own}: --import the file that registers them)" if own else ""
-            raise DataError(f"the plan cannot be read: {error}{hint}") from None
-        except (KeyError, TypeError, ValueError) as error:
-            raise DataError(f"the plan cannot be read ({error}); expected one written by this version") from None
-
-    @property
-    def key(self) -> str:
-        """A hash of the whole plan; where the data lies is no part of it, what is in the data is."""
-        return digest({name: value for name, value in self.to_plain().items() if name not in ("data", "fold")})
-
-    @property
-    def used_recipe(self) -> Recipe | None:
-        """The recipe whose parameters are used."""
-        return self.study.recipe(self.recipe) if self.recipe else None
+        return folds_of(self.study.protocol, trial, [fold for fold, _ in self.fingerprints])
 
     @property
     def size(self) -> int:
-        """How many trials there are."""
+        """The number of trials (of single trainings: each system under each condition on each fold counts)."""
         assert self.budget.trials is not None
-        return self.budget.trials * len(self.study.conditions) * len(self.study.systems)
+        folds = sum(len(self.folds_of(trial)) for trial in range(self.budget.trials))
+        return folds * len(self.study.conditions) * len(self.study.systems)
 
     def trials(self) -> list[Trial]:
         """Every trial, in the order they are run: all systems and conditions of the first repetition, then the next.
@@ -136,69 +243,94 @@ class StudyPlan:
         So a run that is stopped half-way has whole repetitions to compare.
         """
         assert self.budget.trials is not None
-        places = product(range(self.budget.trials), self.study.conditions, self.study.system_names)
-        specs = [self._spec(*place) for place in places]
-        return [Trial(number, trial_key(spec), spec) for number, spec in enumerate(specs)]
+        specs = [
+            self._spec(trial, *place)
+            for trial in range(self.budget.trials)
+            for place in product(self.folds_of(trial), self.study.conditions, range(len(self.study.systems)))
+        ]
+        return [Trial(number, trial_key(spec), spec, title_of(spec)) for number, spec in enumerate(specs)]
 
-    def _spec(self, trial: int, condition: Condition, name: str) -> dict[str, Any]:
+    def seed_of(self, trial: int, index: int) -> int:
+        """The seed of a trial.
+
+        Args:
+            trial: its number, from 0.
+            index: the place of the system; a system that is there again has other seeds where splits are given.
+        """
+        if isinstance(self.study.protocol, GivenSplits):
+            return self.seed + 1000 * trial + 1_000_000 * self.study.occurrence(index)
+        # One seed for all systems and conditions of a trial: they see the same queries and the same noise.
+        return int(np.random.SeedSequence([self.seed, trial]).generate_state(1)[0] % 2**31)
+
+    def _spec(self, trial: int, fold: int, condition: Condition, index: int) -> dict[str, Any]:
         study = self.study
-        system = study.system(name)
-        fold = fold_of(study.protocol, trial, [fold for fold, _ in self.fingerprints])
+        system, name = study.systems[index], study.system_names[index]
         spec = {
-            "study": study.name,
-            "version": study.version,
+            **study.origin,
             "data": {"given": list(self.data.given), "fold": fold, "fingerprint": dict(self.fingerprints)[fold]},
             "protocol": to_plain(study.protocol),
             "condition": condition.name,
             "changes": to_plain(condition.changes),
             "system": name,
             "trial": trial,
-            # One seed for all systems and conditions of a trial: they see the same queries and the same noise.
-            "seed": int(np.random.SeedSequence([self.seed, trial]).generate_state(1)[0] % 2**31),
+            "seed": self.seed_of(trial, index),
             "study_seed": self.seed,
             "metrics": list(condition.metrics or study.metrics),
-            "n_jobs": self.n_jobs,
+            **({} if self.n_jobs is None else {"n_jobs": self.n_jobs}),
         }
-        recipe = self.used_recipe
-        own: list[Any] = [study.parameters, recipe.parameters if recipe else {}, condition.parameters]
-        own.append(recipe.conditions.get(condition.name, {}) if recipe else {})
-        own += [system.parameters, recipe.systems.get(name, {}) if recipe else {}, condition.systems.get(name, {})]
-        parameters = {key: value for layer in own for key, value in layer.items()}
+        parameters = {key: value for layer in self.layers(condition, index) for key, value in layer.items()}
         if isinstance(system, Measurement):
             return {**spec, "measure": system.kind, "parameters": to_plain(parameters)}
+        if self.budget.trees is not None:
+            parameters["n_estimators"] = self.budget.trees
         search = {**study.search.everyone, **study.search.systems.get(name, {})} if self.budget.configurations else {}
         loss = with_parameters(system.loss, condition.loss)
         code = dict(self.codes).get(name_of(loss))
+        if isinstance(study.protocol, GivenSplits) and self.budget.configurations:
+            spec["draws"] = [self.seed, trial, fold - 1, study.occurrence(index)]
         return {
             **spec,
             **({} if code is None else {"code": code}),
             "loss": loss,
-            "parameters": to_plain({**parameters, "n_estimators": self.budget.trees}),
+            "parameters": to_plain(parameters),
             "configurations": self.budget.configurations,
             "search": to_plain(search),
             "judged": list(study.judged),
             "curves": list(study.curves),
         }
 
+    def layers(self, condition: Condition, index: int) -> list[Mapping[str, Any]]:
+        """The parameters of a system under a condition, what is general first.
 
-def title_of(spec: dict[str, Any]) -> str:
+        Args:
+            condition: the condition.
+            index: the place of the system.
+        """
+        own = condition.systems.get(self.study.system_names[index], {})
+        return [self.study.parameters, condition.parameters, self.study.systems[index].parameters, own]
+
+
+def title_of(spec: Mapping[str, Any]) -> str:
     """A trial in a few words.
 
     Args:
-        spec: of the trial.
+        spec: its specification.
 
-    >>> title_of({"trial": 0, "condition": "30%", "system": "xendcg"})
+    >>> title_of({"study": "s", "trial": 0, "condition": "30%", "system": "xendcg"})
     'trial 1, 30%, xendcg'
     """
     under = "" if spec["condition"] == PLAIN else f"{spec['condition']}, "
-    return f"trial {spec['trial'] + 1}, {under}{spec['system']}"
+    if "study" in spec:
+        return f"trial {spec['trial'] + 1}, {under}{spec['system']}"
+    fold = spec["data"]["fold"]
+    return f"repeat {spec['trial'] + 1}, {f'fold {fold}, ' if fold > 1 else ''}{under}{spec['system']}"
 
 
-def trial_key(spec: dict[str, Any]) -> str:
-    """A hash of what the result of a trial depends on: not where the data lies, but what is in it.
+def trial_key(spec: Mapping[str, Any]) -> str:
+    """A hash of what the result of a trial depends on: what is in the data, but not where it lies.
 
     Args:
-        spec: of the trial.
+        spec: its specification.
 
     >>> a, b = ({"data": {"given": [place], "fold": 1, "fingerprint": "f"}} for place in ("here", "there"))
     >>> trial_key(a) == trial_key(b)
@@ -208,94 +340,38 @@ def trial_key(spec: dict[str, Any]) -> str:
     return digest({**spec, "data": content})
 
 
-def make_plan(
-    study: Study,
-    data: str | Sequence[str] = "",
-    *,
-    budget: Budget | None = None,
-    fold: int | None = None,
-    recipe: str = "",
-    seed: int = 0,
-    n_jobs: int = 1,
-) -> StudyPlan:
-    """Read the data once, to know it again, and settle what a run of the study will do.
+def settle(study: Experiment, source: DataSource, budget: Budget) -> dict[str, Any]:
+    """Read the data once and return the fields of a `Plan` that depend on it.
 
     Args:
-        study: the study.
-        data: as `read_source` takes it; the study's own where it is empty.
-        budget: what to run less (or more) of.
-        fold: the only fold of a folder to use.
-        recipe: the data set whose parameters to use; that which the data looks like where it is empty.
-        seed: where all randomness starts.
-        n_jobs: threads of one trial; the losses of this library give the same bits for any number.
-
-    >>> from tautrank.papers.catalogue import find_study
-    >>> study = find_study("xe-table1")
-    >>> plan = make_plan(study, "simulated:yahoo:20", budget=Budget(trials=2))
-    >>> plan.size, plan.recipe, plan.trials()[0].spec["parameters"]["num_leaves"]
-    (6, 'yahoo1', 200)
+        study: the experiment.
+        source: where the data comes from.
+        budget: with nothing left open.
     """
-    seed, n_jobs = whole("seed", seed, 0), whole("n_jobs", n_jobs, 1)
-    chosen = data or study.data
-    if not chosen and not study.measures_only:
-        raise OptionError("--data: found none; expected a folder, a file, or made-up data such as simulated:mslr:200")
-    if recipe:
-        study.recipe(recipe)
-    source = read_source(chosen or NONE, fold)
-    if source.given == (NONE,) and not study.measures_only:
-        raise OptionError(f"--data: found none; expected data, since {study.name} trains models")
-    planned = study.planned(budget or Budget())
-    marks, n_queries, n_features = _marks(study, source, planned)
-    if not recipe and study.recipes:
-        recipe = _recipe_for(study, n_features, n_queries)
-    codes = tuple((own.name, own.code) for own in own_losses(losses_of(study)))
-    return StudyPlan(study, source, marks, n_queries, n_features, recipe, planned, seed, n_jobs, codes)
-
-
-def losses_of(study: Study) -> list[str]:
-    """The losses that a study trains, as text.
-
-    Args:
-        study: the study.
-
-    >>> from tautrank.papers.catalogue import find_study
-    >>> losses_of(find_study("xe-figure2"))
-    ['lightgbm:lambdarank', 'xendcg']
-    """
-    return [system.loss for system in study.systems if not isinstance(system, Measurement)]
-
-
-def own_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...]:
-    """What has to be imported where trials are run, beside this library.
-
-    Args:
-        trials: which.
-        needed_by: the argument that asks for other processes.
-    """
-    return sendable([trial.spec["loss"] for trial in trials if "loss" in trial.spec], needed_by)
-
-
-def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:
-    """The recipe of the data set that some data is or looks like; else the study's first."""
-    names = [recipe.data for recipe in study.recipes]
-    # Limits on a leaf that were found on thousands of queries may leave a sample of them nothing to split.
-    if OTHER_DATA in names and is_small(n_features, n_queries):
-        return OTHER_DATA
-    alike = recognise(n_features, n_queries)
-    families = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
-    return next((name for name in (alike, families.get(alike, "")) if name in names), names[0])
-
-
-def _marks(study: Study, source: DataSource, budget: Budget) -> tuple[tuple[tuple[int, str], ...], int, int]:
-    """The fingerprint of every fold that is used, and the size of the first."""
+    found: dict[str, Any] = {"study": study, "data": source, "budget": budget}
+    found["codes"] = tuple((own.name, own.code) for own in own_losses(study.losses))
     if source.given == (NONE,):
-        return ((1, fingerprint_of(None)),), 0, 0
+        return {**found, "fingerprints": ((1, fingerprint_of(None)),), "n_queries": 0, "n_features": 0}
     assert budget.trials is not None
     folds = source.folds()
+    used = sorted({fold for trial in range(budget.trials) for fold in folds_of(study.protocol, trial, folds)})
     marks, sizes = [], []
-    for fold in sorted({fold_of(study.protocol, trial, folds) for trial in range(budget.trials)}):
+    for fold in used:
         data = source.read(fold)
         marks.append((fold, fingerprint_of(data)))
         parts = data if isinstance(data, tuple) else (data,)
         sizes.append((sum(part.n_queries for part in parts if part is not None), parts[0].n_features))
-    return tuple(marks), *sizes[0]
+    return {**found, "fingerprints": tuple(marks), "n_queries": sizes[0][0], "n_features": sizes[0][1]}
+
+
+def by_name(kind: str, name: str, known: Mapping[str, _T]) -> _T:
+    """Look a name up.
+
+    Args:
+        kind: what is looked up, for the error.
+        name: the name.
+        known: everything by name.
+    """
+    if name not in known:
+        raise unknown(kind, name, known)
+    return known[name]

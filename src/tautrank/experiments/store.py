@@ -1,7 +1,7 @@
-"""The store of a study: one SQLite file that a finished trial enters in one step, and never leaves.
+"""The store of finished trials: one SQLite file that a trial enters in one step, by the hash of its specification.
 
-Table ``meta`` holds what the store belongs to (study, version, plan and its hash, tautrank's version, data, command
-line), table ``trials`` one row a finished trial. Anyone with SQLite can read it.
+Table ``meta`` says what the file belongs to, table ``trials`` has one row per finished trial. Anyone with SQLite can
+read it. Comparisons, searches and studies all use it.
 """
 
 from __future__ import annotations
@@ -9,19 +9,18 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import tautrank
 from tautrank.errors import DataError
-from tautrank.experiments.data_source import DataSource
-from tautrank.experiments.plan import StudyPlan, Trial, title_of
 from tautrank.experiments.run_lock import RunLock
-from tautrank.experiments.trial import DONE, FAILED, Outcome
 from tautrank.json_values import canonical
+
+DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
 
 FORMAT = 1
 _APPLICATION = 0x74617574  # "taut", which `file` shows too
@@ -36,116 +35,133 @@ _SCHEMA = (
 )
 
 
-class StudyStore:
-    """Finished trials of one plan.
+@dataclass(frozen=True)
+class Trial:
+    """Something to run once.
 
     Args:
-        path: the file; None keeps everything in memory, for as long as the object lives.
-        connection: to it.
-        plan: what it holds the trials of.
-
-    >>> from tautrank.papers.catalogue import find_study
-    >>> from tautrank.experiments.plan import make_plan
-    >>> from tautrank.papers.study import Budget
-    >>> plan = make_plan(find_study("xe-table1"), "simulated:mslr:20,mean_length=5", budget=Budget(trials=1))
-    >>> store = StudyStore.open_for(None, plan)
-    >>> len(store.waiting())
-    3
+        number: its place in the plan.
+        key: the hash of the specification: trials with the same key have the same result.
+        spec: everything the result depends on, as plain values.
+        title: a few words to show while it runs.
     """
 
-    def __init__(self, path: Path | None, connection: sqlite3.Connection, plan: StudyPlan) -> None:
+    number: int
+    key: str
+    spec: dict[str, Any]
+    title: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a trial.
+
+    Args:
+        status: ``done``; ``failed`` if the trial itself raised an error; ``impossible`` if this machine cannot run it
+            (no data, other data, another version), which says nothing about the trial.
+        result: JSON text, if it is done.
+        error: one sentence, if it is not.
+        seconds: how long it took.
+        host: the machine it ran on.
+    """
+
+    status: str
+    result: str = ""
+    error: str = ""
+    seconds: float = 0.0
+    host: str = ""
+
+
+class Store:
+    """Finished trials by the hash of their specification.
+
+    Args:
+        path: the file, made if it does not exist; None keeps everything in memory for as long as the object lives.
+        meta: what a new file says about itself; the version of tautrank and the date are added.
+
+    >>> store = Store(None)
+    >>> store.record(Trial(0, "a1", {"seed": 1}), Outcome("done", result='{"score": 0.5}'))
+    True
+    >>> store.statuses()
+    {'a1': 'done'}
+    """
+
+    def __init__(self, path: Path | None, meta: Mapping[str, str] | None = None) -> None:
         self.path = path
-        self.plan = plan
-        self._connection = connection
-
-    @classmethod
-    def open_for(cls, path: Path | None, plan: StudyPlan, command: str = "") -> StudyStore:
-        """Open the store of a plan, or make it; a store of anything else is refused.
-
-        A store of the same plan with fewer trials is that of a run one wants more of: it gets the plan, and keeps what
-        it has.
-
-        Args:
-            path: the file; None for memory.
-            plan: the plan.
-            command: the command line, for the record.
-        """
-        if path is not None and path.exists() and path.stat().st_size:
-            store = cls.open(path)
-            if _is_more_of(store.plan, plan):
-                return store._with_plan(plan)
-            if store.plan.key != plan.key:
-                difference = _difference(store.plan, plan)
-                store.close()
-                raise DataError(
-                    f"{path}: holds {difference}; expected a store of this run (another --store, or 'tautrank study "
-                    "resume' to go on with that one)"
-                )
-            return store
+        if path is not None and path.is_dir():
+            raise DataError(
+                f"{path}: found a folder, as earlier versions kept finished trainings in; expected a file, since this "
+                "version keeps them in one (give another name, such as tautrank-results.db)"
+            )
         if path is not None and not path.parent.is_dir():
             raise DataError(f"{path}: its folder does not exist; expected a folder that does")
-        meta = {**_plan_meta(plan), "tautrank": tautrank.__version__, "command": command, "created": _now()}
-        connection = _connect(path)
-        with _saying(path), _transaction(connection):
-            # An empty file may be what a killed process left: it is as good as none, but others may be as quick.
-            if not _tables(connection):
-                for statement in _SCHEMA:
-                    connection.execute(statement)
-                connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-                connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-                connection.execute(f"PRAGMA user_version = {FORMAT}")
-        return cls(path, connection, plan)
+        is_new = path is None or not path.exists() or not path.stat().st_size
+        with _naming(path):
+            self._connection = sqlite3.connect(path or ":memory:", timeout=_SECONDS, isolation_level=None)
+        try:
+            if is_new:
+                self._make({**(meta or {}), "tautrank": tautrank.__version__, "created": _now()})
+            self._check()
+        except DataError:
+            self.close()
+            raise
 
     @classmethod
-    def open(cls, path: Path, *, data: DataSource | None = None) -> StudyStore:
-        """Open an existing store, to read it or to go on.
+    def open(cls, path: Path) -> Store:
+        """Open an existing store.
 
         Args:
             path: the file.
-            data: what to read instead of where the data lay.
         """
         if not path.is_file():
-            raise DataError(f"{path}: found no such file; expected the store of a study")
-        connection = _connect(path)
-        try:
-            with _saying(path):
-                application = connection.execute("PRAGMA application_id").fetchone()[0]
-                version = connection.execute("PRAGMA user_version").fetchone()[0]
-                if application != _APPLICATION or _tables(connection) != {"meta", "trials"}:
-                    raise DataError(f"{path}: is not the store of a study; expected one that 'tautrank study run' made")
-                if version != FORMAT:
-                    raise DataError(f"{path}: is a store of format {version}; expected {FORMAT}")
-                meta = dict(connection.execute("SELECT name, value FROM meta"))
-            plain = json.loads(meta["plan"])
-            if data is not None:
-                plain |= {"data": list(data.given), "fold": data.fold}
-            return cls(path, connection, StudyPlan.from_plain(plain))
-        except (KeyError, ValueError) as error:
-            connection.close()
-            if isinstance(error, DataError):
-                raise
-            raise DataError(f"{path}: lacks what says which study it holds; expected a whole store") from None
+            raise DataError(f"{path}: found no such file; expected a store of trials")
+        return cls(path)
 
-    def _with_plan(self, plan: StudyPlan) -> StudyStore:
-        changed = {**_plan_meta(plan), "command": self.meta["command"]}
-        # A runner that is at work has its own list of trials: it must not be left with half of them.
-        with self.running(), _saying(self.path), _transaction(self._connection):
-            self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", changed.items())
-        return StudyStore(self.path, self._connection, plan)
+    def _make(self, meta: Mapping[str, str]) -> None:
+        with self.transaction():
+            # An empty file may be what a killed process left: it is as good as none, but others may be as quick.
+            if self._tables():
+                return
+            for statement in _SCHEMA:
+                self._connection.execute(statement)
+            self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
+            self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
+            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
+
+    def _check(self) -> None:
+        with _naming(self.path):
+            application = self._connection.execute("PRAGMA application_id").fetchone()[0]
+            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
+            if application != _APPLICATION or self._tables() != {"meta", "trials"}:
+                raise DataError(f"{self.path}: is not a store of trials; expected one that tautrank made")
+            if version != FORMAT:
+                raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
+
+    def _tables(self) -> set[str]:
+        return {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     @property
     def meta(self) -> dict[str, str]:
-        """What the store says of itself."""
+        """What the store says about itself."""
         return dict(self._rows("SELECT name, value FROM meta ORDER BY name"))
+
+    def set_meta(self, meta: Mapping[str, str]) -> None:
+        """Change what the store says about itself; refused while another process runs its trials.
+
+        Args:
+            meta: the values to set, by name.
+        """
+        with self.running(), self.transaction():
+            self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Held while trials are run: a second runner is refused, and readers do not wait."""
+        """Hold the store while trials are run: a second runner is refused, and readers do not wait."""
         if self.path is None:
             yield
             return
         with RunLock(self.path):
-            with _saying(self.path):
+            with _naming(self.path):
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
             try:
@@ -159,39 +175,23 @@ class StudyStore:
                 with suppress(sqlite3.Error):
                     self._connection.execute(f"PRAGMA busy_timeout = {int(1000 * _SECONDS)}")
 
-    def waiting(self, *, retry_failed: bool = False) -> list[Trial]:
-        """The trials of the plan that are not finished, in their order.
-
-        Args:
-            retry_failed: count failed ones as not finished.
-        """
-        kept = (DONE,) if retry_failed else (DONE, FAILED)
-        finished = {key for key, status in self._rows("SELECT key, status FROM trials") if status in kept}
-        return [trial for trial in self.plan.trials() if trial.key not in finished]
-
-    def counts(self) -> dict[str, int]:
-        """How many trials are done, failed, and planned in all."""
-        found = dict(self._rows("SELECT status, COUNT(*) FROM trials GROUP BY status"))
-        return {DONE: found.get(DONE, 0), FAILED: found.get(FAILED, 0), "planned": self.plan.size}
-
-    def failures(self) -> list[str]:
-        """A line for each failed trial: which, and its sentence."""
-        rows = self._rows("SELECT spec, error FROM trials WHERE status = 'failed' ORDER BY number")
-        return [f"{title_of(json.loads(spec))}: {error}" for spec, error in rows]
+    def statuses(self) -> dict[str, str]:
+        """The status of every finished trial, by its key."""
+        return dict(self._rows("SELECT key, status FROM trials"))
 
     def record(self, trial: Trial, outcome: Outcome) -> bool:
         """Keep a finished trial; whole or not at all, and once: what is done stays as it is.
 
         Args:
-            trial: which.
-            outcome: what came of it, ``done`` or ``failed``.
+            trial: the trial.
+            outcome: its outcome, ``done`` or ``failed``.
 
         Returns:
             Whether it was new.
         """
         what = (trial.key, trial.number, canonical(trial.spec), outcome.status)
         row = (*what, outcome.result or None, outcome.error or None, outcome.seconds, outcome.host, _now())
-        with _saying(self.path), _transaction(self._connection):
+        with self.transaction():
             before = self._connection.execute("SELECT status FROM trials WHERE key = ?", (trial.key,)).fetchone()
             if before is not None and before[0] == DONE:
                 return False
@@ -199,52 +199,44 @@ class StudyStore:
         return True
 
     def finished(self) -> Iterator[tuple[Trial, Outcome]]:
-        """Every finished trial, in the order of the plan."""
+        """Every finished trial, in the order of its number."""
         rows = self._rows("SELECT number, key, spec, status, result, error, seconds, host FROM trials ORDER BY number")
         for number, key, spec, status, result, error, seconds, host in rows:
             yield Trial(number, key, json.loads(spec)), Outcome(status, result or "", error or "", seconds, host)
 
     def _rows(self, query: str) -> Iterator[Any]:
-        with _saying(self.path):
+        with _naming(self.path):
             yield from self._connection.execute(query)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        """Everything in the block happens, or nothing of it."""
+        with _naming(self.path):
+            self._connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+                self._connection.execute("COMMIT")
+            except BaseException:
+                # A full disk may have ended the transaction already.
+                with suppress(sqlite3.Error):
+                    self._connection.execute("ROLLBACK")
+                raise
 
     def close(self) -> None:
         """Let go of the file."""
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def __enter__(self) -> StudyStore:
+    def __enter__(self) -> Store:
         return self
 
     def __exit__(self, *_: Any) -> None:
         self.close()
 
 
-def _connect(path: Path | None) -> sqlite3.Connection:
-    with _saying(path):
-        return sqlite3.connect(path or ":memory:", timeout=_SECONDS, isolation_level=None)
-
-
-def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-
-
 @contextmanager
-def _transaction(connection: sqlite3.Connection) -> Iterator[None]:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
-        yield
-        connection.execute("COMMIT")
-    except BaseException:
-        # A full disk may have ended the transaction already.
-        with suppress(sqlite3.Error):
-            connection.execute("ROLLBACK")
-        raise
-
-
-@contextmanager
-def _saying(path: Path | None) -> Iterator[None]:
-    """What SQLite says, in a sentence that names the file."""
+def _naming(path: Path | None) -> Iterator[None]:
+    """Turn SQLite's errors into a sentence that names the file."""
     try:
         yield
     except sqlite3.Error as error:
@@ -255,48 +247,10 @@ def _saying(path: Path | None) -> Iterator[None]:
                 f"{where}: the disk is full; expected room for one more trial (every finished trial is kept)"
             ) from None
         if "not a database" in what or "malformed" in what:
-            raise DataError(f"{where}: is not a whole SQLite file ({what}); expected the store of a study") from None
+            raise DataError(f"{where}: is not a whole SQLite file ({what}); expected a store of trials") from None
         if "locked" in what:
             raise DataError(f"{where}: was in use by another process for {_SECONDS:g} s; expected it free") from None
         raise DataError(f"{where}: cannot be read or written ({what})") from None
-
-
-def _plan_meta(plan: StudyPlan) -> dict[str, str]:
-    return {
-        "study": plan.study.name,
-        "study_version": str(plan.study.version),
-        "plan": canonical(plan.to_plain()),
-        "plan_hash": plan.key,
-        "data": ", ".join(plan.data.given),
-        "data_fingerprint": ", ".join(mark for _, mark in plan.fingerprints),
-    }
-
-
-def _is_more_of(found: StudyPlan, wanted: StudyPlan) -> bool:
-    """Whether a plan is another one with more trials: those that are there stay what they are."""
-    assert found.budget.trials is not None
-    assert wanted.budget.trials is not None
-    if found.budget.trials >= wanted.budget.trials or not set(found.fingerprints) <= set(wanted.fingerprints):
-        return False
-    budget = replace(found.budget, trials=wanted.budget.trials)
-    return replace(found, budget=budget, fingerprints=wanted.fingerprints).key == wanted.key
-
-
-def _difference(found: StudyPlan, wanted: StudyPlan) -> str:
-    """What distinguishes the plan a store holds from the one that was asked for, in a few words."""
-    if found.study.name != wanted.study.name:
-        return f"the study '{found.study.name}', not '{wanted.study.name}'"
-    if found.study.version != wanted.study.version:
-        return f"version {found.study.version} of '{found.study.name}', not {wanted.study.version}"
-    if found.codes != wanted.codes:
-        return "trials of a loss whose code has changed since"
-    if found.fingerprints != wanted.fingerprints:
-        return "trials on other data"
-    named = [{**vars(p.budget), "seed": p.seed, "recipe": p.recipe, "n_jobs": p.n_jobs} for p in (found, wanted)]
-    for name, old in named[0].items():
-        if old != named[1][name]:
-            return f"a plan with {name} = {old}, not {named[1][name]}"
-    return f"'{found.study.name}' declared otherwise"
 
 
 def _now() -> str:

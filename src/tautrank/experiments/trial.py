@@ -7,8 +7,8 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -16,68 +16,62 @@ import numpy as np
 import tautrank
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
-from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of
-from tautrank.experiments.divide import divide, takes_all_queries, together
+from tautrank.experiments.data_source import MEMORY, NONE, DataSource, fingerprint_of
+from tautrank.experiments.divide import divide, pooled, takes_all_queries
 from tautrank.experiments.fit_best import in_a_sentence, mean_of_counted, train_best
+from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain
-from tautrank.experiments.space import Search
+from tautrank.experiments.space import Search, random_configurations
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
 from tautrank.json_values import canonical, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import metric
-from tautrank.papers.measurements import MEASUREMENTS
-
-DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """What came of a trial.
+class Surroundings:
+    """What all trials of a run need besides their specifications; results do not depend on it.
 
     Args:
-        status: ``done``; ``failed`` where the trial itself raised an error; ``impossible`` where this machine cannot
-            run it (no data, other data, another version), which says nothing of the trial.
-        result: JSON text, where it is done.
-        error: one sentence, where it is not.
-        seconds: what it took.
-        host: where it ran.
+        version: the version of tautrank that runs the plan; a worker of another version would mix unlike numbers.
+        own: losses that are not of this library, to be imported.
+        held: data in memory, by its fingerprint.
+        threads: threads of one trial, unless its specification says how many.
     """
 
-    status: str
-    result: str = ""
-    error: str = ""
-    seconds: float = 0.0
-    host: str = ""
+    version: str = field(default_factory=lambda: tautrank.__version__)
+    own: tuple[OwnLoss, ...] = ()
+    held: Mapping[str, Splits] = field(default_factory=dict)
+    threads: int = 1
 
 
-def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
+def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> dict[str, Any]:
     """Run a trial: read and divide the data, apply the condition, train, judge.
 
     Args:
-        spec: as `StudyPlan.trials` makes it.
+        spec: the specification, as `Plan.trials` makes it.
+        around: data in memory, and threads.
 
     Returns:
-        ``test``: per metric one value a test query (None where it is skipped); ``means`` by part and metric; ``valid``,
-        the validation score; ``trees``; ``trained_with``, tool and version; ``constant`` where all scores are equal;
-        ``configuration`` and ``tried`` where there was a search; ``curves`` by part; ``queries`` by part, before the
-        condition's changes. Of a measurement: ``test``, ``means``, and its ``curves`` and ``points``.
+        ``test``: per metric one value per test query (None if it is skipped); ``means`` by part and metric; ``valid``,
+        the validation score; ``trees``; ``trained_with``, tool and version; ``constant`` if all scores are equal;
+        ``configuration`` and ``tried`` if there was a search; ``curves`` by part; ``queries`` by part, before the
+        condition's changes. For a measurement: ``test``, ``means``, and its ``curves`` and ``points``.
     """
-    data = _load(spec)
+    around = around or Surroundings()
+    data = _load(spec, around)
     if "measure" in spec:
-        return _measured(spec, data)
+        return _measure(spec, data)
     assert data is not None
-    protocol = from_plain(spec["protocol"])
-    splits = divide(data, protocol, spec["trial"], spec["study_seed"], spec["seed"])
+    splits = _divide(spec, data)
     sizes = {name: part.n_queries for name, part in zip(splits._fields, splits, strict=True) if part is not None}
     splits = changed(splits, from_plain(spec["changes"]), spec["seed"])
     metrics = [metric(name) for name in spec["metrics"]]
-    configurations: list[dict[str, Any]] = [{}]
-    if spec["configurations"]:
-        search = Search(from_plain(spec["search"]))
-        configurations = search.draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
-    fixed = {"random_state": spec["seed"], "n_jobs": spec["n_jobs"], "verbose": 0}
+    threads = spec.get("n_jobs", around.threads)
+    fixed = {"random_state": spec["seed"], "n_jobs": threads, "verbose": 0}
     fixed |= {"eval_train": "train" in spec["curves"], **from_plain(spec["parameters"])}
-    best = train_best(spec["loss"], configurations, fixed, splits, metrics)
+    best = train_best(spec["loss"], _configurations(spec), fixed, splits, metrics)
     means = {"test": {name: or_none(mean_of_counted(values)) for name, values in best.values.items()}}
     for part in (name for name in spec["judged"] if name != "test"):
         judged = getattr(splits, part)
@@ -101,42 +95,52 @@ def run_trial(spec: Mapping[str, Any]) -> dict[str, Any]:
     return result
 
 
-def attempt(spec: Mapping[str, Any], version: str, own: Sequence[OwnLoss] = ()) -> Outcome:
-    """Run a trial and say what came of it, whatever that is; only a killed process says nothing.
+def attempt(spec: Mapping[str, Any], around: Surroundings) -> Outcome:
+    """Run a trial and return its outcome; never raises.
 
     Args:
-        spec: of the trial.
-        version: of tautrank where the study is run; a worker of another version would mix unlike numbers.
-        own: losses that are not of this library, to be imported here.
+        spec: the specification.
+        around: what all trials of the run need.
     """
     start, host = time.perf_counter(), socket.gethostname()
 
     def outcome(status: str, **content: str) -> Outcome:
         return Outcome(status, seconds=time.perf_counter() - start, host=host, **content)
 
-    if version != tautrank.__version__:
-        return outcome(
-            IMPOSSIBLE, error=f"{host}: found tautrank {tautrank.__version__}; expected {version}, as in the study"
-        )
+    if around.version != tautrank.__version__:
+        found = f"{host}: found tautrank {tautrank.__version__}"
+        return outcome(IMPOSSIBLE, error=f"{found}; expected {around.version}, as in the study")
     try:
-        import_own(own)
-        _load(spec)
+        import_own(around.own)
+        _load(spec, around)
     except (TautrankError, OSError) as error:
         return outcome(IMPOSSIBLE, error=f"{host}: {error}")
     try:
         with warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
-            return outcome(DONE, result=canonical(run_trial(spec)))
+            return outcome(DONE, result=canonical(run_trial(spec, around)))
     except Exception as error:
         return outcome(FAILED, error=in_a_sentence(error))
 
 
-def _measured(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
+def _divide(spec: Mapping[str, Any], data: RankingData | Splits) -> Splits:
+    protocol = from_plain(spec["protocol"])
+    return divide(data, protocol, spec["trial"], spec["study_seed"], spec["seed"], spec["data"]["fold"])
+
+
+def _configurations(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
+    if not spec["configurations"]:
+        return [{}]
+    if "draws" in spec:
+        return random_configurations(spec["configurations"], tuple(spec["draws"]))
+    return Search(from_plain(spec["search"])).draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
+
+
+def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
     lists = data
     if data is not None:
-        splits = divide(data, from_plain(spec["protocol"]), spec["trial"], spec["study_seed"], spec["seed"])
-        lists = changed(splits, from_plain(spec["changes"]), spec["seed"]).test
+        lists = changed(_divide(spec, data), from_plain(spec["changes"]), spec["seed"]).test
     found = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_plain(spec["parameters"]))
     values = found.pop("values")
     missing = [name for name in spec["metrics"] if name not in values]
@@ -153,14 +157,16 @@ _loaded: OrderedDict[tuple[Any, ...], RankingData | Splits] = OrderedDict()
 _loading = threading.Lock()
 
 
-def _load(spec: Mapping[str, Any]) -> RankingData | Splits | None:
-    """The data of a trial, after making sure that it is the data the study was planned with."""
+def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits | None:
+    """The data of a trial, after making sure that it is the data of the plan."""
     given, fold, expected = spec["data"]["given"], spec["data"]["fold"], spec["data"]["fingerprint"]
     if list(given) == [NONE]:
         return None
+    if list(given) == [MEMORY]:
+        return around.held[expected]
     # Resampled data is kept in one piece, rather than put together for every trial.
-    pooled = takes_all_queries(from_plain(spec["protocol"]))
-    key = (*given, fold, expected, pooled)
+    in_one_piece = takes_all_queries(from_plain(spec["protocol"]))
+    key = (*given, fold, expected, in_one_piece)
     with _loading:
         if key in _loaded:
             _loaded.move_to_end(key)
@@ -171,5 +177,5 @@ def _load(spec: Mapping[str, Any]) -> RankingData | Splits | None:
         if fingerprint_of(data) != expected:
             where = ", ".join(given)
             raise DataError(f"{where}: found other data than the study was planned with; expected the same content")
-        _loaded[key] = together(data) if pooled else data
+        _loaded[key] = pooled(data) if in_one_piece else data
         return _loaded[key]

@@ -3,69 +3,163 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Protocol
 
-import tautrank
-from tautrank.arguments import whole
-from tautrank.experiments.plan import Trial, own_losses_of
+from tautrank.arguments import job_count, whole
+from tautrank.data import Splits
+from tautrank.errors import DataError
+from tautrank.experiments.fit_best import Progress
+from tautrank.experiments.plan import Plan
 from tautrank.experiments.processes import Ask, Lost, run_jobs
-from tautrank.experiments.trial import FAILED, Outcome, attempt
-from tautrank.losses.own_losses import OwnLoss
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
+from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.losses.own_losses import OwnLoss, sendable
+
+_SMALL = 5e7  # numbers in the features; less trains faster side by side than on several threads
 
 
 class Workers(Protocol):
-    """Runs trials and hands back what came of each, in any order, each once."""
+    """Runs trials and returns the outcome of each, in any order, each once."""
 
-    def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
+    def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
         """Run trials; what is not finished when the iterator is closed is given up.
 
         Args:
-            trials: which.
+            trials: the trials.
+            around: what all of them need.
         """
         ...
 
 
 class ThisProcess:
-    """One trial after the other, here.
+    """One trial after the other, in this process.
 
-    >>> list(ThisProcess().run([]))
+    >>> list(ThisProcess().run([], Surroundings()))
     []
     """
 
-    def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
+    def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
         """Run trials in their order.
 
         Args:
-            trials: which.
+            trials: the trials.
+            around: what all of them need.
         """
         for trial in trials:
-            yield trial, attempt(trial.spec, tautrank.__version__)
+            yield trial, attempt(trial.spec, around)
 
 
 class LocalProcesses:
-    """Processes of this machine, a trial in each.
+    """Processes of this machine, one trial in each.
 
     Args:
-        n: how many.
+        n: the number of processes.
 
-    >>> list(LocalProcesses(2).run([]))
+    >>> list(LocalProcesses(2).run([], Surroundings()))
     []
     """
 
     def __init__(self, n: int) -> None:
         self.n = whole("workers", n, 1)
 
-    def run(self, trials: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
+    def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
         """Run trials; they come back as they finish.
 
         Args:
-            trials: which.
+            trials: the trials.
+            around: what all of them need.
         """
-        work = partial(_attempt, tautrank.__version__, own_losses_of(trials, "workers"))
+        work = partial(_attempt, replace(around, own=own_losses_of(trials, "workers")))
         for trial, outcome in run_jobs(min(self.n, len(trials)), work, trials):
             yield trial, Outcome(FAILED, error=str(outcome)) if isinstance(outcome, Lost) else outcome
 
 
-def _attempt(version: str, own: tuple[OwnLoss, ...], trial: Trial, _: Ask) -> Outcome:
-    return attempt(trial.spec, version, own)
+def choose_workers(workers: int, dask: str = "") -> Workers:
+    """Return what runs the trials.
+
+    Args:
+        workers: the number of processes; with one, trials run in this process.
+        dask: the address of a Dask scheduler; empty for processes of this machine.
+    """
+    if dask:
+        from tautrank.experiments.dask_cluster import DaskCluster
+
+        return DaskCluster(dask, workers)
+    return ThisProcess() if workers == 1 else LocalProcesses(workers)
+
+
+def workers_for(splits: Splits, n_jobs: int | None) -> int:
+    """How many processes train fastest: small data trains faster side by side than on several threads.
+
+    Args:
+        splits: the data.
+        n_jobs: threads in all; None for all cores.
+    """
+    size = sum(part.n_documents * part.n_features for part in splits if part is not None)
+    return job_count(n_jobs) if size < _SMALL else 1
+
+
+def run_waiting(
+    plan: Plan,
+    store: Store,
+    workers: Workers,
+    progress: Progress | None = None,
+    *,
+    threads: int = 1,
+    retry_failed: bool = False,
+) -> None:
+    """Run the trials of a plan that a store lacks; each is in the store before the next is waited for.
+
+    Args:
+        plan: the plan.
+        store: the store.
+        workers: what runs them.
+        progress: called with (finished, planned, title of the last one finished).
+        threads: threads of one trial, unless the plan says how many.
+        retry_failed: run failed trials again too.
+    """
+    held = {mark: plan.data.held[fold - 1] for fold, mark in plan.fingerprints} if plan.data.held else {}
+    around = Surroundings(held=held, threads=threads)
+    with store.running():
+        waiting = unfinished(plan, store, retry_failed=retry_failed)
+        done = plan.size - len(waiting)
+        if progress:
+            progress(done, plan.size, "")
+        for trial, outcome in workers.run(waiting, around):
+            if outcome.status == IMPOSSIBLE:
+                raise DataError(outcome.error)
+            if outcome.status == FAILED and not plan.study.keeps_failures:
+                raise DataError(f"{trial.title}: {outcome.error}")
+            store.record(trial, outcome)
+            done += 1
+            if progress:
+                progress(done, plan.size, trial.title)
+
+
+def unfinished(plan: Plan, store: Store, *, retry_failed: bool = False) -> list[Trial]:
+    """Return the trials of a plan that a store does not have, in their order.
+
+    Args:
+        plan: the plan.
+        store: the store.
+        retry_failed: count failed trials as unfinished.
+    """
+    kept = (DONE,) if retry_failed else (DONE, FAILED)
+    statuses = store.statuses()
+    return [trial for trial in plan.trials() if statuses.get(trial.key) not in kept]
+
+
+def own_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...]:
+    """Return what has to be imported where trials are run, besides this library.
+
+    Args:
+        trials: the trials.
+        needed_by: the argument that asks for other processes.
+    """
+    return sendable([trial.spec["loss"] for trial in trials if "loss" in trial.spec], needed_by)
+
+
+def _attempt(around: Surroundings, trial: Trial, _: Ask) -> Outcome:
+    return attempt(trial.spec, around)

@@ -11,10 +11,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
+from tautrank.experiments.plain_values import declare
+from tautrank.experiments.plan import PLAIN
 
-PLAIN = "plain"
-"""The name of the condition of a study that has only one."""
+F64 = NDArray[np.float64]
 
 Cell: TypeAlias = tuple[str, str, str]
 """(condition, system, metric)."""
@@ -305,3 +305,6 @@ class Converges(Claim):
 
 def _where(cell: Cell) -> str:
     return f" ({cell[0]})" if cell[0] != PLAIN else ""
+
+
+declare(__name__)

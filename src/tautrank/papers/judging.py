@@ -9,7 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.papers.study import FixedParts, OwnFolds, PaperTest, Protocol, Resampling
+from tautrank.experiments.divide import FixedParts, Protocol
+from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import corrected_resampled_t_test, holm, paired_t_test, t_tail
 from tautrank.significance.repeated import repeated_runs_test
 
@@ -101,6 +102,7 @@ def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overl
         level: of significance.
         overlap: held out over trained on, where training data is drawn anew.
 
+    >>> from tautrank.experiments.divide import Resampling
     >>> advantage = Advantage(np.array([1.0, 2.0, 3.0]))
     >>> corrected_test(advantage, Resampling(), 0.05, 1 / 3)
     Judgement(test='corrected resampled t-test', p_value=0.1339..., verdict='not decidable')
@@ -140,23 +142,6 @@ def judge(
         (own_test(advantage, test), Judgement(judgement.test, p, _verdict(p, advantage.mean, test.level)))
         for advantage, judgement, p in zip(advantages, corrected, adjusted, strict=True)
     ]
-
-
-def overlap_of(protocol: Protocol, queries: dict[str, int]) -> float:
-    """Nadeau and Bengio's held out over trained on; 0 where no training data is drawn anew.
-
-    Args:
-        protocol: of the study.
-        queries: how many a trial trained, validated and tested on.
-
-    >>> overlap_of(Resampling(), {"train": 60, "valid": 20, "test": 20})
-    0.3333333333333333
-    """
-    if isinstance(protocol, Resampling | OwnFolds):
-        return queries["test"] / queries["train"]
-    if isinstance(protocol, FixedParts) and protocol.redivide:
-        return queries["valid"] / queries["train"]
-    return 0.0
 
 
 def _verdict(p: float, mean: float, level: float, one_sided: bool = False) -> str:

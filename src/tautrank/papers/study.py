@@ -3,7 +3,7 @@
 How to declare one. A study is a frozen `Study`; there is nothing to program. This is a whole one:
 
 >>> from tautrank.papers.claims import Better
->>> from tautrank.experiments.comparison import System
+>>> from tautrank.experiments.system import System
 >>> study = Study(
 ...     name="my-table1",
 ...     title="XE-NDCG against ListNet",
@@ -45,118 +45,17 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import dataclass, field
+from typing import Any
 
-from tautrank.arguments import choice, whole
-from tautrank.engines import NativeLoss, engine_for, read_loss
+from tautrank.arguments import choice
 from tautrank.errors import OptionError, unknown
-from tautrank.experiments.comparison import System
-from tautrank.experiments.configuration import with_parameters
-from tautrank.experiments.perturb import PARTS, Change
-from tautrank.experiments.space import Search
-from tautrank.metrics import metric
-from tautrank.papers.claims import PLAIN, Claim
-from tautrank.papers.measurements import MEASUREMENTS, Measurement
-
-_T = TypeVar("_T")
+from tautrank.experiments.plain_values import declare
+from tautrank.experiments.plan import PLAIN, Experiment, by_name
+from tautrank.papers.claims import Claim
 
 OTHER_DATA = "other"
 """What a recipe is called whose parameters are for other data than the paper's."""
-
-__all__ = [
-    "OTHER_DATA",
-    "Budget",
-    "Condition",
-    "FixedParts",
-    "OnItself",
-    "OwnFolds",
-    "PaperTest",
-    "Printed",
-    "Protocol",
-    "Recipe",
-    "Resampling",
-    "Study",
-]
-
-
-@dataclass(frozen=True)
-class Resampling:
-    """Every trial divides all queries anew at random.
-
-    Args:
-        train, valid, test: the shares of the queries.
-
-    >>> Resampling(train=0.8)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: train, valid, test: found (0.8, 0.2, 0.2); expected shares above 0 that sum to 1
-    """
-
-    train: float = 0.6
-    valid: float = 0.2
-    test: float = 0.2
-
-    def __post_init__(self) -> None:
-        shares = (self.train, self.valid, self.test)
-        if not all(0 < share < 1 for share in shares) or abs(sum(shares) - 1) > 1e-9:
-            raise OptionError(f"train, valid, test: found {shares}; expected shares above 0 that sum to 1")
-
-
-@dataclass(frozen=True)
-class OwnFolds:
-    """A trial is a fold of the data set; after the last fold the first follows with another seed.
-
-    Data that has no folds is divided into five, three of them for training, one for validation, one for test.
-    """
-
-
-@dataclass(frozen=True)
-class FixedParts:
-    """All trials test on the same queries, and train and validate on the same too, so that only random seeds differ.
-
-    Seeds change nothing where neither loss nor trees draw anything; `redivide` then gives trials something to vary.
-
-    Args:
-        fold: which of the data set's folds (or sets); data in one piece is divided 60/20/20 once.
-        redivide: whether each trial after the first divides the training and validation queries anew.
-    """
-
-    fold: int = 1
-    redivide: bool = False
-
-
-@dataclass(frozen=True)
-class OnItself:
-    """Trained, validated and tested on the same queries, all there are: can the loss be optimised at all?"""
-
-
-Protocol: TypeAlias = Resampling | OwnFolds | FixedParts | OnItself
-
-
-@dataclass(frozen=True)
-class Condition:
-    """One point of a figure's x axis, or one variant of a table.
-
-    Args:
-        name: as the table calls it.
-        value: where it stands on the axis, if it is a number.
-        changes: what is done to the data, in order.
-        parameters: for every `Ranker`.
-        loss: parameters for every loss that has them, such as ``{"mu": 10.0}``; other losses stay as they are.
-        systems: parameters for single systems' `Ranker`, by name of the system.
-        metrics: instead of the study's; the first one picks models.
-
-    >>> Condition("30%", 0.3, (Change("perturb-labels", {"probability": 0.3}),)).name
-    '30%'
-    """
-
-    name: str = PLAIN
-    value: float | None = None
-    changes: tuple[Change, ...] = ()
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    loss: Mapping[str, Any] = field(default_factory=dict)
-    systems: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    metrics: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -234,146 +133,75 @@ class PaperTest:
         return f"{side}paired t-test over {self.over}, level {self.level:g}"
 
 
-@dataclass(frozen=True)
-class Budget:
-    """How much of a study to run; what is None stays as the study declares it.
+@dataclass(frozen=True, kw_only=True)
+class Study(Experiment):
+    """A paper's table or figure, declared: see the docstring of this module for how to write one.
 
     Args:
-        trials: repetitions.
-        configurations: tried in each trial of each system; 0 takes the parameters as they are.
-        trees: of a model, at most.
-
-    >>> Budget(trials=0)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: trials: found 0; expected a whole number of at least 1
-    """
-
-    trials: int | None = None
-    configurations: int | None = None
-    trees: int | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("trials", 1), ("configurations", 0), ("trees", 1)):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, whole(name, value, least))
-
-
-@dataclass(frozen=True)
-class Study:
-    """A paper's table or figure, declared: see the text of this module on how to write one.
-
-    Args:
-        name: what is typed, such as ``"xe-table1"``.
+        name: the name to type, such as ``"xe-table1"``.
         title: one line.
-        paper: where it stands.
+        paper: the citation.
         claim: what the paper says it shows, in one sentence.
-        systems: what is compared; or `Measurement`.
-        metrics: the first one picks models and stops training; all are recorded for every test query.
         claims: what the numbers should show.
-        protocol: where a trial's queries come from.
-        conditions: every system runs under each.
-        axis: what the conditions' values are, for a figure.
+        axis: the meaning of the conditions' values, for a figure.
         trials, trees, configurations: the paper's budget.
-        parameters: for every `Ranker`.
-        search: what configurations are drawn from.
         recipes: parameters and printed numbers by data set.
-        test: the paper's own.
-        judged: the parts whose mean metrics are recorded: the test part always, ``"train"`` and ``"valid"`` besides.
-        curves: the parts whose first metric is recorded after every tree: ``"valid"``, ``"train"``.
-        baseline: the system the others are compared with; the first where it is empty.
-        data: what is used where the user names none, as in ``--data``; empty where there has to be some.
+        test: the paper's own test.
+        baseline: the system that the others are compared with; by default the first.
+        data: the data to use if the user names none, as in ``--data``; empty if there has to be some.
         note: what the paper leaves open and how it is settled here, and how the result is judged.
         version: raised whenever the same trial would give other numbers.
+
+    The other arguments are those of `tautrank.experiments.plan.Experiment`: systems, metrics, protocol, conditions,
+    parameters, search, judged and curves.
     """
 
     name: str
     title: str
     paper: str
     claim: str
-    systems: tuple[System | Measurement, ...]
-    metrics: tuple[str, ...]
     claims: tuple[Claim, ...] = ()
-    protocol: Protocol = field(default_factory=Resampling)
-    conditions: tuple[Condition, ...] = (Condition(),)
     axis: str = ""
     trials: int = 100
     trees: int = 500
-    configurations: int = 0
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-    search: Search = field(default_factory=Search)
     recipes: tuple[Recipe, ...] = ()
     test: PaperTest = field(default_factory=PaperTest)
-    judged: tuple[str, ...] = ("test",)
-    curves: tuple[str, ...] = ()
     baseline: str = ""
     data: str = ""
     note: str = ""
     version: int = 1
 
+    keeps_failures = True
+
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", self.name):
             raise OptionError(f"name: found '{self.name}'; expected small letters, digits and hyphens")
         for what, names in (
-            ("systems", self.system_names),
+            ("systems", [str(system) for system in self.systems]),
             ("conditions", self.condition_names),
             ("metrics", self.metrics),
-            ("recipes", tuple(recipe.data for recipe in self.recipes)),
+            ("recipes", [recipe.data for recipe in self.recipes]),
         ):
             twice = next((name for name in names if names.count(name) > 1), None)
             if twice is not None:
                 raise OptionError(f"{what}: found '{twice}' twice; expected different names")
-            if not names and what != "recipes":
-                raise OptionError(f"{what}: found none; expected at least one")
-        Budget(self.trials, self.configurations, self.trees)
+        super().__post_init__()
         if not self.baseline:
             object.__setattr__(self, "baseline", self.system_names[0])
         self._check_names()
-        self._check_systems()
 
     @property
-    def system_names(self) -> tuple[str, ...]:
-        """What the table calls the systems."""
-        return tuple(str(system) for system in self.systems)
-
-    @property
-    def condition_names(self) -> tuple[str, ...]:
-        """What the table calls the conditions."""
-        return tuple(condition.name for condition in self.conditions)
-
-    @property
-    def measures_only(self) -> bool:
-        """Whether nothing is trained."""
-        return all(isinstance(system, Measurement) for system in self.systems)
-
-    def system(self, name: str) -> System | Measurement:
-        """The system of that name."""
-        return _by_name("system", name, dict(zip(self.system_names, self.systems, strict=True)))
-
-    def condition(self, name: str) -> Condition:
-        """The condition of that name."""
-        return _by_name("condition", name, dict(zip(self.condition_names, self.conditions, strict=True)))
+    def origin(self) -> dict[str, Any]:
+        """The name and version of the study, which every trial of it carries."""
+        return {"study": self.name, "version": self.version}
 
     def recipe(self, data: str) -> Recipe:
         """The recipe of that data set."""
-        return _by_name("recipe", data, {recipe.data: recipe for recipe in self.recipes})
-
-    def metrics_under(self, condition: str) -> tuple[str, ...]:
-        """The metrics that are recorded under a condition."""
-        return self.condition(condition).metrics or self.metrics
-
-    def planned(self, budget: Budget) -> Budget:
-        """The budget with what it leaves open taken from the study."""
-        left_open = {name: getattr(self, name) for name, value in vars(budget).items() if value is None}
-        return replace(budget, **left_open)
+        return by_name("recipe", data, {recipe.data: recipe for recipe in self.recipes})
 
     def _check_names(self) -> None:
-        """A misspelt name is said when the study is declared, not when it has run."""
+        """Report a misspelt name when the study is declared, not when it has run."""
         self.system(self.baseline)
-        if "test" not in self.judged or not set(self.judged) <= set(PARTS):
-            raise OptionError(f"judged: found {list(self.judged)}; expected 'test', and 'train' or 'valid' besides")
-        if not set(self.curves) <= {"train", "valid"}:
-            raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
         named = [owner.systems for owner in self.conditions] + [owner.systems for owner in self.recipes]
         for name in (name for systems in (*named, self.search.systems) for name in systems):
             self.system(name)
@@ -398,23 +226,5 @@ class Study:
                 if printed.metric not in self.metrics_under(printed.condition):
                     raise unknown("metric in print", printed.metric, self.metrics_under(printed.condition))
 
-    def _check_systems(self) -> None:
-        for system in self.systems:
-            if isinstance(system, Measurement):
-                if system.kind not in MEASUREMENTS:
-                    raise unknown("measurement", system.kind, MEASUREMENTS)
-                continue
-            wanted = read_loss(system.loss)
-            parameters = {**self.parameters, **system.parameters}
-            engine_for(str(parameters.get("engine", "lightgbm")), wanted)
-            for condition in self.conditions:
-                if not isinstance(wanted, NativeLoss):
-                    read_loss(with_parameters(system.loss, condition.loss))
-                for name in condition.metrics or self.metrics:
-                    metric(name)
 
-
-def _by_name(kind: str, name: str, known: Mapping[str, _T]) -> _T:
-    if name not in known:
-        raise unknown(kind, name, known)
-    return known[name]
+declare(__name__)

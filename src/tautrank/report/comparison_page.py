@@ -8,7 +8,8 @@ from dataclasses import astuple
 
 import numpy as np
 
-from tautrank.experiments.comparison import System, Unit, random_state_of
+from tautrank.experiments.comparison import Unit, random_state_of
+from tautrank.experiments.system import System
 from tautrank.metrics import Metric
 from tautrank.report.comparison import Comparison, win_tie_loss
 from tautrank.report.figures import curve_figure, difficulty_groups, require_plotly, validation_curves

@@ -10,10 +10,10 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tautrank.experiments.results import CellResult, StudyResult
+from tautrank.experiments.measurements import Measurement
+from tautrank.experiments.plan import PLAIN
 from tautrank.json_values import or_nan
-from tautrank.papers.claims import PLAIN
-from tautrank.papers.measurements import Measurement
+from tautrank.papers.results import CellResult, StudyResult
 from tautrank.report.figures import (
     MOST_POINTS,
     Cloud,

@@ -9,8 +9,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.experiments.results import StudyResult
-from tautrank.papers.study import FixedParts, OnItself, Protocol
+from tautrank.experiments.divide import FixedParts, OnItself, Protocol
+from tautrank.papers.results import StudyResult
 from tautrank.report.figures import DifficultyGroup
 
 F64: TypeAlias = NDArray[np.float64]

@@ -7,10 +7,10 @@ from collections import Counter
 from collections.abc import Sequence
 
 from tautrank.experiments.plain_values import to_plain
-from tautrank.experiments.results import StudyResult
 from tautrank.json_values import digest
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
+from tautrank.papers.results import StudyResult
 from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.reproduction import call_text, written_with
@@ -34,8 +34,8 @@ def study_page(result: StudyResult) -> Page:
         result: what `run_study` and `read_results` return; the study need not be finished.
 
     >>> from tautrank.papers.catalogue import find_study
-    >>> from tautrank.experiments.runner import run_study
-    >>> from tautrank.papers.study import Budget
+    >>> from tautrank.papers.run import run_study
+    >>> from tautrank.experiments.plan import Budget
     >>> result = run_study(find_study("xe-figure1"), budget=Budget(trials=1))
     >>> [section.title for section in study_page(result).sections]
     ['Answer', 'Claims', 'Results', 'Figures', 'Settings', 'Run it again']
@@ -161,7 +161,7 @@ def _reproduction(result: StudyResult) -> Code:
     if known is None or digest(to_plain(known)) != digest(to_plain(plan.study)):
         how = (
             "This is no study of this version's catalogue. With `study` as it was declared, or as "
-            "tautrank.experiments.results.read_results(STORE).plan.study gives it:"
+            "tautrank.papers.results.read_results(STORE).plan.study gives it:"
         )
         return Code("Run it again", python_call(result), [how])
     how = "The same command on the same data gives the same numbers"

@@ -10,13 +10,14 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plain_values import from_plain
-from tautrank.experiments.results import CellResult, StudyResult
+from tautrank.experiments.plan import PLAIN
 from tautrank.json_values import or_none
-from tautrank.papers.claims import PLAIN
 from tautrank.papers.judging import UNDECIDED, Judgement
-from tautrank.papers.study import OTHER_DATA, FixedParts, OnItself, OwnFolds, Resampling
+from tautrank.papers.results import CellResult, StudyResult
+from tautrank.papers.study import OTHER_DATA
 from tautrank.report.comparison import win_tie_loss
 from tautrank.report.reproduction import parameters_text
 from tautrank.report.study_gains import pair_gains, same_queries

@@ -5,9 +5,11 @@ from __future__ import annotations
 import itertools
 from functools import partial
 
+from tautrank.experiments.divide import OnItself
+from tautrank.experiments.measurements import Measurement
+from tautrank.experiments.plan import Condition
 from tautrank.papers.claims import Better, BetterUnder, Reaches
-from tautrank.papers.measurements import Measurement
-from tautrank.papers.study import Condition, OnItself, Study
+from tautrank.papers.study import Study
 
 _PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
 

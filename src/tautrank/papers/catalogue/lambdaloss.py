@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from tautrank.experiments.comparison import System
+from tautrank.experiments.divide import FixedParts
+from tautrank.experiments.plan import Condition
 from tautrank.experiments.space import Choice, Search
+from tautrank.experiments.system import System
 from tautrank.papers.catalogue.printed_tables import by_data_set, in_percent
 from tautrank.papers.claims import Better, BetterUnder, Converges
-from tautrank.papers.study import OTHER_DATA, Condition, FixedParts, PaperTest, Recipe, Study
+from tautrank.papers.study import OTHER_DATA, PaperTest, Recipe, Study
 
 _PAPER = "Wang, Li, Golbandi, Bendersky and Najork, The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018"
 _PARTS = ("train", "valid", "test")

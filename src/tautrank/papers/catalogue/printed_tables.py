@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
-from tautrank.papers.claims import PLAIN
+from tautrank.experiments.plan import PLAIN
 from tautrank.papers.study import Printed
 
 Number: TypeAlias = float | tuple[float, float]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from tautrank.experiments.comparison import System
+from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.perturb import PARTS, Change
+from tautrank.experiments.plan import Condition
+from tautrank.experiments.system import System
 from tautrank.papers.catalogue.printed_tables import Number, in_percent
 from tautrank.papers.claims import Better, GapGrows
-from tautrank.papers.study import OTHER_DATA, Condition, FixedParts, PaperTest, Printed, Recipe, Study
+from tautrank.papers.study import OTHER_DATA, PaperTest, Printed, Recipe, Study
 
 _PAPER = (
     "Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary "

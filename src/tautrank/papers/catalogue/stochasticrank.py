@@ -8,12 +8,14 @@ from functools import partial
 from typing import Any
 
 from tautrank.engines.langevin import Langevin
-from tautrank.experiments.comparison import System
+from tautrank.experiments.divide import FixedParts, OnItself
 from tautrank.experiments.perturb import PARTS, Change
+from tautrank.experiments.plan import Condition
 from tautrank.experiments.space import Choice, Dimension, Search, Uniform
+from tautrank.experiments.system import System
 from tautrank.papers.catalogue.printed_tables import by_data_set, in_percent
 from tautrank.papers.claims import Better, Reaches
-from tautrank.papers.study import Condition, FixedParts, OnItself, PaperTest, Printed, Recipe, Study
+from tautrank.papers.study import PaperTest, Printed, Recipe, Study
 
 _PAPER = "Ustimenko and Prokhorenkova, StochasticRank: Global Optimization of Scale-Free Discrete Functions, ICML 2020"
 

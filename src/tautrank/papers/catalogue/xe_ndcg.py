@@ -6,12 +6,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tautrank.experiments.comparison import System
+from tautrank.experiments.divide import OnItself
+from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.perturb import Change
+from tautrank.experiments.plan import Condition
+from tautrank.experiments.system import System
 from tautrank.papers.catalogue.printed_tables import in_percent
 from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches
-from tautrank.papers.measurements import Measurement
-from tautrank.papers.study import Condition, OnItself, PaperTest, Recipe, Study
+from tautrank.papers.study import PaperTest, Recipe, Study
 from tautrank.simulate.clicks import CLICK_PROBABILITIES
 
 _PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"

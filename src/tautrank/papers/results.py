@@ -16,14 +16,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.experiments.plan import StudyPlan, Trial
-from tautrank.experiments.store import StudyStore
-from tautrank.experiments.trial import DONE, Outcome
+from tautrank.experiments.divide import overlap_of
+from tautrank.experiments.plan import title_of
+from tautrank.experiments.store import DONE, Outcome, Trial
 from tautrank.files import handed_out
 from tautrank.json_values import or_nan
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, Cell, Claim
-from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge, overlap_of
+from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge
+from tautrank.papers.plan import StudyPlan
+from tautrank.papers.run import StudyStore
 from tautrank.papers.study import Printed
 from tautrank.report.table import ReportTable
 
@@ -268,7 +270,7 @@ class _Gathered:
 
     def add(self, trial: Trial, outcome: Outcome) -> None:
         if outcome.status != DONE or not outcome.result:
-            self.failures.append(Failure(trial.title, outcome.error))
+            self.failures.append(Failure(title_of(trial.spec), outcome.error))
             return
         place, number = (trial.spec["condition"], trial.spec["system"]), trial.spec["trial"]
         result = json.loads(outcome.result)

@@ -1,6 +1,6 @@
-"""What a study measures without training: the figures that need lists and scores, but no model.
+"""Trials that train nothing: figures that need lists and scores, but no model.
 
-A measurement is a function of (data, parameters, seed) that returns numbers by name, lists of one value an example or
+A measurement is a function of (data, parameters, seed) that returns numbers by name, lists of one value per example or
 query, and curves or points for a figure.
 """
 
@@ -16,17 +16,18 @@ import numpy.typing as npt
 
 from tautrank.data import RankingData
 from tautrank.errors import DataError
+from tautrank.experiments.plain_values import declare
 from tautrank.json_values import or_none
 
 
 @dataclass(frozen=True)
 class Measurement:
-    """Stands in a study in the place of a system.
+    """What a study runs in place of a system if nothing is trained.
 
     Args:
         kind: one of `MEASUREMENTS`.
-        name: what the table calls it; the kind where it is empty.
-        parameters: of the function.
+        name: the name in tables; by default the kind.
+        parameters: the parameters of the function.
 
     >>> str(Measurement("jensen-clouds", parameters={"examples": 20}))
     'jensen-clouds'
@@ -40,10 +41,13 @@ class Measurement:
         return self.name or self.kind
 
 
-def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
-    """Figure 1 of the XE-NDCG paper: the Jensen gap against the loss, a cloud an example.
+declare(__name__)
 
-    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value an example; and
+
+def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
+    """Figure 1 of the XE-NDCG paper: the Jensen gap against the loss, one cloud per example.
+
+    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value per example; and
     ``gap-saved``, the share of the mean gap that the best gamma saves.
 
     >>> sorted(jensen_clouds(None, 0, examples=3, draws=5)["values"])
@@ -65,30 +69,6 @@ def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dic
     return {"values": {name: v.tolist() for name, v in values.items()}, "points": points}
 
 
-def em_iterations(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
-    """Figure 5 of the LambdaLoss paper on scores directly: the metric and the loss after each EM iteration.
-
-    Quantities: ``metric``, ``objective`` and ``start`` (the metric before), one value a query. The parameters are
-    those of `tautrank.theory.em.majorise_minimise`; scores start from noise.
-
-    >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 0], group=[4])
-    >>> len(em_iterations(data, 0, loss="lambdarank", iterations=3)["curves"]["metric"])
-    4
-    """
-    from tautrank.theory.em import majorise_minimise
-
-    if data is None:
-        raise DataError("data: found none; expected lists with labels, for EM to rank")
-    scores = np.random.default_rng(seed).standard_normal(data.n_documents)
-    given = {"loss": "ndcg-loss2++", **parameters}
-    trace = majorise_minimise(scores=scores, labels=data.labels, offsets=data.offsets, seed=seed, **given)
-    values = {"metric": trace.metric[-1], "objective": trace.objective[-1], "start": trace.metric[0]}
-    return {
-        "values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()},
-        "curves": {"metric": trace.mean_metric.tolist(), "objective": trace.mean_objective.tolist()},
-    }
-
-
 def softrank_distance(
     data: RankingData | None,
     seed: int,
@@ -100,18 +80,18 @@ def softrank_distance(
 ) -> dict[str, Any]:
     """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and whether that is within its bounds.
 
-    Each list is in random order, its scores ``delta`` apart, as the theorem's condition has it. Quantities, one value a
-    query: ``nearness``, ``1 - |NDCG - SoftNDCG|``; and whether the distance is within the bound, 1 or 0, or nothing
-    where the bound is no number: ``within-bound`` as the proof has it, ``within-bound-as-stated`` as the theorem has
-    it, ``within-bound-by-contests`` for the sharper one of `tautrank.theory.softrank_ndcg_bound`. Points: the means of
-    the distance and of each bound.
+    Each list is in random order, its scores ``delta`` apart, as the theorem requires. Quantities, one value per query:
+    ``nearness``, ``1 - |NDCG - SoftNDCG|``; and whether the distance is within the bound, 1 or 0, or nothing if the
+    bound is not a number: ``within-bound`` as in the proof, ``within-bound-as-stated`` as in the theorem,
+    ``within-bound-by-contests`` for the sharper one of `tautrank.theory.softrank_ndcg_bound`. Points: the means of the
+    distance and of each bound.
 
     Args:
-        data: lists with labels; drawn as for Figure 1 of the XE-NDCG paper where it is None.
-        seed: of orders and labels.
+        data: lists with labels; None draws them as for Figure 1 of the XE-NDCG paper.
+        seed: the seed of orders and labels.
         sigma: the standard deviation of each score.
-        delta: how far apart scores are.
-        lists, documents: how many are drawn, and how long they are.
+        delta: the distance between scores.
+        lists, documents: the number of lists to draw, and their length.
 
     >>> values = softrank_distance(None, 0, sigma=0.1, lists=5)["values"]
     >>> min(values["nearness"]) > 0.999, values["within-bound"]
@@ -151,8 +131,8 @@ def directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -
 
     Args:
         data: lists with labels.
-        seed: of the rankers, and of losses that draw.
-        loss: which loss.
+        seed: the seed of the rankers, and of losses that draw random numbers.
+        loss: the loss.
 
     >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 0], group=[4])
     >>> directness(data, 0, loss="softrank(sigma=0.1)")["values"]["within-guarantee"]
@@ -180,7 +160,6 @@ def _finite_mean(numbers: npt.NDArray[np.float64]) -> float | None:
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
     "jensen-clouds": jensen_clouds,
-    "em-iterations": em_iterations,
     "softrank-distance": softrank_distance,
     "directness": directness,
 }

@@ -1,0 +1,209 @@
+"""Running a study: its store, which belongs to one plan, and the trials that are not finished yet."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import tautrank
+from tautrank.errors import DataError
+from tautrank.experiments.data_source import DataSource
+from tautrank.experiments.fit_best import Progress
+from tautrank.experiments.plan import Budget, title_of
+from tautrank.experiments.store import DONE, FAILED, Store
+from tautrank.experiments.workers import Workers, choose_workers, run_waiting
+from tautrank.json_values import canonical
+from tautrank.losses.own_losses import own_losses
+from tautrank.papers.plan import StudyPlan, make_plan
+from tautrank.papers.study import Study
+
+if TYPE_CHECKING:
+    from tautrank.papers.results import StudyResult
+
+
+def run_study(
+    study: Study,
+    data: str | Sequence[str] = "",
+    *,
+    store: str | os.PathLike[str] | None = None,
+    budget: Budget | None = None,
+    fold: int | None = None,
+    recipe: str = "",
+    seed: int = 0,
+    workers: int = 1,
+    dask: str = "",
+    n_jobs: int = 1,
+    progress: Progress | None = None,
+) -> StudyResult:
+    """Run a study, or go on with it, and put the results together.
+
+    Args:
+        study: the study.
+        data: a folder, a file, or synthetic data such as ``"simulated:mslr:200"``; by default the study's own.
+        store: the file for finished trials; None for memory.
+        budget: how much to run.
+        fold: the only fold of a folder to use.
+        recipe: the data set whose parameters to use; by default the one that the data looks like.
+        seed: where all randomness starts.
+        workers: the number of processes that train side by side; with one, trials run in this process.
+        dask: the address of a Dask scheduler to run the trials on instead, or ``"local"``.
+        n_jobs: threads of one trial.
+        progress: called with (finished, planned, title of the last one finished).
+
+    >>> from tautrank.papers.catalogue import find_study
+    >>> budget = Budget(trials=2, trees=3)
+    >>> result = run_study(find_study("xe-table1"), "simulated:mslr:20,mean_length=20", budget=budget)
+    >>> len(result.cells), result.failures
+    (6, ())
+    """
+    from tautrank.papers.results import collect
+
+    plan = make_plan(study, data, budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=n_jobs)
+    with StudyStore.open_for(None if store is None else Path(store), plan) as opened:
+        opened.run(choose_workers(workers, dask), progress)
+        return collect(opened)
+
+
+class StudyStore(Store):
+    """The store of one plan of a study.
+
+    Args:
+        path: the file; None for memory.
+        plan: the plan.
+        command: the command line, for the record.
+
+    >>> from tautrank.papers.catalogue import find_study
+    >>> plan = make_plan(find_study("xe-table1"), "simulated:mslr:20,mean_length=5", budget=Budget(trials=1))
+    >>> StudyStore(None, plan).counts()
+    {'done': 0, 'failed': 0, 'planned': 3}
+    """
+
+    def __init__(self, path: Path | None, plan: StudyPlan, command: str = "") -> None:
+        super().__init__(path, {**_plan_meta(plan), "command": command})
+        self.plan = plan
+
+    def __enter__(self) -> StudyStore:
+        return self
+
+    @classmethod
+    def open_for(cls, path: Path | None, plan: StudyPlan, command: str = "") -> StudyStore:
+        """Open the store of a plan, or make it; a store of anything else is refused.
+
+        A store of the same plan with fewer trials belongs to a run that is to be extended: it gets the plan, and keeps
+        what it has.
+
+        Args:
+            path: the file; None for memory.
+            plan: the plan.
+            command: the command line, for the record.
+        """
+        if path is None or not path.is_file() or not path.stat().st_size:
+            return cls(path, plan, command)
+        store = cls.open(path)
+        if _is_more_of(store.plan, plan):
+            store.set_meta(_plan_meta(plan))
+            store.plan = plan
+        if store.plan.key != plan.key:
+            difference = _difference(store.plan, plan)
+            store.close()
+            raise DataError(
+                f"{path}: holds {difference}; expected a store of this run (another --store, or 'tautrank study "
+                "resume' to go on with that one)"
+            )
+        return store
+
+    @classmethod
+    def open(cls, path: Path, *, data: DataSource | None = None) -> StudyStore:
+        """Open an existing store, to read it or to go on.
+
+        Args:
+            path: the file.
+            data: where the data lies now, if it has moved.
+        """
+        with Store.open(path) as found:
+            meta = found.meta
+        try:
+            plain = json.loads(meta["plan"])
+        except (KeyError, ValueError):
+            raise DataError(f"{path}: does not say which study it holds; expected the store of a study") from None
+        if data is not None:
+            plain |= {"data": list(data.given), "fold": data.fold}
+        return cls(path, StudyPlan.from_plain(plain))
+
+    def run(self, workers: Workers, progress: Progress | None = None, *, retry_failed: bool = False) -> None:
+        """Run the trials that are not finished; each is in the store before the next is waited for.
+
+        Args:
+            workers: what runs them.
+            progress: called with (finished, planned, title of the last one finished).
+            retry_failed: run failed trials again too.
+        """
+        self._check_origin()
+        run_waiting(self.plan, self, workers, progress, retry_failed=retry_failed)
+
+    def counts(self) -> dict[str, int]:
+        """How many trials are done, failed, and planned in all."""
+        statuses = list(self.statuses().values())
+        return {DONE: statuses.count(DONE), FAILED: statuses.count(FAILED), "planned": self.plan.size}
+
+    def failures(self) -> list[str]:
+        """A line for each failed trial: its title and its error."""
+        return [f"{title_of(t.spec)}: {outcome.error}" for t, outcome in self.finished() if outcome.status == FAILED]
+
+    def _check_origin(self) -> None:
+        """Refuse to go on with another version, or other code of a loss: the numbers would be unlike the others."""
+        made_by = self.meta["tautrank"]
+        if made_by != tautrank.__version__:
+            raise DataError(
+                f"{self.path}: was begun by tautrank {made_by}, this is {tautrank.__version__}; expected the same "
+                "version, since another may give other numbers"
+            )
+        now = {own.name: own.code for own in own_losses(self.plan.study.losses)}
+        for name, code in self.plan.codes:
+            if now.get(name) != code:
+                raise DataError(
+                    f"{self.path}: was begun with other code of the loss '{name}'; expected the same (a new run needs "
+                    "another store)"
+                )
+
+
+def _plan_meta(plan: StudyPlan) -> dict[str, str]:
+    return {
+        "study": plan.study.name,
+        "study_version": str(plan.study.version),
+        "plan": canonical(plan.to_plain()),
+        "plan_hash": plan.key,
+        "data": ", ".join(plan.data.given),
+        "data_fingerprint": ", ".join(mark for _, mark in plan.fingerprints),
+    }
+
+
+def _is_more_of(found: StudyPlan, wanted: StudyPlan) -> bool:
+    """Whether a plan is another one with more trials: those that are there stay what they are."""
+    assert found.budget.trials is not None
+    assert wanted.budget.trials is not None
+    if found.budget.trials >= wanted.budget.trials or not set(found.fingerprints) <= set(wanted.fingerprints):
+        return False
+    budget = replace(found.budget, trials=wanted.budget.trials)
+    return replace(found, budget=budget, fingerprints=wanted.fingerprints).key == wanted.key
+
+
+def _difference(found: StudyPlan, wanted: StudyPlan) -> str:
+    """What distinguishes the plan of a store from the one that was asked for, in a few words."""
+    if found.study.name != wanted.study.name:
+        return f"the study '{found.study.name}', not '{wanted.study.name}'"
+    if found.study.version != wanted.study.version:
+        return f"version {found.study.version} of '{found.study.name}', not {wanted.study.version}"
+    if found.codes != wanted.codes:
+        return "trials of a loss whose code has changed since"
+    if found.fingerprints != wanted.fingerprints:
+        return "trials on other data"
+    named = [{**vars(p.budget), "seed": p.seed, "recipe": p.recipe, "n_jobs": p.n_jobs} for p in (found, wanted)]
+    for name, old in named[0].items():
+        if old != named[1][name]:
+            return f"a plan with {name} = {old}, not {named[1][name]}"
+    return f"'{found.study.name}' declared otherwise"
