@@ -9,18 +9,25 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.errors import DataError
 
+F32: TypeAlias = NDArray[np.float32]
+F64: TypeAlias = NDArray[np.float64]
+I32: TypeAlias = NDArray[np.int32]
+I64: TypeAlias = NDArray[np.int64]
+Bools: TypeAlias = NDArray[np.bool_]
+Array: TypeAlias = NDArray[Any]
+
 # Integers up to here are exact in a float64.
 _LARGEST_EXACT_INTEGER = 2**53
 
 
-def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.number], NDArray[np.int64]]:
+def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.number], I64]:
     """Return labels and offsets as arrays that describe lists of documents.
 
     Args:
@@ -38,7 +45,7 @@ def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.numbe
     return check_labels(y, cuts), cuts
 
 
-def check_labels(labels: ArrayLike, offsets: NDArray[np.int64] | None = None) -> NDArray[np.number]:
+def check_labels(labels: ArrayLike, offsets: I64 | None = None) -> NDArray[np.number]:
     """Return labels as a flat array of numbers.
 
     Args:
@@ -56,7 +63,7 @@ def check_labels(labels: ArrayLike, offsets: NDArray[np.int64] | None = None) ->
     return y
 
 
-def check_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
+def check_offsets(offsets: ArrayLike, n: int) -> I64:
     """Return offsets as int64.
 
     Args:
@@ -90,7 +97,7 @@ def check_offsets(offsets: ArrayLike, n: int) -> NDArray[np.int64]:
     return cuts
 
 
-def check_scores(scores: ArrayLike, offsets: NDArray[np.int64]) -> NDArray[np.floating]:
+def check_scores(scores: ArrayLike, offsets: I64) -> NDArray[np.floating]:
     """Return the scores of a metric as float32 or float64 in the same order and with the same signs.
 
     Args:
@@ -115,7 +122,7 @@ def check_scores(scores: ArrayLike, offsets: NDArray[np.int64]) -> NDArray[np.fl
     return s
 
 
-def check_finite_scores(scores: ArrayLike, offsets: NDArray[np.int64]) -> NDArray[np.floating[Any]]:
+def check_finite_scores(scores: ArrayLike, offsets: I64) -> NDArray[np.floating[Any]]:
     """Return the scores of a loss: float32 as it is, anything else as float64.
 
     Args:
@@ -134,7 +141,7 @@ def check_finite_scores(scores: ArrayLike, offsets: NDArray[np.int64]) -> NDArra
     return s
 
 
-def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> NDArray[np.float64]:
+def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> F64:
     """Return weights as float64.
 
     Args:
@@ -151,7 +158,7 @@ def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> 
     return w
 
 
-def numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> NDArray[np.float64]:
+def numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> F64:
     """Return values as a contiguous flat float64 array.
 
     Args:
@@ -167,7 +174,7 @@ def numbers(name: str, values: ArrayLike, each: str = "document", size: int | No
     return np.ascontiguousarray(flat_numbers(name, values, each, size), np.float64)
 
 
-def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> NDArray[Any]:
+def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> Array:
     """Return values as a flat array of the numbers' own type; the arguments are those of `numbers`.
 
     >>> flat_numbers("scores", [1, 2], size=3)
@@ -184,9 +191,7 @@ def flat_numbers(name: str, values: ArrayLike, each: str = "document", size: int
     return array
 
 
-def check_each(
-    name: str, values: NDArray[Any], good: NDArray[np.bool_], expected: str, offsets: NDArray[np.int64] | None = None
-) -> None:
+def check_each(name: str, values: Array, good: Bools, expected: str, offsets: I64 | None = None) -> None:
     """Raise an error about the first value that is not good.
 
     Args:
@@ -205,7 +210,7 @@ def check_each(
         raise DataError(f"{spot(name, at, offsets)}: found {float(values[at]):g}; expected {expected}")
 
 
-def spot(name: str, at: int, offsets: NDArray[np.int64] | None = None) -> str:
+def spot(name: str, at: int, offsets: I64 | None = None) -> str:
     """Write where a value stands: its index, and its query and document where there are queries.
 
     >>> spot("labels", 3), spot("labels", 3, np.array([0, 2, 2, 5]))
@@ -217,7 +222,7 @@ def spot(name: str, at: int, offsets: NDArray[np.int64] | None = None) -> str:
     return f"{name}[{at}] (query {query}, document {document})"
 
 
-def place(offsets: NDArray[np.int64], at: int) -> tuple[int, int]:
+def place(offsets: I64, at: int) -> tuple[int, int]:
     """Return the query that holds the document at flat index ``at``, and the document's index inside it.
 
     >>> place(np.array([0, 2, 2, 5]), 3)
@@ -228,7 +233,7 @@ def place(offsets: NDArray[np.int64], at: int) -> tuple[int, int]:
 
 
 @contextmanager
-def naming_queries(offsets: NDArray[np.int64]) -> Iterator[None]:
+def naming_queries(offsets: I64) -> Iterator[None]:
     """Add query and document to errors about ``labels[i]`` that the block raises.
 
     >>> with naming_queries(np.array([0, 2, 3])):
@@ -245,7 +250,7 @@ def naming_queries(offsets: NDArray[np.int64]) -> Iterator[None]:
         raise DataError(spot("labels", int(found[1]), offsets) + found[2]) from None
 
 
-def _flat(name: str, values: ArrayLike, expected: str) -> NDArray[Any]:
+def _flat(name: str, values: ArrayLike, expected: str) -> Array:
     try:
         array = np.asarray(values)
     except ValueError:
@@ -255,14 +260,14 @@ def _flat(name: str, values: ArrayLike, expected: str) -> NDArray[Any]:
     return array
 
 
-def _check_not_negative(name: str, array: NDArray[Any], offsets: NDArray[np.int64] | None = None) -> None:
+def _check_not_negative(name: str, array: Array, offsets: I64 | None = None) -> None:
     # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is caught.
     if array.size and not (array.min() >= 0 and array.max() < np.inf):
         good = (array >= 0) & (array < np.inf)
         check_each(name, array, good, "a finite number of at least 0", offsets)
 
 
-def _as_floats(s: NDArray[Any]) -> NDArray[np.float64]:
+def _as_floats(s: Array) -> F64:
     if s.size and s.dtype.kind != "b" and max(abs(int(s.min())), abs(int(s.max()))) > _LARGEST_EXACT_INTEGER:
         # float64 would tie integers that differ, so their order stands in for them, 0 staying where it was.
         distinct, codes = np.unique(s, return_inverse=True)

@@ -8,8 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import F32, F64, I64, Array
 from tautrank.errors import DataError
 
 
@@ -31,9 +31,7 @@ def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, t
     return matrix, tuple(str(name) for name in names)
 
 
-def _frame_values(
-    frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], npt.NDArray[np.float64]]
-) -> npt.NDArray[np.float32]:
+def _frame_values(frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], F64]) -> F32:
     if not len(names):
         raise DataError("X: found a frame without columns; expected at least one feature")
     for name, times in Counter(names).items():
@@ -42,7 +40,7 @@ def _frame_values(
     return _dense_values(np.column_stack([numbers_of(frame[name], f"X: column '{name}'") for name in names]))
 
 
-def _series_numbers(series: Any, place: str) -> npt.NDArray[np.float64]:
+def _series_numbers(series: Any, place: str) -> F64:
     """A numeric column of pandas or Polars as doubles; null, None and pandas' NA become NaN."""
     dtype = series.dtype
     is_polars = hasattr(dtype, "is_numeric")
@@ -51,7 +49,7 @@ def _series_numbers(series: Any, place: str) -> npt.NDArray[np.float64]:
     return np.asarray(series.to_numpy() if is_polars else series.to_numpy(np.float64, na_value=np.nan), np.float64)
 
 
-def arrow_numbers(column: Any, place: str) -> npt.NDArray[np.float64]:
+def arrow_numbers(column: Any, place: str) -> F64:
     """A numeric column of PyArrow as doubles; null becomes NaN.
 
     Args:
@@ -66,7 +64,7 @@ def arrow_numbers(column: Any, place: str) -> npt.NDArray[np.float64]:
     return np.asarray(column.cast("double"), np.float64)
 
 
-def _dense_values(X: Any) -> npt.NDArray[np.float32]:
+def _dense_values(X: Any) -> F32:
     values = _numbers("X", X)
     if values.ndim != 2:
         raise DataError(
@@ -106,7 +104,7 @@ def _sparse_values(X: Any) -> Any:
     return single
 
 
-def _numbers(name: str, values: Any) -> npt.NDArray[Any]:
+def _numbers(name: str, values: Any) -> Array:
     try:
         array = np.asarray(values)
         if array.dtype.kind == "O":
@@ -125,7 +123,7 @@ def _numbers(name: str, values: Any) -> npt.NDArray[Any]:
     return array
 
 
-def checked_labels(y: Any, rows: int) -> npt.NDArray[np.float32]:
+def checked_labels(y: Any, rows: int) -> F32:
     """Return labels as float32 after checking that each is a finite number of at least 0."""
     values = _numbers("y", y)
     if values.ndim == 2 and values.shape[1] == 1:
@@ -143,11 +141,11 @@ def checked_labels(y: Any, rows: int) -> npt.NDArray[np.float32]:
     return labels
 
 
-def _array(values: Any) -> npt.NDArray[Any]:
+def _array(values: Any) -> Array:
     return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
 
 
-def checked_ids(qid: Any, rows: int) -> npt.NDArray[Any]:
+def checked_ids(qid: Any, rows: int) -> Array:
     """Return query ids as an array of integers or text, one a row."""
     ids = _array(qid)
     if ids.ndim != 1:
@@ -172,7 +170,7 @@ def checked_ids(qid: Any, rows: int) -> npt.NDArray[Any]:
     return ids.astype(str) if ids.dtype.kind == "S" else ids
 
 
-def checked_sizes(group: Any, rows: int) -> npt.NDArray[np.int64]:
+def checked_sizes(group: Any, rows: int) -> I64:
     """Return group sizes as int64 after checking that they are positive and sum to the number of rows."""
     sizes = _array(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or np.any(sizes != np.rint(sizes)):

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import F32, I32, I64, Array
 from tautrank.errors import DataError
 from tautrank.files import atomic_write
 
@@ -59,13 +59,13 @@ class ParsedArrays:
     """One parsed file: labels; (first row, qid token) wherever the token changes, None where the file has no qid; and,
     for the cache, the features as a flat dense array or as compressed rows."""
 
-    labels: npt.NDArray[np.float32]
+    labels: F32
     runs: list[tuple[int, bytes]] | None
     width: int
-    dense: npt.NDArray[np.float32] | None = None
-    indptr: npt.NDArray[np.int64] | None = None
-    indices: npt.NDArray[np.int32] | None = None
-    values: npt.NDArray[np.float32] | None = None
+    dense: F32 | None = None
+    indptr: I64 | None = None
+    indices: I32 | None = None
+    values: F32 | None = None
 
 
 def key_for(source: Path, options: LetorOptions, wanted: bool | None, jobs: int) -> CacheKey | None:
@@ -97,7 +97,7 @@ def content_hash(key: CacheKey) -> str:
         return hashlib.sha256(b"".join(pool.map(digest, range(0, key.size, _SEGMENT)))).hexdigest()
 
 
-def _checksum(arrays: list[npt.NDArray[Any]]) -> int:
+def _checksum(arrays: list[Array]) -> int:
     """CRC-32 of the arrays' bytes: a damaged index must not become a wrong number, or worse."""
     total = 0
     for array in arrays:

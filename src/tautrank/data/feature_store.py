@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import F32, Array
 from tautrank.data.cache import ParsedArrays
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class _Growing:
     """A flat array that grows in place (`realloc`) by an eighth at a time, so that the peak stays near the end size."""
 
     def __init__(self, dtype: Any) -> None:
-        self.array: npt.NDArray[Any] = np.zeros(0, dtype)
+        self.array: Array = np.zeros(0, dtype)
         self.used = 0
 
     def reserve(self, more: int) -> None:
@@ -51,12 +51,12 @@ class _Growing:
         if needed > self.array.size:
             self.array.resize(max(needed, int(self.array.size * _GROWTH)), refcheck=False)
 
-    def append(self, values: npt.NDArray[Any]) -> None:
+    def append(self, values: Array) -> None:
         self.reserve(values.size)
         self.array[self.used : self.used + values.size] = values
         self.used += values.size
 
-    def finished(self) -> npt.NDArray[Any]:
+    def finished(self) -> Array:
         self.array.resize(self.used, refcheck=False)
         return self.array
 
@@ -81,7 +81,7 @@ class FeatureStore:
         self._indptr = _Growing(np.int64)
         self._indptr.append(np.zeros(1, np.int64))
 
-    def append(self, indptr: npt.NDArray[Any], indices: npt.NDArray[Any], values: npt.NDArray[Any], width: int) -> None:
+    def append(self, indptr: Array, indices: Array, values: Array, width: int) -> None:
         """Add ``len(indptr) - 1`` compressed rows."""
         rows = indptr.size - 1
         self.width = max(self.width, width)
@@ -173,7 +173,7 @@ class FeatureStore:
         for indptr, indices, values in _compressed_parts(dense):
             self._append_compressed(indptr, indices, values)
 
-    def _dense_matrix(self) -> npt.NDArray[np.float32]:
+    def _dense_matrix(self) -> F32:
         flat = self._dense.finished()
         if self._laid_width == 0:
             return np.zeros((self.rows, self.width), np.float32)
@@ -182,7 +182,7 @@ class FeatureStore:
             matrix = np.ascontiguousarray(matrix[:, : self.width])
         return matrix
 
-    def finished(self) -> npt.NDArray[np.float32] | csr_matrix:
+    def finished(self) -> F32 | csr_matrix:
         """Return the matrix: float32, C order, or SciPy CSR; the store must not be used afterwards."""
         if not self._compressed:
             return self._dense_matrix()
@@ -195,7 +195,7 @@ class FeatureStore:
         return matrix
 
 
-def _compressed_parts(dense: npt.NDArray[np.float32]) -> Iterator[tuple[Any, Any, Any]]:
+def _compressed_parts(dense: F32) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (indptr, indices, values) of consecutive ranges of rows."""
     for rows in row_ranges(*dense.shape):
         part = dense[rows]

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import I64, Array
 from tautrank.data.text_source import read_lines
 from tautrank.errors import DataError
 
-Ids = npt.NDArray[Any]
-Offsets = npt.NDArray[np.int64]
+Ids = Array
+Offsets = I64
 _INTEGER = re.compile(rb"-?(0|[1-9]\d{0,17})")
 # LightGBM's and XGBoost's names for a file of group sizes beside the data.
 _SIDE_SUFFIXES = (".query", ".group")
 
 
-def offsets_from_sizes(sizes: npt.NDArray[np.int64]) -> Offsets:
+def offsets_from_sizes(sizes: I64) -> Offsets:
     """Where queries of the given sizes start, and the number of documents at the end.
 
     >>> offsets_from_sizes(np.array([2, 3]))
@@ -28,7 +27,7 @@ def offsets_from_sizes(sizes: npt.NDArray[np.int64]) -> Offsets:
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
-def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[npt.NDArray[np.int64], Offsets, Ids]:
+def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[I64, Offsets, Ids]:
     """Turn (first row, qid token) runs into (query of each run, run boundaries, ids in order of appearance)."""
     starts = np.fromiter((row for row, _ in runs), np.int64, len(runs))
     number: dict[bytes, int] = {}
@@ -43,7 +42,7 @@ def _typed_ids(tokens: list[bytes]) -> Ids:
     return np.array([token.decode("utf-8", "replace") for token in tokens])
 
 
-def codes_by_appearance(ids: Ids) -> tuple[npt.NDArray[np.int64], Offsets, Ids]:
+def codes_by_appearance(ids: Ids) -> tuple[I64, Offsets, Ids]:
     """The same as `offsets_from_runs`, for one id a row: runs of equal ids, numbered by first appearance."""
     if ids.size == 0:
         return np.zeros(0, np.int64), np.zeros(1, np.int64), ids
@@ -57,9 +56,7 @@ def codes_by_appearance(ids: Ids) -> tuple[npt.NDArray[np.int64], Offsets, Ids]:
     return rank[inverse], boundaries, unique[appearance]
 
 
-def gather_scattered(
-    codes: npt.NDArray[np.int64], boundaries: Offsets, n_queries: int
-) -> tuple[Offsets, npt.NDArray[np.int64] | None, int]:
+def gather_scattered(codes: I64, boundaries: Offsets, n_queries: int) -> tuple[Offsets, I64 | None, int]:
     """Offsets of the queries, the row order that makes each query adjacent (None if it is), and how many were not."""
     lengths = np.diff(boundaries)
     sizes = np.bincount(codes, weights=lengths, minlength=n_queries).astype(np.int64)
@@ -80,7 +77,7 @@ def side_file(file: Path) -> Path | None:
     return None
 
 
-def read_group_sizes(side: Path, file: Path, rows: int) -> npt.NDArray[np.int64]:
+def read_group_sizes(side: Path, file: Path, rows: int) -> I64:
     """Read one group size a line and check that they add up to the rows of `file`."""
     sizes = []
     for number, line in enumerate(read_lines(side), 1):

@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import NoReturn
 
 import numpy as np
-import numpy.typing as npt
 
 from tautrank.arguments import job_count, whole
+from tautrank.arrays import F32, I64
 from tautrank.data import cache as parsed_cache
 from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.grouping import offsets_from_runs, offsets_from_sizes, read_group_sizes, side_file
@@ -108,9 +108,9 @@ def read_letor(
     jobs = job_count(n_jobs)
 
     store = FeatureStore(options.sparse, options.n_features)
-    labels: list[npt.NDArray[np.float32]] = []
+    labels: list[F32] = []
     qid_runs: list[tuple[int, bytes]] = []
-    sizes: list[npt.NDArray[np.int64]] = []
+    sizes: list[I64] = []
     meter = _Meter(files, progress)
     for file in files:
         first_row = store.rows
@@ -246,7 +246,7 @@ class _Collected:
         self.width = options.n_features or 0
         self._lines = 0
         self._rows = 0
-        self._labels: list[npt.NDArray[np.float32]] = []
+        self._labels: list[F32] = []
         self._runs: list[tuple[int, bytes]] = []
 
     def add(self, scratch: _Scratch, start: int, result: tuple[int, ...]) -> None:

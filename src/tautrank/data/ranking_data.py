@@ -9,18 +9,18 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tautrank.arguments import whole
+from tautrank.arrays import F32, I64, Array
 from tautrank.data.grouping import codes_by_appearance, gather_scattered, offsets_from_sizes
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 if TYPE_CHECKING:
     from tautrank.data.summary import DataSummary
 
-Floats = npt.NDArray[np.float32]
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[Any]
+Floats = F32
+Ints = I64
+Ids = Array
 Names = tuple[str, ...] | None
 
 
@@ -122,7 +122,7 @@ class RankingData:
         return np.diff(self.offsets)
 
     @property
-    def qid_of_document(self) -> npt.NDArray[Any]:
+    def qid_of_document(self) -> Array:
         """The query id of every document, as scikit-learn's `groups` wants it."""
         return np.repeat(self.qids, self.sizes)
 
@@ -276,14 +276,14 @@ class RankingData:
             X.resize(self.n_documents, n_features)
         return RankingData(X, self.labels, self.offsets, self.qids, None, self.source_rows)
 
-    def in_document_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def in_document_order(self, values: Array) -> Array:
         """Bring one value per source row (a score file's lines) into the order of the documents here.
 
         The two differ only where scattered rows were gathered.
         """
         return values if self.source_rows is None else values[self.source_rows]
 
-    def in_source_order(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def in_source_order(self, values: Array) -> Array:
         """Bring one value per document here into the order of the source's rows; undoes `in_document_order`."""
         if self.source_rows is None:
             return values

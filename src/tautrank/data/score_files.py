@@ -6,14 +6,14 @@ import os
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import F64
 from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
 from tautrank.files import write_whole
 
 
-def read_scores(path: str | os.PathLike[str]) -> npt.NDArray[np.float64]:
+def read_scores(path: str | os.PathLike[str]) -> F64:
     """Read one finite score a line; compressed files too.
 
     >>> import tempfile, pathlib
@@ -35,7 +35,7 @@ def read_scores(path: str | os.PathLike[str]) -> npt.NDArray[np.float64]:
     return np.array(scores, np.float64)
 
 
-def write_scores(path: str | os.PathLike[str], scores: npt.NDArray[np.float64]) -> None:
+def write_scores(path: str | os.PathLike[str], scores: F64) -> None:
     """Write one score a line, with as many digits as name it exactly.
 
     Args:

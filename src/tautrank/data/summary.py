@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from tautrank.arrays import I64, Bools
 from tautrank.data.feature_store import row_ranges
 from tautrank.data.ranking_data import RankingData
 
@@ -171,7 +172,7 @@ def _duplicates(data: RankingData) -> tuple[int, int]:
     return int(equal.sum()), int((equal & other_label).sum())
 
 
-def _rows_equal(X: Any, first: npt.NDArray[np.int64], second: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+def _rows_equal(X: Any, first: I64, second: I64) -> Bools:
     result = np.zeros(first.size, bool)
     for pairs in row_ranges(first.size, X.shape[1]):
         a, b = X[first[pairs]], X[second[pairs]]

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import F64, I64, Array
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
@@ -97,10 +97,10 @@ class Judged:
         not_judged: queries of the run without judgments; they are left out.
     """
 
-    scores: npt.NDArray[np.float64]
-    labels: npt.NDArray[Any]
-    offsets: npt.NDArray[np.int64]
-    qids: npt.NDArray[Any]
+    scores: F64
+    labels: Array
+    offsets: I64
+    qids: Array
     not_in_run: int = 0
     not_judged: int = 0
 

@@ -8,12 +8,11 @@ differs, so that neighbouring lanes are neighbouring documents.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, Array
 from tautrank.kernels.randomness import HALF_WORD, LOW_WORD, two_rounds
 
 GROUP = 64
@@ -33,7 +32,7 @@ _FUSE = {"contract"}
 
 
 @njit(error_model="numpy")
-def _fill_words(out: NDArray[np.float64], seed: np.uint64, step: int, query: int, stream: int) -> None:
+def _fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with words of 32 bits; word ``w`` of block ``16 g + b`` goes to place ``64 g + 16 w + b``."""
     key0 = _Word(seed) & LOW_WORD
     key1 = _Word(seed) >> HALF_WORD
@@ -57,7 +56,7 @@ def _fill_words(out: NDArray[np.float64], seed: np.uint64, step: int, query: int
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _words_to_normals(out: NDArray[np.float64]) -> None:
+def _words_to_normals(out: F64) -> None:
     """Replace each word by the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8.
 
     With ``x = 2u - 1`` and ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F`` is smooth from the middle
@@ -83,7 +82,7 @@ def _words_to_normals(out: NDArray[np.float64]) -> None:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def fill_noise(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
+def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with standard normal numbers, one a document; they do not depend on the length of ``out``.
 
     Args:

@@ -10,12 +10,11 @@ Salmon, Moraes, Dror and Shaw, *Parallel Random Numbers: As Easy as 1, 2, 3*, SC
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import I64, Array
 from tautrank.kernels.ranking import longest_list
 
 GAMMA_STREAM = 0
@@ -88,7 +87,7 @@ def philox(
 
 
 @njit(nogil=True, cache=True)
-def fill_uniform(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
+def fill_uniform(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with uniform numbers of the open interval (0, 1), one a document.
 
     Args:
@@ -121,7 +120,7 @@ def fill_uniform(out: NDArray[Any], seed: np.uint64, step: int, query: int, stre
 
 
 @njit(nogil=True, cache=True)
-def fill_gumbel(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
+def fill_gumbel(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with standard Gumbel numbers ``-log(-log u)``; arguments as in `fill_uniform`.
 
     >>> out = np.empty(2)
@@ -135,7 +134,7 @@ def fill_gumbel(out: NDArray[Any], seed: np.uint64, step: int, query: int, strea
 
 
 @njit(nogil=True, cache=True)
-def fill_normal(out: NDArray[Any], seed: np.uint64, step: int, query: int, stream: int) -> None:
+def fill_normal(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with standard normal numbers (Box-Muller); arguments as in `fill_uniform`.
 
     Documents are served in pairs from the same two uniforms, so ``out`` needs an even length.
@@ -155,14 +154,7 @@ def fill_normal(out: NDArray[Any], seed: np.uint64, step: int, query: int, strea
 
 @njit(nogil=True, cache=True)
 def add_gumbel(
-    scores: NDArray[Any],
-    offsets: NDArray[np.int64],
-    strength: float,
-    seed: np.uint64,
-    step: int,
-    first: int,
-    last: int,
-    out: NDArray[Any],
+    scores: Array, offsets: I64, strength: float, seed: np.uint64, step: int, first: int, last: int, out: Array
 ) -> None:
     """Write ``scores + strength * Gumbel`` to ``out`` for the queries ``first`` to ``last``.
 
@@ -192,15 +184,15 @@ def add_gumbel(
 
 @njit(nogil=True, cache=True)
 def add_normal(
-    scores: NDArray[Any],
-    offsets: NDArray[np.int64],
+    scores: Array,
+    offsets: I64,
     spread: float,
     seed: np.uint64,
     step: int,
     stream: int,
     first: int,
     last: int,
-    out: NDArray[Any],
+    out: Array,
 ) -> None:
     """Write ``scores + spread * Normal`` to ``out`` for the queries ``first`` to ``last``.
 

@@ -6,11 +6,10 @@ the file of a cached kernel only: whoever edits what another file's kernel calls
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
+
+from tautrank.arrays import I32, I64, Array
 
 COUNT_UP_TO = 256
 """Comparing every pair vectorises so well that it beats any sort up to about this many documents."""
@@ -26,14 +25,7 @@ because padding relies on it."""
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def rank_queries(
-    scores: NDArray[Any],
-    arrangement: NDArray[np.int64],
-    offsets: NDArray[np.int64],
-    first: int,
-    last: int,
-    ranks: NDArray[np.int32],
-) -> None:
+def rank_queries(scores: Array, arrangement: I64, offsets: I64, first: int, last: int, ranks: I32) -> None:
     """Write the 0-based rank of every document, highest score first, to its place in the arrangement.
 
     Args:
@@ -58,7 +50,7 @@ def rank_queries(
 
 
 @njit(error_model="numpy", inline="always")
-def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
+def longest_list(offsets: I64, first: int, last: int) -> int:
     """Documents of the longest list among the queries ``first`` to ``last``."""
     longest = 0
     for query in range(first, last):
@@ -67,7 +59,7 @@ def longest_list(offsets: NDArray[np.int64], first: int, last: int) -> int:
 
 
 @njit(error_model="numpy", inline="always")
-def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
+def rank_documents(scores: Array, n: int, ranks: I32) -> None:
     """Write the 0-based rank of each of the first ``n`` scores, highest first; equal scores keep their order.
 
     Args:
@@ -86,7 +78,7 @@ def rank_documents(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> No
 
 
 @njit(error_model="numpy", inline="always")
-def _count_above(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> int:
+def _count_above(scores: Array, n: int, ranks: I32) -> int:
     """Count for each document those with a higher score; the sum of the counts shows whether there are ties."""
     total = 0
     # Four documents at a time share the loads and the loop.
@@ -106,7 +98,7 @@ def _count_above(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> int:
 
 
 @njit(error_model="numpy", inline="always")
-def _count_equal_before(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
+def _count_equal_before(scores: Array, n: int, ranks: I32) -> None:
     for i in range(n):
         si = scores[i]
         count = np.int32(0)
@@ -116,7 +108,7 @@ def _count_equal_before(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) 
 
 
 @njit(error_model="numpy", inline="always")
-def _sort_by_digits(scores: NDArray[Any], n: int, ranks: NDArray[np.int32]) -> None:
+def _sort_by_digits(scores: Array, n: int, ranks: I32) -> None:
     """Stable radix sort, one byte at a time, of the bits of the scores."""
     keys = np.empty(n, np.uint64)
     order = np.empty(n, np.int32)

@@ -13,7 +13,8 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
-from numpy.typing import NDArray
+
+from tautrank.arrays import F64
 
 Range = tuple[int, int]
 """The queries ``first`` (included) to ``last`` (excluded)."""
@@ -26,7 +27,7 @@ _SHARES_PER_THREAD = 4
 _pool: ThreadPoolExecutor | None = None
 
 
-def balanced_ranges(costs: NDArray[np.float64], threads: int) -> list[Range]:
+def balanced_ranges(costs: F64, threads: int) -> list[Range]:
     """Cut the queries into consecutive ranges of about equal cost, a few for each thread.
 
     Args:

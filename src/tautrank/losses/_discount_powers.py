@@ -12,8 +12,8 @@ from __future__ import annotations
 import functools
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I64
 from tautrank.metrics.gains import discount_values
 
 _MOST_TERMS = 64
@@ -22,9 +22,7 @@ _GROWTH = 4
 
 
 @functools.lru_cache(maxsize=64)
-def discount_powers(
-    n: int, discount: str, tolerance: float, group: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def discount_powers(n: int, discount: str, tolerance: float, group: int) -> tuple[F64, F64]:
     """``1 - x_q`` and ``c_q`` for the 0-based ranks below ``n``.
 
     The coefficients are fitted to the relative error of the discount and of its steps from rank to rank, because a
@@ -60,9 +58,7 @@ def discount_powers(
     return gaps, coefficients
 
 
-def power_tables(
-    longest: int, discount: str, tolerance: float, group: int
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.int64], NDArray[np.int64]]:
+def power_tables(longest: int, discount: str, tolerance: float, group: int) -> tuple[F64, F64, I64, I64]:
     """`discount_powers` for lists of up to 64, 256, 1024, ... documents, a row each, until ``longest`` is reached.
 
     Which row serves a list depends on its own length only, so that queries stay independent of each other.

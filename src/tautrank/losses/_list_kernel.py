@@ -23,8 +23,8 @@ from numba import from_dtype, njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
 from numba.extending import overload
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I64, Array
 from tautrank.errors import OptionError
 from tautrank.kernels.ranking import REORDER
 
@@ -48,17 +48,17 @@ def _compiled_of_list(held: Any, start: int, stop: int) -> Any:
 @njit(nogil=True, cache=True, error_model="numpy")
 def each_list(
     one_list: Any,
-    scores: NDArray[Any],
-    labels: NDArray[Any],
-    held: NDArray[Any] | None,
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
+    scores: Array,
+    labels: Array,
+    held: Array | None,
+    offsets: I64,
+    scale: F64,
     parameters: Any,
     first: int,
     last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
-    values: NDArray[np.float64],
+    grad: Array,
+    hess: Array,
+    values: F64,
 ) -> None:
     """Call ``one_list`` for the queries ``first`` to ``last``.
 

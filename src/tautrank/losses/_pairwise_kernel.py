@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I32, I64, Array
 from tautrank.kernels.ranking import LANES, REORDER, longest_list
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
@@ -44,15 +44,15 @@ class Pairs(NamedTuple):
         sigma: steepness.
     """
 
-    scores: NDArray[Any]
-    arrangement: NDArray[np.int64]
-    ranks: NDArray[np.int32]
-    gains: NDArray[Any]
-    levels: NDArray[Any]
-    offsets: NDArray[np.int64]
-    scale: NDArray[np.float64]
-    v: NDArray[Any]
-    gap: NDArray[Any]
+    scores: Array
+    arrangement: I64
+    ranks: I32
+    gains: Array
+    levels: Array
+    offsets: I64
+    scale: F64
+    v: Array
+    gap: Array
     cap: float
     every_pair: bool
     normalise: bool
@@ -61,9 +61,7 @@ class Pairs(NamedTuple):
 
 
 @njit(error_model="numpy", inline="always")
-def _exponentials(
-    s: NDArray[Any], row: int, n: int, sigma: float, reach: float, a: NDArray[Any], b: NDArray[Any]
-) -> int:
+def _exponentials(s: Array, row: int, n: int, sigma: float, reach: float, a: Array, b: Array) -> int:
     """Factor ``exp(-sigma (s_i - s_j)) = a_i b_j`` for the rows from ``row`` on; return the first row out of reach.
 
     Centred ``reach`` below the score of ``row``, both factors of every row down to ``2 reach`` below it stay
@@ -93,17 +91,17 @@ def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _swap_rows(
-    a: NDArray[Any],
-    b: NDArray[Any],
-    u: NDArray[Any],
-    v: NDArray[Any],
-    gap: NDArray[Any],
+    a: Array,
+    b: Array,
+    u: Array,
+    v: Array,
+    gap: Array,
     first: int,
     stop: int,
     n: int,
     highest: float,
-    g: NDArray[Any],
-    h: NDArray[Any],
+    g: Array,
+    h: Array,
 ) -> None:
     """Add the pairs of the rows ``first`` to ``stop``: ``w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|``.
 
@@ -155,7 +153,7 @@ def _swap_rows(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def swap_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: NDArray[Any], hess: NDArray[Any]) -> None:
+def swap_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: Array, hess: Array) -> None:
     """Gradients where a pair is weighed by ranks times difference of gains: one ranking, no normaliser.
 
     Args:
@@ -204,21 +202,21 @@ def swap_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: NDAr
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _general_rows(
-    a: NDArray[Any],
-    b: NDArray[Any],
-    s: NDArray[Any],
-    u: NDArray[Any],
-    levels: NDArray[Any],
-    v: NDArray[Any],
-    gap: NDArray[Any],
+    a: Array,
+    b: Array,
+    s: Array,
+    u: Array,
+    levels: Array,
+    v: Array,
+    gap: Array,
     cap: float,
     near: float,
     slope: float,
     first: int,
     stop: int,
     n: int,
-    g: NDArray[Any],
-    h: NDArray[Any],
+    g: Array,
+    h: Array,
 ) -> float:
     """As `_swap_rows`, where labels and gains need not agree (sampled gains), with a normaliser and a cap.
 
@@ -259,17 +257,7 @@ def _general_rows(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _every_pair_rows(
-    a: NDArray[Any],
-    b: NDArray[Any],
-    s: NDArray[Any],
-    u: NDArray[Any],
-    near: float,
-    slope: float,
-    first: int,
-    stop: int,
-    n: int,
-    g: NDArray[Any],
-    h: NDArray[Any],
+    a: Array, b: Array, s: Array, u: Array, near: float, slope: float, first: int, stop: int, n: int, g: Array, h: Array
 ) -> float:
     """Add the pairs of the rows ``first`` to ``stop`` with ``w_ij = u_i`` for all ``j != i``, labels regardless.
 
@@ -310,9 +298,7 @@ def _normaliser(total: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def general_gradients(
-    pairs: Pairs, reach: float, first: int, last: int, grad: NDArray[Any], hess: NDArray[Any]
-) -> None:
+def general_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: Array, hess: Array) -> None:
     """Gradients of every other member of the family: soft assignment, normalised, capped, or over all pairs.
 
     Args:
@@ -380,7 +366,7 @@ def general_gradients(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pair_values(pairs: Pairs, scores: NDArray[np.float64], first: int, last: int, values: NDArray[np.float64]) -> None:
+def pair_values(pairs: Pairs, scores: F64, first: int, last: int, values: F64) -> None:
     """The loss of each query at ``scores``, with the weights and normalisers that belong to those of the pairs.
 
     Args:

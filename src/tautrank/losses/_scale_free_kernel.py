@@ -15,8 +15,8 @@ import numpy as np
 from numba import njit
 from numba.core.dispatcher import Dispatcher
 from numba.extending import register_jitable
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I32
 from tautrank.kernels.normal import GROUP
 from tautrank.kernels.ranking import longest_list
 from tautrank.losses._smoothing_kernel import DENSITY_AT_0, Draws, draw_positions, mean_positions, sort_positions
@@ -70,17 +70,7 @@ def _scratch(longest: int) -> tuple[Any, ...]:
 
 @njit(cache=True, error_model="numpy")
 def _list_in_order(
-    t: NDArray[np.float64],
-    x: NDArray[np.float64],
-    values: NDArray[np.float64],
-    start: int,
-    n: int,
-    by_score: bool,
-    order: NDArray[np.int32],
-    spare: NDArray[np.int32],
-    v: NDArray[np.float64],
-    b: NDArray[np.float64],
-    m: NDArray[np.float64],
+    t: F64, x: F64, values: F64, start: int, n: int, by_score: bool, order: I32, spare: I32, v: F64, b: F64, m: F64
 ) -> None:
     """Lay out a list's values, noisy positions and mean positions by rank, or as they come; ``order`` says how."""
     if by_score:

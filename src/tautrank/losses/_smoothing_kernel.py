@@ -11,8 +11,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit, types
 from numba.extending import overload
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I32, I64, Array
 from tautrank.kernels.normal import GROUP, fill_noise
 from tautrank.kernels.randomness import SMOOTHING_STREAM
 from tautrank.kernels.ranking import COUNT_UP_TO, LANES, REORDER
@@ -57,9 +57,9 @@ def _bell(d: Any) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def finish_queries(
-    scores: NDArray[Any],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
+    scores: Array,
+    offsets: I64,
+    scale: F64,
     sigma: float,
     nu: float,
     accelerate: bool,
@@ -67,8 +67,8 @@ def finish_queries(
     curvature: bool,
     first: int,
     last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
+    grad: Array,
+    hess: Array,
 ) -> None:
     """Turn the estimates of the queries ``first`` to ``last`` into what a booster consumes; 0 where the weight is.
 
@@ -104,15 +104,15 @@ def finish_queries(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _finish(
-    scores: NDArray[Any],
+    scores: Array,
     scale: float,
     sigma: float,
     nu: float,
     accelerate: bool,
     centre: bool,
     curvature: bool,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
+    grad: Array,
+    hess: Array,
 ) -> None:
     """`finish_queries` for one query, whose weight is ``scale``."""
     n = scores.shape[0]
@@ -145,9 +145,7 @@ def _finish(
 
 
 @njit(cache=True, error_model="numpy")
-def sort_positions(
-    t: NDArray[np.float64], n: int, scratch: NDArray[np.int32], top: NDArray[np.int32], wanted: int
-) -> None:
+def sort_positions(t: F64, n: int, scratch: I32, top: I32, wanted: int) -> None:
     """Write to ``top`` the places of the ``wanted`` highest of ``n`` positions, highest first, ties in their order.
 
     Args:
@@ -186,9 +184,7 @@ def sort_positions(
 
 
 @njit(error_model="numpy")
-def _take_from(
-    t: NDArray[np.float64], n: int, least: float, places: NDArray[np.int32], taken: NDArray[np.float64]
-) -> int:
+def _take_from(t: F64, n: int, least: float, places: I32, taken: F64) -> int:
     """Write the positions that reach ``least``, and their places; return how many there are."""
     count = 0
     for p in range(n):
@@ -200,15 +196,7 @@ def _take_from(
 
 
 @njit(cache=True, error_model="numpy")
-def first_documents(
-    t: NDArray[np.float64],
-    n: int,
-    wanted: int,
-    best: NDArray[np.float64],
-    order: NDArray[np.int32],
-    some: NDArray[np.int32],
-    top: NDArray[np.int32],
-) -> None:
+def first_documents(t: F64, n: int, wanted: int, best: F64, order: I32, some: I32, top: I32) -> None:
     """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest first.
 
     Of equal positions the earlier one comes first. The positions are dealt out to lanes: at least ``wanted`` of them
@@ -263,12 +251,12 @@ class Draws(NamedTuple):
         step: of the noise.
     """
 
-    scores: NDArray[Any]
-    arrangement: NDArray[np.int64]
-    shift: NDArray[np.float64]
-    values: NDArray[Any]
-    offsets: NDArray[np.int64]
-    scale: NDArray[np.float64]
+    scores: Array
+    arrangement: I64
+    shift: F64
+    values: Array
+    offsets: I64
+    scale: F64
     k: int
     sigma: float
     samples: int
@@ -278,9 +266,7 @@ class Draws(NamedTuple):
 
 
 @njit(error_model="numpy", forceinline=True)
-def draw_positions(
-    draws: Draws, query: int, sample: int, x: NDArray[np.float64], noise: NDArray[np.float64], t: NDArray[np.float64]
-) -> None:
+def draw_positions(draws: Draws, query: int, sample: int, x: F64, noise: F64, t: F64) -> None:
     """Write ``x + e`` to ``t``; the noise ``e`` is left in ``noise``, in input order."""
     start = draws.offsets[query]
     n = draws.offsets[query + 1] - start
@@ -291,7 +277,7 @@ def draw_positions(
 
 
 @njit(error_model="numpy", forceinline=True)
-def mean_positions(draws: Draws, query: int, x: NDArray[np.float64]) -> None:
+def mean_positions(draws: Draws, query: int, x: F64) -> None:
     """Write where each document stands without noise, in units of sigma, at most ``far`` from 0."""
     start = draws.offsets[query]
     for p in range(draws.offsets[query + 1] - start):

@@ -7,12 +7,11 @@ carry a scale per query that cancels, so that no label overflows.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I32, I64, Array
 from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
 from tautrank.kernels.ranking import REORDER, longest_list
 
@@ -22,14 +21,7 @@ DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def uniform_targets(
-    base: NDArray[np.float64],
-    unit: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    seed: np.uint64,
-    step: int,
-    first: int,
-    last: int,
-    phi: NDArray[np.float64],
+    base: F64, unit: F64, offsets: I64, seed: np.uint64, step: int, first: int, last: int, phi: F64
 ) -> None:
     """Targets with a gamma drawn uniformly for each document.
 
@@ -57,7 +49,7 @@ def uniform_targets(
 
 
 @njit(error_model="numpy", inline="always")
-def _log_total(scores: NDArray[np.float64], start: int, stop: int) -> tuple[float, float]:
+def _log_total(scores: F64, start: int, stop: int) -> tuple[float, float]:
     """The highest score of a query, and ``log sum exp(score - highest)``: what ``-log rho`` is measured by."""
     top = -math.inf
     for p in range(start, stop):
@@ -70,16 +62,16 @@ def _log_total(scores: NDArray[np.float64], start: int, stop: int) -> tuple[floa
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def tight_targets(
-    scores: NDArray[np.float64],
-    arrangement: NDArray[np.int64],
-    ranks: NDArray[np.int32],
-    base: NDArray[np.float64],
-    unit: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
+    scores: F64,
+    arrangement: I64,
+    ranks: I32,
+    base: F64,
+    unit: F64,
+    offsets: I64,
+    scale: F64,
     first: int,
     last: int,
-    phi: NDArray[np.float64],
+    phi: F64,
 ) -> None:
     """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where ``c = -log rho``.
 
@@ -124,7 +116,7 @@ def tight_targets(
 
 
 @njit(error_model="numpy")
-def _others(s: NDArray[Any], best: int, tail: float, e: NDArray[Any], q: NDArray[Any]) -> None:
+def _others(s: Array, best: int, tail: float, e: Array, q: Array) -> None:
     """Write to ``q`` the softmax over all documents but the best one, for which it is 0."""
     if tail > 1e-6:
         share = 1.0 / tail
@@ -146,7 +138,7 @@ def _others(s: NDArray[Any], best: int, tail: float, e: NDArray[Any], q: NDArray
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _neumann(e: NDArray[Any], q: NDArray[Any], phi: NDArray[Any], best: int, n: int, tail: float) -> None:
+def _neumann(e: Array, q: Array, phi: Array, best: int, n: int, tail: float) -> None:
     """Replace ``e = exp(s - max)`` by the hessian and ``phi`` by the gradient ``D (I + S + S^2) D^-1 (rho - phi)``.
 
     ``1 - rho`` of the best document is ``tail / (1 + tail)``, the share of the others, and whatever is divided by it
@@ -181,15 +173,7 @@ def _neumann(e: NDArray[Any], q: NDArray[Any], phi: NDArray[Any], best: int, n: 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softmax_gradients(
-    scores: NDArray[Any],
-    targets: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    hessian: int,
-    first: int,
-    last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
+    scores: Array, targets: F64, offsets: I64, scale: F64, hessian: int, first: int, last: int, grad: Array, hess: Array
 ) -> None:
     """Gradients of the cross entropy.
 
@@ -249,15 +233,7 @@ def softmax_gradients(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def softmax_values(
-    scores: NDArray[np.float64],
-    targets: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    first: int,
-    last: int,
-    values: NDArray[np.float64],
-) -> None:
+def softmax_values(scores: F64, targets: F64, offsets: I64, scale: F64, first: int, last: int, values: F64) -> None:
     """The cross entropy of each query.
 
     Args:

@@ -19,12 +19,11 @@ Contests whose outcome is certain are not played: those lost for certain only sh
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I32, I64, Array
 from tautrank.kernels.ranking import REORDER, longest_list
 
 LANES = 16
@@ -77,15 +76,7 @@ _LEAST_FLOAT64 = 1e-150
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def contests(
-    s: NDArray[Any],
-    first: int,
-    last: int,
-    own: NDArray[Any],
-    place: NDArray[np.int32],
-    sigma: float,
-    precise: bool,
-    beaten: NDArray[Any],
-    density: NDArray[Any],
+    s: Array, first: int, last: int, own: Array, place: I32, sigma: float, precise: bool, beaten: Array, density: Array
 ) -> None:
     """Probability that the documents ``first`` to ``last`` beat those of the block, and its derivative by the score.
 
@@ -141,14 +132,7 @@ def contests(
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _play(
-    states: NDArray[Any],
-    stride: int,
-    beaten: NDArray[Any],
-    first: int,
-    last: int,
-    played: int,
-    ranks: int,
-    least: float,
+    states: Array, stride: int, beaten: Array, first: int, last: int, played: int, ranks: int, least: float
 ) -> None:
     """Play the contests ``first`` to ``last``: from the state before each of them write the state after it.
 
@@ -192,16 +176,16 @@ def _reached(losses: int, ranks: int) -> int:
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _return(
-    states: NDArray[Any],
+    states: Array,
     stride: int,
-    ahead: NDArray[Any],
-    beaten: NDArray[Any],
+    ahead: Array,
+    beaten: Array,
     first: int,
     last: int,
     played: int,
     ranks: int,
     least: float,
-    slopes: NDArray[Any],
+    slopes: Array,
 ) -> None:
     """Take the contests ``last`` to ``first`` back: the derivative by each, and ``ahead`` as it is before them."""
     low = states.dtype.type(least)
@@ -241,9 +225,7 @@ def _return(
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _expect(
-    states: NDArray[Any], at: int, ahead: NDArray[Any], ranks: int, chance: NDArray[Any], expected: NDArray[Any]
-) -> None:
+def _expect(states: Array, at: int, ahead: Array, ranks: int, chance: Array, expected: Array) -> None:
     """For the state at ``at``: ``sum_r p(r)``, the chance of any discount, and ``sum_r p(r) a(r)``, what to expect."""
     for lane in range(LANES):
         chance[_U(lane)] = 0.0
@@ -259,11 +241,11 @@ def _expect(
 
 @njit(error_model="numpy")
 def _by_recursion(
-    s: NDArray[Any],
+    s: Array,
     first: int,
     last: int,
-    own: NDArray[Any],
-    place: NDArray[np.int32],
+    own: Array,
+    place: I32,
     sigma: float,
     precise: bool,
     ranks: int,
@@ -271,15 +253,15 @@ def _by_recursion(
     no_chance: float,
     least: float,
     wanted: bool,
-    states: NDArray[Any],
+    states: Array,
     stride: int,
-    checkpoints: NDArray[Any],
-    ahead: NDArray[Any],
-    beaten: NDArray[Any],
-    density: NDArray[Any],
-    slopes: NDArray[Any],
-    chance: NDArray[Any],
-    expected: NDArray[Any],
+    checkpoints: Array,
+    ahead: Array,
+    beaten: Array,
+    density: Array,
+    slopes: Array,
+    chance: Array,
+    expected: Array,
 ) -> bool:
     """The expected discounts of a block and, if ``wanted``, their slopes; False where no lane has a chance of any.
 
@@ -322,15 +304,7 @@ def _by_recursion(
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _multiply(
-    beaten: NDArray[Any],
-    first: int,
-    last: int,
-    gaps: NDArray[Any],
-    terms: int,
-    least: float,
-    products: NDArray[Any],
-) -> None:
+def _multiply(beaten: Array, first: int, last: int, gaps: Array, terms: int, least: float, products: Array) -> None:
     """Multiply the product of every power by ``1 - beaten gap`` for the contests ``first`` to ``last``."""
     one = beaten.dtype.type(1.0)
     low = beaten.dtype.type(least)
@@ -349,15 +323,7 @@ def _multiply(
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _divide(
-    beaten: NDArray[Any],
-    first: int,
-    last: int,
-    gaps: NDArray[Any],
-    terms: int,
-    weighed: NDArray[Any],
-    slopes: NDArray[Any],
-) -> None:
+def _divide(beaten: Array, first: int, last: int, gaps: Array, terms: int, weighed: Array, slopes: Array) -> None:
     """Slopes of the products: ``sum_q weighed_q / (1 - beaten gap_q)``, a group of fractions over one denominator."""
     one = beaten.dtype.type(1.0)
     for m in range(first, last):
@@ -381,23 +347,23 @@ def _divide(
 
 @njit(error_model="numpy")
 def _by_powers(
-    s: NDArray[Any],
+    s: Array,
     first: int,
     last: int,
-    own: NDArray[Any],
-    place: NDArray[np.int32],
+    own: Array,
+    place: I32,
     sigma: float,
     precise: bool,
-    gaps: NDArray[Any],
-    coefficients: NDArray[Any],
+    gaps: Array,
+    coefficients: Array,
     terms: int,
     least: float,
     wanted: bool,
-    products: NDArray[Any],
-    beaten: NDArray[Any],
-    density: NDArray[Any],
-    slopes: NDArray[Any],
-    expected: NDArray[Any],
+    products: Array,
+    beaten: Array,
+    density: Array,
+    slopes: Array,
+    expected: Array,
 ) -> None:
     """As `_by_recursion`, where the discount is a sum of powers: each of the ``first`` contests is lost for certain."""
     contests(s, first, last, own, place, sigma, precise, beaten, density)
@@ -418,19 +384,19 @@ def _by_powers(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _credit(
-    slopes: NDArray[Any],
-    density: NDArray[Any],
-    gain: NDArray[Any],
+    slopes: Array,
+    density: Array,
+    gain: Array,
     first: int,
     last: int,
-    number: NDArray[np.int32],
-    net: NDArray[Any],
+    number: I32,
+    net: Array,
     width: int,
     block: int,
-    g: NDArray[Any],
-    h: NDArray[Any],
-    own_g: NDArray[Any],
-    own_h: NDArray[Any],
+    g: Array,
+    h: Array,
+    own_g: Array,
+    own_h: Array,
 ) -> None:
     """Share the block's slopes out to both documents of every contest.
 
@@ -461,7 +427,7 @@ def _credit(
 
 
 @njit(error_model="numpy")
-def _set_off(net: NDArray[Any], width: int, done: int, rich: int, rich_at: NDArray[np.int32], h: NDArray[Any]) -> None:
+def _set_off(net: Array, width: int, done: int, rich: int, rich_at: I32, h: Array) -> None:
     """Add the difference of the two sides of every contest in the table to the curvature of both documents."""
     for i in range(done):
         for j in range(i + 1, rich):
@@ -471,7 +437,7 @@ def _set_off(net: NDArray[Any], width: int, done: int, rich: int, rich_at: NDArr
 
 
 @njit(error_model="numpy")
-def _find_rich(u: NDArray[Any], rich_at: NDArray[np.int32], number: NDArray[np.int32]) -> int:
+def _find_rich(u: Array, rich_at: I32, number: I32) -> int:
     """Number the documents that have a gain, best score first; the others get -1. Return how many there are."""
     rich = 0
     for p in range(u.shape[0]):
@@ -485,21 +451,21 @@ def _find_rich(u: NDArray[Any], rich_at: NDArray[np.int32], number: NDArray[np.i
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softrank_queries(
-    scores: NDArray[Any],
-    arrangement: NDArray[np.int64],
-    ranks: NDArray[np.int32],
-    gains: NDArray[Any],
-    offsets: NDArray[np.int64],
-    scale: NDArray[np.float64],
-    discount: NDArray[Any] | None,
-    powers: tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]] | None,
+    scores: Array,
+    arrangement: I64,
+    ranks: I32,
+    gains: Array,
+    offsets: I64,
+    scale: F64,
+    discount: Array | None,
+    powers: tuple[Array, Array, I64, I64] | None,
     sigma: float,
     wanted: bool,
     first: int,
     last: int,
-    values: NDArray[np.float64],
-    grad: NDArray[Any],
-    hess: NDArray[Any],
+    values: F64,
+    grad: Array,
+    hess: Array,
 ) -> None:
     """``1 - SoftNDCG`` of each query and, if ``wanted``, its gradient and the size of its curvature.
 

@@ -24,8 +24,8 @@ from typing import Any
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I32, Array
 from tautrank.kernels.normal import GROUP
 from tautrank.kernels.ranking import LANES, longest_list
 from tautrank.losses._smoothing_kernel import (
@@ -44,7 +44,7 @@ _NOT_AMONG_THE_FIRST = 2.0**30
 
 
 @njit(error_model="numpy")
-def up_to_second_certain_stop(t: NDArray[np.float64], gain: NDArray[Any], n: int) -> int:
+def up_to_second_certain_stop(t: F64, gain: Array, n: int) -> int:
     """How many documents stand at or above the second one that stops every reader; ``n`` where there is none.
 
     Whoever slides over a document further down leaves a certain stop above it: nothing changes there.
@@ -68,9 +68,7 @@ def up_to_second_certain_stop(t: NDArray[np.float64], gain: NDArray[Any], n: int
 
 
 @njit(error_model="numpy")
-def reader_value(
-    gains: NDArray[Any], top: NDArray[np.int32], start: int, depth: int, weights: NDArray[np.float64], stops: bool
-) -> float:
+def reader_value(gains: Array, top: I32, start: int, depth: int, weights: F64, stops: bool) -> float:
     """The metric of a list whose first documents are ``top``."""
     value = 0.0
     reach = 1.0
@@ -84,16 +82,7 @@ def reader_value(
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _slide_over(
-    high: NDArray[Any],
-    low: NDArray[Any],
-    gain: NDArray[Any],
-    rank: NDArray[Any],
-    first: int,
-    stop: int,
-    points: NDArray[Any],
-    at: int,
-    g: NDArray[Any],
-    h: NDArray[Any],
+    high: Array, low: Array, gain: Array, rank: Array, first: int, stop: int, points: Array, at: int, g: Array, h: Array
 ) -> None:
     """Add the jumps of the documents ``first`` to ``stop`` at the four breaking points from ``at`` on.
 
@@ -121,10 +110,10 @@ def _slide_over(
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _slide_above(
-    high: NDArray[Any],
-    low: NDArray[Any],
-    gain: NDArray[Any],
-    reach: NDArray[Any],
+    high: Array,
+    low: Array,
+    gain: Array,
+    reach: Array,
     first: int,
     stop: int,
     a: float,
@@ -132,8 +121,8 @@ def _slide_above(
     u: float,
     weight: float,
     passed: float,
-    g: NDArray[Any],
-    h: NDArray[Any],
+    g: Array,
+    h: Array,
 ) -> None:
     """Add the jumps of the ranks ``first`` to ``stop`` at one breaking point below them, then let them pass it."""
     for column in range(stop - first):
@@ -147,13 +136,7 @@ def _slide_above(
 
 @njit(error_model="numpy")
 def _collect_points(
-    t: NDArray[np.float64],
-    gain: NDArray[Any],
-    top: NDArray[np.int32],
-    wanted: int,
-    drops: NDArray[np.float64],
-    stops: bool,
-    points: NDArray[Any],
+    t: F64, gain: Array, top: I32, wanted: int, drops: F64, stops: bool, points: Array
 ) -> tuple[int, int]:
     """Write the columns of `_slide_over`: breaking points without a gain first, both kinds filled up to fours.
 
@@ -189,16 +172,7 @@ def _collect_points(
 
 @njit(error_model="numpy")
 def _slide_first_ranks(
-    t: NDArray[np.float64],
-    high: NDArray[Any],
-    low: NDArray[Any],
-    gain: NDArray[Any],
-    top: NDArray[np.int32],
-    wanted: int,
-    drops: NDArray[np.float64],
-    ranked: NDArray[Any],
-    g: NDArray[Any],
-    h: NDArray[Any],
+    t: F64, high: Array, low: Array, gain: Array, top: I32, wanted: int, drops: F64, ranked: Array, g: Array, h: Array
 ) -> None:
     """Add the jumps of the first documents at the breaking points ranked below them, for a reader who stops.
 
@@ -256,15 +230,7 @@ def _scratch(longest: int) -> tuple[Any, ...]:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def reader_gradients(
-    draws: Draws,
-    drops: NDArray[np.float64],
-    stops: bool,
-    first: int,
-    last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
-) -> None:
+def reader_gradients(draws: Draws, drops: F64, stops: bool, first: int, last: int, grad: Array, hess: Array) -> None:
     """Coordinate conditional sampling for a reader's metric.
 
     Args:
@@ -334,13 +300,7 @@ def reader_gradients(
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def reader_log_derivatives(
-    draws: Draws,
-    weights: NDArray[np.float64],
-    stops: bool,
-    first: int,
-    last: int,
-    grad: NDArray[Any],
-    hess: NDArray[Any],
+    draws: Draws, weights: F64, stops: bool, first: int, last: int, grad: Array, hess: Array
 ) -> None:
     """The log-derivative estimate for a reader's metric: ``(L(noisy) - L(scores)) e / sigma``.
 
@@ -386,9 +346,7 @@ def reader_log_derivatives(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def reader_values(
-    draws: Draws, weights: NDArray[np.float64], stops: bool, first: int, last: int, values: NDArray[np.float64]
-) -> None:
+def reader_values(draws: Draws, weights: F64, stops: bool, first: int, last: int, values: F64) -> None:
     """The negated metric of each query, the mean over the draws that the gradient of the same step uses.
 
     Args:

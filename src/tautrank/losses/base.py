@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import job_count, real, whole
-from tautrank.arrays import check_finite_scores, check_lists, check_weights, naming_queries
+from tautrank.arrays import F64, I32, I64, Array, Bools, check_finite_scores, check_lists, check_weights, naming_queries
 from tautrank.errors import unknown
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
@@ -155,10 +155,10 @@ class Lists:
             every loss.
     """
 
-    labels: NDArray[np.float64]
-    offsets: NDArray[np.int64]
-    weights: NDArray[np.float64]
-    has_relevant: NDArray[np.bool_]
+    labels: F64
+    offsets: I64
+    weights: F64
+    has_relevant: Bools
 
     @classmethod
     def of(cls, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None) -> Lists:
@@ -174,17 +174,17 @@ class Lists:
         return cls(y, ends, w, query_sums(y > 0, ends) > 0)
 
     @functools.cached_property
-    def sizes(self) -> NDArray[np.int64]:
+    def sizes(self) -> I64:
         """Documents a query."""
         return np.diff(self.offsets)
 
     @property
-    def query(self) -> NDArray[np.int64]:
+    def query(self) -> I64:
         """The query of each document."""
         return np.repeat(np.arange(self.sizes.size), self.sizes)
 
     @functools.cached_property
-    def arrangement(self) -> NDArray[np.int64]:
+    def arrangement(self) -> I64:
         """Documents of each query from the lowest label to the highest, then in input order (flat indices).
 
         This is the order of equal scores: the metric's worst case.
@@ -200,7 +200,7 @@ class Lists:
         """One finite score per document, checked: float32 as it is, anything else as float64."""
         return check_finite_scores(scores, self.offsets)
 
-    def gains(self, gain: Gain) -> NDArray[np.float64]:
+    def gains(self, gain: Gain) -> F64:
         """What each label is worth; a label the gain does not know is reported with its query."""
         with naming_queries(self.offsets):
             return gain_values(self.labels, gain)
@@ -223,7 +223,7 @@ class Objective(abc.ABC):
     seed: int
     threads: int
 
-    def __init__(self, loss: Loss, lists: Lists, seed: int, threads: int, costs: NDArray[np.float64]) -> None:
+    def __init__(self, loss: Loss, lists: Lists, seed: int, threads: int, costs: F64) -> None:
         self.loss = loss
         self.lists = lists
         self.seed = seed
@@ -240,7 +240,7 @@ class Objective(abc.ABC):
         step = whole("step", step, least=0)
         return self._gradients(self._noisy(self.lists.scores(scores), step), step)
 
-    def values(self, scores: ArrayLike, step: int = 0) -> NDArray[np.float64]:
+    def values(self, scores: ArrayLike, step: int = 0) -> F64:
         """The loss of each query, its weight included.
 
         Args:
@@ -266,7 +266,7 @@ class Objective(abc.ABC):
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]: ...
 
     @abc.abstractmethod
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]: ...
+    def _values(self, scores: F64, held: F64, step: int) -> F64: ...
 
     def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
         if self.loss.noise is None or self.loss.strength == 0:
@@ -277,7 +277,7 @@ class Objective(abc.ABC):
         self._fill(add_gumbel, (scores, self.lists.offsets, self.loss.strength, np.uint64(self.seed), step), out)
         return out
 
-    def _ranks(self, scores: Floats) -> NDArray[np.int32]:
+    def _ranks(self, scores: Floats) -> I32:
         """0-based ranks in the order of the arrangement, which is also the order of equal scores."""
         from tautrank.kernels.ranking import rank_queries
 
@@ -291,13 +291,13 @@ class Objective(abc.ABC):
         self._fill(kernel, given, grad, hess)
         return grad, hess
 
-    def _filled_values(self, kernel: Callable[..., None], *given: Any) -> NDArray[np.float64]:
+    def _filled_values(self, kernel: Callable[..., None], *given: Any) -> F64:
         """One value a query from a kernel that passes over queries where it is 0."""
         values = np.zeros(self.lists.sizes.size)
         self._fill(kernel, given, values)
         return values
 
-    def _fill(self, kernel: Callable[..., None], given: tuple[Any, ...], *results: NDArray[Any]) -> None:
+    def _fill(self, kernel: Callable[..., None], given: tuple[Any, ...], *results: Array) -> None:
         """Call ``kernel(*given, first, last, *results)`` for all queries, a range of them at a time, on all threads."""
         run(lambda first, last: kernel(*given, first, last, *results), self._ranges, self.threads)
 
@@ -311,12 +311,12 @@ class Frozen:
     True
     """
 
-    def __init__(self, objective: Objective, held: NDArray[np.float64], step: int) -> None:
+    def __init__(self, objective: Objective, held: F64, step: int) -> None:
         self._objective = objective
         self._held = held
         self._step = step
 
-    def values(self, scores: ArrayLike) -> NDArray[np.float64]:
+    def values(self, scores: ArrayLike) -> F64:
         """The loss of each query at ``scores``, with what was held.
 
         Args:

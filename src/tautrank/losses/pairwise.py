@@ -21,9 +21,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import choice, real, whole
+from tautrank.arrays import F64, I32
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
@@ -106,11 +106,11 @@ class LambdaLoss(Loss):
         return False  # what is not made of gains has nothing to average
 
     @abc.abstractmethod
-    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+    def _document_weights(self, lists: Lists) -> F64:
         """The number of each document (a gain, a label) whose difference, or which itself, weighs a pair."""
 
     @abc.abstractmethod
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         """``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of ranks ``i < j`` weighs
         ``v_i - v_j + gap_(j - i)``; if every pair counts, a document of rank ``i`` weighs ``v_i``."""
 
@@ -134,7 +134,7 @@ class _GainLoss(LambdaLoss):
     def _draws_rankings(self) -> bool:
         return self.assignment == "soft"
 
-    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+    def _document_weights(self, lists: Lists) -> F64:
         gains = lists.gains(self.gain)
         longest = lists.longest
         discount = discount_values(longest, self.discount)
@@ -145,13 +145,13 @@ class _GainLoss(LambdaLoss):
         ideal = ends - 1 - np.arange(gains.size)
         best = query_sums(gains[lists.arrangement] * discount[ideal], lists.offsets)
         per_query = np.divide(1.0, best, out=np.zeros_like(best), where=best > 0)
-        weights: NDArray[np.float64] = gains * np.repeat(per_query, lists.sizes)
+        weights: F64 = gains * np.repeat(per_query, lists.sizes)
         return weights
 
-    def _discounts(self, n: int) -> NDArray[np.float64]:
+    def _discounts(self, n: int) -> F64:
         return discount_values(n, self.discount)
 
-    def _gaps(self, n: int) -> NDArray[np.float64]:
+    def _gaps(self, n: int) -> F64:
         """``delta_d = 1/D_d - 1/D_(d+1)`` for the distances 0 to ``n - 1``; 0 for distance 0."""
         by_rank = discount_values(n, self.discount)
         gaps = np.zeros(n)
@@ -185,10 +185,10 @@ class RankNet(LambdaLoss):
     # Labels are numbered 0, 1, 2, ... by `_document_weights`, and a difference of 1 is as good as any.
     _cap: ClassVar[float] = 1.0
 
-    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+    def _document_weights(self, lists: Lists) -> F64:
         return np.unique(lists.labels, return_inverse=True)[1].astype(np.float64)
 
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return np.zeros(n), np.ones(n)
 
 
@@ -222,7 +222,7 @@ class LambdaRank(_GainLoss):
     array([ 0.0359,  0.4966, -0.1544, -0.3781])
     """
 
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return self._discounts(n), np.zeros(n)
 
 
@@ -251,10 +251,10 @@ class ARPLoss1(LambdaLoss):
 
     every_pair: ClassVar[bool] = True
 
-    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+    def _document_weights(self, lists: Lists) -> F64:
         return lists.labels
 
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return np.ones(n), np.zeros(n)
 
 
@@ -281,10 +281,10 @@ class ARPLoss2(LambdaLoss):
     array([6.])
     """
 
-    def _document_weights(self, lists: Lists) -> NDArray[np.float64]:
+    def _document_weights(self, lists: Lists) -> F64:
         return lists.labels
 
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return np.zeros(n), np.ones(n)
 
 
@@ -315,7 +315,7 @@ class NDCGLoss1(_GainLoss):
 
     every_pair: ClassVar[bool] = True
 
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return self._discounts(n), np.zeros(n)
 
 
@@ -345,7 +345,7 @@ class NDCGLoss2(_GainLoss):
     array([0.8460206])
     """
 
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return np.zeros(n), self._gaps(n)
 
 
@@ -381,7 +381,7 @@ class NDCGLoss2PP(_GainLoss):
         """The cutoff, and the weight of NDCG-Loss2."""
         return {**super().worth_searching, "mu": ("float", 0.5, 20.0, "log")}
 
-    def _rank_weights(self, n: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return self._discounts(n), self.mu * self._gaps(n)
 
 
@@ -399,12 +399,12 @@ class _PairObjective(Objective):
         self._scale = np.where(lists.has_relevant, lists.weights, 0.0) / math.log(2.0)
 
     @functools.cached_property
-    def _levels(self) -> NDArray[np.float64]:
+    def _levels(self) -> F64:
         labels = self.lists.labels[self.lists.arrangement]
         return np.unique(labels, return_inverse=True)[1].astype(np.float64)
 
     @functools.cached_property
-    def _tables(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _tables(self) -> tuple[F64, F64]:
         from tautrank.kernels.ranking import LANES
 
         v, gap = self.loss._rank_weights(self.lists.longest + 2 * LANES)
@@ -417,7 +417,7 @@ class _PairObjective(Objective):
         v, gap = self._tables
         return self._weights.astype(np.float32), v.astype(np.float32), gap.astype(np.float32)
 
-    def _pairs(self, scores: Floats, step: int, scale: NDArray[np.float64], with_levels: bool = True) -> Pairs:
+    def _pairs(self, scores: Floats, step: int, scale: F64, with_levels: bool = True) -> Pairs:
         from tautrank.losses._pairwise_kernel import Pairs
 
         loss, lists = self.loss, self.lists
@@ -442,12 +442,12 @@ class _PairObjective(Objective):
             hess *= 2.0
         return grad, hess
 
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
         from tautrank.losses._pairwise_kernel import pair_values
 
         return self._filled_values(pair_values, self._pairs(held, step, self._scale), scores)
 
-    def _gains(self, scores: Floats, ranks: NDArray[np.int32], step: int, weights: Floats) -> Floats:
+    def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:
         """The document weights, one row a sampled ranking; one row in all for the hard assignment."""
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:

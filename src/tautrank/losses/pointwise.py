@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.ordering import query_sums
 
@@ -43,13 +43,13 @@ class MSE(Loss):
 
 
 class _SquaredError(Objective):
-    def _document_weights(self) -> NDArray[np.float64]:
+    def _document_weights(self) -> F64:
         return np.repeat(np.where(self.lists.has_relevant, self.lists.weights, 0.0), self.lists.sizes)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         weights = self._document_weights().astype(scores.dtype)
         return weights * (scores - self.lists.labels.astype(scores.dtype)), weights
 
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
         losses = 0.5 * self._document_weights() * (scores - self.lists.labels) ** 2
         return query_sums(losses, self.lists.offsets)

@@ -12,10 +12,7 @@ from __future__ import annotations
 import abc
 from typing import Any, Protocol, runtime_checkable
 
-import numpy as np
-from numpy.typing import NDArray
-
-F64 = NDArray[np.float64]
+from tautrank.arrays import F64
 
 BREAKS = ("scores", "zero")
 """Where a metric changes, see `ScaleFreeMetric`."""

@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice, job_count, real, whole
-from tautrank.arrays import check_each, numbers
+from tautrank.arrays import F64, check_each, numbers
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.ordering import query_maxima, query_sums
 
@@ -89,9 +89,7 @@ class SoftmaxLoss(Loss):
         return "fixed"
 
     @abc.abstractmethod
-    def _parts(
-        self, lists: Lists, propensities: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
         """The target without gamma, one a document, and what a gamma of 1 takes from it, one a query."""
 
 
@@ -127,9 +125,7 @@ class ListNet(SoftmaxLoss):
         """The target, and what the gradient is divided by."""
         return {"target": ("choice", "linear", "softmax"), "hessian": ("choice", "diagonal", "exact")}
 
-    def _parts(
-        self, lists: Lists, propensities: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
         none = np.zeros(lists.sizes.size)
         if self.target == "linear":
             return lists.labels / propensities, none
@@ -187,9 +183,7 @@ class XENDCG(SoftmaxLoss):
     def _kind(self) -> str:
         return self.gamma if isinstance(self.gamma, str) else "fixed"
 
-    def _parts(
-        self, lists: Lists, propensities: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
         # All in units of the query's highest 2^y, so that no label overflows.
         highest = query_maxima(lists.labels, lists.offsets)
         unit = np.exp2(-highest)
@@ -203,9 +197,7 @@ class XENDCG(SoftmaxLoss):
 class _SoftmaxObjective(Objective):
     loss: SoftmaxLoss
 
-    def __init__(
-        self, loss: SoftmaxLoss, lists: Lists, seed: int, threads: int, propensities: NDArray[np.float64]
-    ) -> None:
+    def __init__(self, loss: SoftmaxLoss, lists: Lists, seed: int, threads: int, propensities: F64) -> None:
         # A document costs about forty of the pairs that `balanced_ranges` counts in.
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
         self._base, self._unit = loss._parts(lists, propensities)
@@ -222,13 +214,13 @@ class _SoftmaxObjective(Objective):
         given = (scores, targets, self.lists.offsets, self._scale, hessian)
         return self._filled_gradients(kernel.softmax_gradients, scores.dtype, *given)
 
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
         from tautrank.losses._softmax_kernel import softmax_values
 
         targets = self._targets(held, step)
         return self._filled_values(softmax_values, scores, targets, self.lists.offsets, self._scale)
 
-    def _targets(self, scores: Floats, step: int) -> NDArray[np.float64]:
+    def _targets(self, scores: Floats, step: int) -> F64:
         if self.loss._kind == "fixed":
             return self._base
         from tautrank.losses import _softmax_kernel as kernel
@@ -245,7 +237,7 @@ class _SoftmaxObjective(Objective):
         return phi
 
 
-def _checked(propensities: ArrayLike | None, lists: Lists) -> NDArray[np.float64]:
+def _checked(propensities: ArrayLike | None, lists: Lists) -> F64:
     if propensities is None:
         return np.ones(lists.labels.size)
     p = numbers("propensities", propensities, size=lists.labels.size)

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import choice, real, whole
+from tautrank.arrays import F64, I64, Array
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.losses.stochastic import StochasticRank
@@ -29,7 +29,7 @@ _TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
 _Tables: TypeAlias = tuple[
     Floats,
     Floats | None,
-    tuple[NDArray[Any], NDArray[Any], NDArray[np.int64], NDArray[np.int64]] | None,
+    tuple[Array, Array, I64, I64] | None,
 ]
 
 
@@ -165,10 +165,10 @@ class _ExactObjective(Objective):
             hess[:] = np.repeat(self._scale, self.lists.sizes)
         return grad, hess
 
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
         return self._results(scores, wanted=False)[0]
 
-    def _results(self, scores: Floats, wanted: bool) -> tuple[NDArray[np.float64], Floats, Floats]:
+    def _results(self, scores: Floats, wanted: bool) -> tuple[F64, Floats, Floats]:
         """Values and, if ``wanted``, gradients and hessians."""
         from tautrank.losses._softrank_kernel import softrank_queries
 
@@ -207,6 +207,6 @@ class _SampledObjective(Objective):
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         return self._smoothed._gradients(scores, step)
 
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
         # The smoothed value is the metric with a minus sign.
         return self._scale + self._smoothed._values(scores, held, step)

@@ -17,10 +17,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import choice, real, whole
-from tautrank.arrays import naming_queries, spot
+from tautrank.arrays import F64, I64, Bools, naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric
@@ -229,9 +228,9 @@ class Reinforce(SmoothedLoss):
 
 class _SmoothedObjective(Objective):
     loss: SmoothedLoss
-    _order: NDArray[np.int64]
-    _shift: NDArray[np.float64]
-    _scale: NDArray[np.float64]
+    _order: I64
+    _shift: F64
+    _scale: F64
 
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int, k: int, a_jump: float) -> None:
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
@@ -242,7 +241,7 @@ class _SmoothedObjective(Objective):
         )
         self._k = k
 
-    def _scales(self, filled: NDArray[np.bool_]) -> NDArray[np.float64]:
+    def _scales(self, filled: Bools) -> F64:
         return np.where(filled & self.lists.has_relevant, self.lists.weights, 0.0)
 
     @abc.abstractmethod
@@ -271,7 +270,7 @@ class _SmoothedObjective(Objective):
         self._fill(finish_queries, finished, grad, hess)
         return grad, hess
 
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
         kernel, values, more = self._kernel("values", scores.dtype)
         return self._filled_values(kernel, self._draws(scores, step, values), *more)
 

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from tautrank.arrays import F64, I64
 from tautrank.metrics.base import register
-from tautrank.metrics.ordering import F64, I64, TieGroups, query_sums
+from tautrank.metrics.ordering import TieGroups, query_sums
 from tautrank.metrics.ranked import BinaryMetric
 
 

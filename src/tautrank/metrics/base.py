@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, whole
-from tautrank.arrays import check_lists, check_scores, check_weights
-from tautrank.metrics.ordering import F64, I64, TIES
+from tautrank.arrays import F64, I64, Bools, check_lists, check_scores, check_weights
+from tautrank.metrics.ordering import TIES
 from tautrank.names import Registry, changed_options, write_name
 
 EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
@@ -99,7 +99,7 @@ class Metric(ABC):
         return self.bind(labels, offsets).mean(scores, weights)
 
     @abstractmethod
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, NDArray[np.bool_]]:
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
         """Work out what depends on the labels alone.
 
         Returns:
@@ -128,7 +128,7 @@ class BoundMetric:
     array([1.])
     """
 
-    def __init__(self, metric: Metric, offsets: I64, scorer: Scorer, filled: NDArray[np.bool_]) -> None:
+    def __init__(self, metric: Metric, offsets: I64, scorer: Scorer, filled: Bools) -> None:
         self.metric = metric
         self.offsets = offsets
         self._scorer = scorer

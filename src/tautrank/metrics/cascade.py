@@ -8,10 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import real
+from tautrank.arrays import F64, I64
 from tautrank.errors import DataError
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import gain_values
-from tautrank.metrics.ordering import F64, I64, TieGroups, of_similar_width
+from tautrank.metrics.ordering import TieGroups, of_similar_width
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 from tautrank.metrics.reader import Reader
 

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import F64, Array
 from tautrank.errors import DataError, OptionError
 from tautrank.files import write_whole
 from tautrank.json_values import or_none
@@ -30,8 +30,8 @@ class Evaluation:
     """
 
     metrics: tuple[Metric, ...]
-    values: npt.NDArray[np.float64]
-    qids: npt.NDArray[Any]
+    values: F64
+    qids: Array
 
     def mean(self, index: int) -> float:
         """Mean of metric number `index` over the queries it did not skip; NaN if it skipped all."""

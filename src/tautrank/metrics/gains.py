@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice
-from tautrank.arrays import check_labels
+from tautrank.arrays import F64, check_labels
 from tautrank.errors import DataError, OptionError
 
 Gain: TypeAlias = str | tuple[float, ...]
@@ -72,7 +72,7 @@ def check_discount(discount: Discount) -> Discount:
     return table
 
 
-def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> NDArray[np.float64]:
+def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
     """What each label is worth.
 
     ``exp2`` is ``2^y - 1``, ``linear`` is ``y``, and a table gives ``table[y]`` to the integer label ``y``.
@@ -107,7 +107,7 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> NDArray[np.float64]:
                 "expected gain='linear' or a gain table"
             )
         whole = y.astype(np.int64)
-        values: NDArray[np.float64] = (np.exp2(np.arange(int(whole.max()) + 1, dtype=np.float64)) - 1.0)[whole]
+        values: F64 = (np.exp2(np.arange(int(whole.max()) + 1, dtype=np.float64)) - 1.0)[whole]
         between = np.flatnonzero(whole != y)
         if between.size:
             # expm1 keeps the digits of a label near 0, where 2^y - 1 would cancel.
@@ -124,7 +124,7 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> NDArray[np.float64]:
     return np.asarray(table[y.astype(np.int64)])
 
 
-def discount_values(n: int, discount: Discount = "log2") -> NDArray[np.float64]:
+def discount_values(n: int, discount: Discount = "log2") -> F64:
     """What each of the ranks 1 to ``n`` is worth.
 
     ``log2`` is ``1 / log2(1 + rank)``, ``reciprocal`` is ``1 / rank``, and a table gives its own values,

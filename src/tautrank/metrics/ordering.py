@@ -13,17 +13,15 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice
-from tautrank.arrays import check_lists, check_scores
+from tautrank.arrays import F64 as F64
+from tautrank.arrays import I64 as I64
+from tautrank.arrays import Array, check_lists, check_scores
 from tautrank.errors import OptionError
-
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
 
 TIES = ("worst", "expected", "best", "input")
 
@@ -62,7 +60,7 @@ class Block:
         """Whether some row is shorter than the matrix is wide."""
         return not self.contiguous and bool((self.lengths < self.width).any())
 
-    def matrix(self, values: NDArray[Any], fill: float) -> NDArray[Any]:
+    def matrix(self, values: Array, fill: float) -> Array:
         """Lay the flat ``values`` out as rows, ``fill`` where a row is short; may be a view, so read only."""
         rows = self.lengths.size
         if self.contiguous:
@@ -341,7 +339,7 @@ def ordered(
     return head_order, head
 
 
-def query_sums(values: NDArray[Any], offsets: I64) -> F64:
+def query_sums(values: Array, offsets: I64) -> F64:
     """Add up ``values`` (one a document) inside each query; 0 where a query has no documents.
 
     Args:
@@ -367,7 +365,7 @@ def query_maxima(values: F64, offsets: I64) -> F64:
     return _of_queries(np.maximum, values, offsets)
 
 
-def _of_queries(operation: np.ufunc, values: NDArray[Any], offsets: I64) -> F64:
+def _of_queries(operation: np.ufunc, values: Array, offsets: I64) -> F64:
     # `reduceat` returns the next element instead of 0 for an empty list, so empty lists are left out.
     results = np.zeros(offsets.size - 1)
     filled = np.flatnonzero(np.diff(offsets))

@@ -12,9 +12,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I64
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
-from tautrank.metrics.ordering import F64, I64, TieGroups, blocks, query_sums
+from tautrank.metrics.ordering import TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
 from tautrank.metrics.reader import Reader
 

@@ -10,10 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import real
+from tautrank.arrays import F64, I64, Bools
 from tautrank.metrics.base import Metric, Scorer
 from tautrank.metrics.ordering import (
-    F64,
-    I64,
     TieGroups,
     blocks,
     codes_when_needed,
@@ -65,7 +64,7 @@ class RankedMetric(Metric):
         """How many ranks of a row matter."""
         return width if self.k is None or self.all_count else min(self.k, width)
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, NDArray[np.bool_]]:
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
         values = self._document_values(labels)
         filled = query_sums(values, offsets) > 0
         norms = self._norms(values, offsets)

@@ -18,8 +18,9 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I64, Bools
 from tautrank.metrics.gains import Discount, discount_values
-from tautrank.metrics.ordering import F64, I64, query_sums
+from tautrank.metrics.ordering import query_sums
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ class ReaderModel:
     stops: bool
     weights: F64
     norms: F64
-    filled: NDArray[np.bool_]
+    filled: Bools
 
     @classmethod
     def of(cls, metric: ReaderMetric, labels: NDArray[np.number], offsets: I64) -> ReaderModel:

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I64, Bools
 from tautrank.metrics.base import Metric, Scorer, register
 from tautrank.metrics.gains import Gain, check_gain, gain_values
-from tautrank.metrics.ordering import F64, I64, query_sums
+from tautrank.metrics.ordering import query_sums
 
 
 def selection_sums(values: F64, scores: F64, k: int) -> F64:
@@ -126,7 +127,7 @@ class DCGRR(Metric):
         """
         return gain_values(labels, self.gain)
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, NDArray[np.bool_]]:
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
         gains = gain_values(labels, self.gain)
 
         def score(scores: NDArray[np.floating]) -> F64:

@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, whole
+from tautrank.arrays import F64
 from tautrank.errors import DataError, OptionError
-from tautrank.metrics.ordering import F64
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
 BootstrapMethod: TypeAlias = Literal["percentile", "basic", "bca"]

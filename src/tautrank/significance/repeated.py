@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import real
+from tautrank.arrays import F64
 from tautrank.errors import DataError
 from tautrank.significance.paired import Alternative, TestResult, check_alternative
 
@@ -85,7 +86,7 @@ def _banerjee(mean: float, parts: list[tuple[float, int]]) -> float:
     return math.exp(float(brentq(excess, smallest, 0.0, xtol=1e-13, rtol=1e-13)))
 
 
-def _differences(a: ArrayLike, b: ArrayLike) -> NDArray[np.float64]:
+def _differences(a: ArrayLike, b: ArrayLike) -> F64:
     first, second = (np.asarray(values, np.float64) for values in (a, b))
     if first.ndim != 2 or first.shape != second.shape:
         raise DataError(f"a, b: found shapes {first.shape} and {second.shape}; expected two of [runs, queries], equal")

@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from tautrank.arguments import whole
+from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError
 
@@ -23,7 +23,7 @@ def checked_seed(seed: object) -> int:
     return whole("seed", seed, most=math.inf)
 
 
-def probabilities_by_label(name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:
+def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
     """Return one probability a label, for the labels 0, 1, 2, ...
 
     >>> probabilities_by_label("probabilities", (0.05, 1.3))
@@ -43,7 +43,7 @@ def probabilities_by_label(name: str, values: Sequence[float]) -> npt.NDArray[np
     return table
 
 
-def distribution_of_labels(name: str, values: Sequence[float]) -> npt.NDArray[np.float64]:
+def distribution_of_labels(name: str, values: Sequence[float]) -> F64:
     """Return probabilities of the labels 0, 1, 2, ... that sum to 1.
 
     >>> distribution_of_labels("distribution", (0.5, 0.4))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
 from tautrank.arguments import whole
+from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import DataError
@@ -77,7 +77,7 @@ def simulate_clicks(
     return RankingData(data.X[rows[order]], labels[order], offsets, qids, data.feature_names)
 
 
-def _chance_of_click(data: RankingData, table: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+def _chance_of_click(data: RankingData, table: F64) -> F64:
     wrong = np.flatnonzero((data.labels != np.floor(data.labels)) | (data.labels >= table.size))
     if wrong.size:
         raise DataError(
@@ -88,12 +88,8 @@ def _chance_of_click(data: RankingData, table: npt.NDArray[np.float64]) -> npt.N
 
 
 def _impression(
-    data: RankingData,
-    query: npt.NDArray[np.int64],
-    chance: npt.NDArray[np.float64],
-    keep_unclicked: bool,
-    key: tuple[int, int],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float32]]:
+    data: RankingData, query: I64, chance: F64, keep_unclicked: bool, key: tuple[int, int]
+) -> tuple[I64, F32]:
     """One impression of every list: the rows of the documents read, list by list, and their labels.
 
     Whether a document would be clicked does not depend on its place, so the coins can be thrown for all of them; the

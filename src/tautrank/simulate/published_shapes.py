@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import F64
 from tautrank.simulate.scaled_features import WIDTH, fill_scaled
 from tautrank.simulate.text_match_features import NAMES, fill_text_match
 
@@ -29,7 +29,7 @@ class Shape:
 
     key: int
     mean_length: float
-    draw_lengths: Callable[[np.random.Generator, int, float], npt.NDArray[np.float64]]
+    draw_lengths: Callable[[np.random.Generator, int, float], F64]
     label_shares: tuple[float, ...]
     unanswerable: float
     n_features: int
@@ -37,13 +37,13 @@ class Shape:
     fill: Callable[..., None]
 
 
-def log_normal_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> npt.NDArray[np.float64]:
+def log_normal_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> F64:
     """Log-normal list lengths: of 20,000 lists of mean 120 the longest has about 1,200 documents, as in WEB30K."""
     spread = 0.6
     return np.exp(rng.normal(np.log(mean) - spread**2 / 2, spread, n_queries))
 
 
-def _gamma_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> npt.NDArray[np.float64]:
+def _gamma_lengths(rng: np.random.Generator, n_queries: int, mean: float) -> F64:
     """Gamma list lengths: of 20,000 lists of mean 24 the shortest has 1 document and the longest about 130."""
     return rng.gamma(3.0, mean / 3, n_queries)
 

@@ -6,8 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import lru_cache
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import I64, Bools
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.simulate.published_shapes import Shape
@@ -77,14 +77,12 @@ def _generator(shape: Shape, seed: int, purpose: int, block: int) -> np.random.G
     return np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(shape.key, purpose, block)))
 
 
-def _lengths(shape: Shape, n_queries: int, mean: float, seed: int, block: int) -> npt.NDArray[np.int64]:
+def _lengths(shape: Shape, n_queries: int, mean: float, seed: int, block: int) -> I64:
     lengths = shape.draw_lengths(_generator(shape, seed, _LENGTHS, block), n_queries, mean)
     return np.maximum(1, np.rint(lengths)).astype(np.int64)
 
 
-def _documents(
-    shape: Shape, query: npt.NDArray[np.int64], n_queries: int, rng: np.random.Generator
-) -> tuple[Doubles, Doubles, Doubles]:
+def _documents(shape: Shape, query: I64, n_queries: int, rng: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
     """Intents of queries, qualities of documents, and how relevant the documents are."""
     intents, qualities, relevance, unanswerable = _relevance(shape, query, n_queries, rng)
     mean, deviation = _scale(shape)
@@ -92,8 +90,8 @@ def _documents(
 
 
 def _relevance(
-    shape: Shape, query: npt.NDArray[np.int64], n_queries: int, rng: np.random.Generator
-) -> tuple[Doubles, Doubles, Doubles, npt.NDArray[np.bool_]]:
+    shape: Shape, query: I64, n_queries: int, rng: np.random.Generator
+) -> tuple[Doubles, Doubles, Doubles, Bools]:
     intents = draw_intents(n_queries, rng)
     plenty = draw_plenty(n_queries, rng)
     unanswerable = rng.random(n_queries) < shape.unanswerable
@@ -101,7 +99,7 @@ def _relevance(
     return intents, qualities, utility(qualities, intents[query]) + plenty[query], unanswerable
 
 
-def _reference(shape: Shape) -> tuple[npt.NDArray[np.int64], np.random.Generator]:
+def _reference(shape: Shape) -> tuple[I64, np.random.Generator]:
     """Many short lists that stand for all data of a shape: what is measured on them holds for every seed."""
     query = np.repeat(np.arange(_REFERENCE_QUERIES), _REFERENCE_LENGTH)
     return query, _generator(shape, 0, _REFERENCE, 0)
@@ -137,12 +135,12 @@ def label_cuts(shape: Shape, noise: float) -> Doubles:
     return cuts
 
 
-def _spread_columns(width: int, wanted: int) -> npt.NDArray[np.int64]:
+def _spread_columns(width: int, wanted: int) -> I64:
     """Up to ``wanted`` of ``width`` columns, in order; always the same, and each choice holds all smaller ones."""
     return np.sort(np.random.default_rng(width).permutation(width)[:wanted])
 
 
-def _names(shape: Shape, columns: npt.NDArray[np.int64], n_features: int) -> tuple[str, ...] | None:
+def _names(shape: Shape, columns: I64, n_features: int) -> tuple[str, ...] | None:
     if shape.feature_names is None:
         return None
     unused = range(columns.size, n_features)

@@ -14,8 +14,8 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import I64
 from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, QUALITIES, TRUSTED, USEFUL, Doubles, Singles
 
 _COPIES = 18
@@ -65,9 +65,7 @@ def _columns() -> list[tuple[Any, ...]]:
     return list(zip(quality, np.repeat(np.arange(len(_GROUPS)), count), *single, strict=True))
 
 
-def fill_scaled(
-    out: Singles, qualities: Singles, intents: Doubles, query: npt.NDArray[np.int64], rng: np.random.Generator
-) -> None:
+def fill_scaled(out: Singles, qualities: Singles, intents: Doubles, query: I64, rng: np.random.Generator) -> None:
     """Write the 519 features of some documents.
 
     Args:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
+
+from tautrank.arrays import F32, F64, I64
 
 # The hidden qualities of a document: how well its text matches, how popular it is, how hard its author pushes it
 # (too hard is spam), how fresh it is, how far its site is trusted, how useful its readers find it.
 MATCH, POPULAR, PUSHED, FRESH, TRUSTED, USEFUL = range(6)
 QUALITIES = 6
 
-Doubles = npt.NDArray[np.float64]
-Singles = npt.NDArray[np.float32]
+Doubles = F64
+Singles = F32
 
 
-def draw_qualities(query: npt.NDArray[np.int64], n_queries: int, rng: np.random.Generator) -> Doubles:
+def draw_qualities(query: I64, n_queries: int, rng: np.random.Generator) -> Doubles:
     """Draw ``[n, 6]`` qualities: standard normal, and a part that all documents of a query share."""
     own = rng.standard_normal((query.size, QUALITIES))
     return np.asarray(own + 0.5 * rng.standard_normal((n_queries, QUALITIES))[query])

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from tautrank.arrays import I64
 from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL, Doubles, Singles
 
 STREAMS = ("body", "anchor", "title", "url", "whole")
@@ -87,9 +87,7 @@ _URL = _Stream(2.2, 0.4, -np.inf, -0.5, 0.4, 0.3, 0.4, 0.4, 0.1)
 _PARTS = (_BODY, _ANCHOR, _TITLE, _URL)
 
 
-def fill_text_match(
-    out: Singles, qualities: Singles, intents: Doubles, query: npt.NDArray[np.int64], rng: np.random.Generator
-) -> None:
+def fill_text_match(out: Singles, qualities: Singles, intents: Doubles, query: I64, rng: np.random.Generator) -> None:
     """Write the 136 features of some documents.
 
     Args:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Literal, overload
 
 import numpy as np
-import numpy.typing as npt
 
 from tautrank.arguments import job_count, real, whole
+from tautrank.arrays import F32, I64
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
@@ -140,13 +140,8 @@ def _simulate_at_once(
 
 
 def _features(
-    qualities: Doubles,
-    intent: Doubles,
-    query: npt.NDArray[np.int64],
-    n_queries: int,
-    n_features: int,
-    rng: np.random.Generator,
-) -> npt.NDArray[np.float32]:
+    qualities: Doubles, intent: Doubles, query: I64, n_queries: int, n_features: int, rng: np.random.Generator
+) -> F32:
     X = np.empty((query.size, n_features), np.float32)
     absent = rng.random((query.size, _STREAMS)) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
     for column in range(n_features):
