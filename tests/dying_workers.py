@@ -29,14 +29,14 @@ def dies_once_of_the_second_trial_while_others_are_idle(around, trial, ask):
 
 
 def dies_of_the_second_tuning_trial(trial, ask, **more):
-    from tautrank.experiments.tuning_trial import run_tuning_trial
+    from tautrank.experiments.tune import run_search_trial
 
     def dying(told):
         if trial.number == 1 and told[0] == 5:
             dies()
         return ask(told)
 
-    return run_tuning_trial(trial, dying, **more)
+    return run_search_trial(trial, dying, **more)
 
 
 def done():

@@ -59,29 +59,26 @@ def tune(
 
     Example: [bold]tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut[/bold]
     """
+    from tautrank.experiments.search_plan import plan_search
     from tautrank.experiments.space import space_named_or_in_file
-    from tautrank.experiments.tune import tune as search
-    from tautrank.experiments.tune import tuning_plan
-    from tautrank.experiments.tuning_search import SearchInterrupted
+    from tautrank.experiments.tune import SearchInterrupted, run_search
     from tautrank.files import require_writable
-    from tautrank.report.tuning import print_interrupted, print_tuning
+    from tautrank.report.tuning import print_interrupted, print_tuning, train_command
 
     options.import_losses(imported)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]
-    asked: dict[str, Any] = {"loss": losses, "metric": metric, "space": space_named_or_in_file(space)}
-    asked |= {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
-    asked |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
-    asked |= {"n_estimators": trees, "early_stopping_rounds": early_stopping or None}
-    asked |= options.engine_parameters(param)
-    tuning_plan(**asked)  # refuse what is wrong before reading the data
+    fixed = {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **options.engine_parameters(param)}
+    how: dict[str, Any] = {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
+    how |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
+    plan = plan_search(losses, metric, space_named_or_in_file(space), fixed, **how)
     if model is not None:
         require_writable(model)
-    parts = reading.files(data, valid)
+    train_part, valid_part = reading.files(data, valid)
     try:
         with trainings_bar() as progress:
-            result = search(*parts, progress=progress, **asked)
+            result = run_search(plan, train_part, valid_part, progress)
     except SearchInterrupted as stopped:
-        print_interrupted(ERR, stopped, trials, storage)
+        print_interrupted(ERR, stopped.result)
         raise typer.Exit(130) from None
     if result.ranker is not None and model is not None:
         result.ranker.save(model)
@@ -91,4 +88,4 @@ def tune(
         sys.stdout.write(result.to_csv())
     else:
         again = [word for source in imported or [] for word in ("--import", source)] + reading.as_typed()
-        print_tuning(OUT, result, result.train_command(str(data), str(valid), str(model or "best.taut"), again))
+        print_tuning(OUT, result, train_command(result, str(data), str(valid), str(model or "best.taut"), again))

@@ -7,9 +7,9 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -44,6 +44,10 @@ class Surroundings:
     own: tuple[OwnLoss, ...] = ()
     held: Mapping[str, Splits] = field(default_factory=dict)
     threads: int = 1
+
+
+RunTrial: TypeAlias = Callable[[Mapping[str, Any], Surroundings], dict[str, Any]]
+"""A function of a specification, and of what all trials need, that returns the result of a trial as JSON values."""
 
 
 def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> dict[str, Any]:
@@ -95,12 +99,13 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     return result
 
 
-def attempt(spec: Mapping[str, Any], around: Surroundings) -> Outcome:
+def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial) -> Outcome:
     """Run a trial and return its outcome; never raises.
 
     Args:
         spec: the specification.
         around: what all trials of the run need.
+        run: the function that runs it.
     """
     start, host = time.perf_counter(), socket.gethostname()
 
@@ -119,7 +124,7 @@ def attempt(spec: Mapping[str, Any], around: Surroundings) -> Outcome:
         with warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
-            return outcome(DONE, result=canonical(run_trial(spec, around)))
+            return outcome(DONE, result=canonical(run(spec, around)))
     except Exception as error:
         return outcome(FAILED, error=in_a_sentence(error))
 

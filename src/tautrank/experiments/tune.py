@@ -1,20 +1,39 @@
-"""`tautrank.tune`: the parameters that rank best on your validation data."""
+"""`tautrank.tune`: search for the parameters that rank best on the validation data."""
 
 from __future__ import annotations
 
+import dataclasses
+import json
+import math
 import os
-from collections.abc import Mapping, Sequence
+import sqlite3
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from functools import partial
+from itertools import starmap
+from pathlib import Path
 from typing import Any
 
-from tautrank.arguments import choice
-from tautrank.data import RankingData
+from tautrank.data import RankingData, Splits
+from tautrank.engines import Step
+from tautrank.errors import DataError, OptionError
+from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.experiments.data_source import MEMORY, fingerprint_of
 from tautrank.experiments.fit_best import Progress
-from tautrank.experiments.tuning_plan import TuningPlan, make_tuning_plan
-from tautrank.experiments.tuning_search import REFITS, Budget, best_of, refitted, run_search
-from tautrank.experiments.tuning_store import checked_path, require_optuna
+from tautrank.experiments.processes import Ask, Lost, run_jobs
+from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED, Proposer
+from tautrank.experiments.search_plan import SearchPlan, check_data, plan_search
+from tautrank.experiments.store import IMPOSSIBLE, Outcome, Store, Trial
+from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
+from tautrank.losses.own_losses import sendable
 from tautrank.metrics import Metric
-from tautrank.report.tuning import Tuning
+from tautrank.ranker.estimator import Ranker
+
+_SEARCH = "search"  # the name under which a store keeps the specification of the search it belongs to
 
 
 def tune(
@@ -38,37 +57,37 @@ def tune(
 ) -> Tuning:
     """Search for the parameters that rank best on the validation data, with Optuna.
 
-    Every trial trains on `train` and is judged by its best validation value of `metric`; test data is not asked for.
-    Random trials are a function of `seed` and of their number, so a search that was stopped and goes on, or is given
-    more trials later, is the same as one that ran in one go. So is one by ``tpe``, with one worker. Pruning compares
-    curves with those of trials before, so with several workers what is pruned depends on who is first.
+    Every trial trains on `train` and is judged by its best validation value of `metric`; no test data is needed.
+    Random trials depend only on `seed` and on their number, so a search that was stopped and continued, or is given
+    more trials later, is the same as one that ran in one go. The same holds for ``tpe`` with one worker. Pruning
+    compares the curve of a trial with those of earlier trials, so with several workers it depends on their timing.
 
     Akiba et al., *Optuna: A Next-generation Hyperparameter Optimization Framework*, KDD 2019; Bergstra and Bengio,
     *Random Search for Hyper-Parameter Optimization*, JMLR 2012; Bergstra et al., *Algorithms for Hyper-Parameter
     Optimization*, NIPS 2011 (``tpe``); Golovin et al., *Google Vizier*, KDD 2017 (stopping by the median).
 
     Args:
-        train, valid: what to train and to judge on.
-        loss: what `Ranker` takes, or several to choose from.
-        metric: what is optimised, and stops each training early.
-        n_trials: trials in all, those that the storage holds included.
-        sampler: ``"random"``, or ``"tpe"``, which looks where it was good before.
-        space: ranges by name: parameters of `Ranker` and of its engine, ``loss.NAME`` for those of the loss,
+        train, valid: The data to train and to validate on.
+        loss: The loss, as `Ranker` takes it, or several to choose from.
+        metric: The metric to optimise; it also stops each training early.
+        n_trials: The number of trials, including those that the storage holds.
+        sampler: ``"random"``, or ``"tpe"``, which samples near good earlier trials.
+        space: Ranges by name: parameters of `Ranker` and of its engine, ``loss.NAME`` for parameters of the loss,
             ``langevin.temperature`` and ``langevin.shrink_rate``; each ``("float", low, high)`` or ``("int", low,
-            high)``, with ``"log"`` behind if wanted, or ``("choice", a, b, ...)``. Or the name of a space:
-            ``"default"`` (also None: tree parameters, and those of the loss that matter), ``"trees"``, or
-            ``"stochasticrank"``, that paper's. A space with a name leaves out what is fixed.
-        storage: a file for all trials, to go on from; SQLite, or text where it ends in ``.log`` or ``.journal``.
-        prune: stop a trial when its best value, from a quarter of the trees on, is below the median of what trials
-            that were trained to the end had after as many trees. The first five are never stopped.
-        n_jobs, workers: threads in all, and processes that train side by side.
-        seed: where all randomness starts, that of the trainings too.
-        timeout: seconds; no trial starts after it, and those under way are given up.
-        refit: ``"train"`` trains the best model again, for `Tuning.ranker`; ``"train+valid"`` lets it learn from the
-            validation data too, with as many trees; None trains none.
-        progress: called with (ended trials, all, what ended last).
-        **fixed: parameters of `Ranker` that are the same in all trials; 500 trees at most and 50 rounds of early
-            stopping, unless given here or in `space`.
+            high)``, with ``"log"`` at the end for a logarithmic range, or ``("choice", a, b, ...)``. Or the name of a
+            space: ``"default"`` (also None: the parameters of trees and of the loss that matter most), ``"trees"``, or
+            ``"stochasticrank"``, the one of that paper. A space with a name leaves out what is fixed.
+        storage: A file that keeps every trial, to continue from.
+        prune: Whether to stop a trial when its best value, from a quarter of the trees on, is below the median of the
+            completed trials after as many trees. The first five trials are never stopped.
+        n_jobs, workers: The number of threads in all, and of processes that train in parallel.
+        seed: The seed of all randomness, that of the trainings included.
+        timeout: The time limit in seconds; trials still running then are given up.
+        refit: The data for the final training of the best model, `Tuning.ranker`: ``"train"``, or ``"train+valid"``
+            with the same number of trees; None trains no final model.
+        progress: A function that is called with (finished trials, all trials, a line about the last one).
+        **fixed: Parameters of `Ranker` that are the same in all trials; up to 500 trees and early stopping after 50,
+            unless given here or in `space`.
 
     Returns:
         A `Tuning`: ``best_params``, ``best_score``, ``trials``, ``ranker``, ``table()``, ``to_csv()``, ``to_dict()``.
@@ -77,17 +96,18 @@ def tune(
     >>> train, valid = simulate_web_search(60, n_features=16, mean_length=10).split([0.7, 0.3])
     >>> space = {"num_leaves": ("int", 2, 15), "loss.k": ("choice", 5, None)}
     >>> found = tune(train, valid, space=space, n_trials=3, n_estimators=5, n_jobs=1)
-    >>> found.best_score == max(trial.outcome.score for trial in found.trials)
+    >>> found.best_score == max(trial.score for trial in found.trials)
     True
     >>> found.ranker.score(valid) == found.best_score
     True
     """
-    plan, budget = tuning_plan(
-        loss=loss,
-        metric=metric,
+    plan = plan_search(
+        loss,
+        metric,
+        space,
+        fixed,
         n_trials=n_trials,
         sampler=sampler,
-        space=space,
         storage=storage,
         prune=prune,
         n_jobs=n_jobs,
@@ -95,35 +115,370 @@ def tune(
         seed=seed,
         timeout=timeout,
         refit=refit,
-        **fixed,
     )
-    records = run_search(plan, train, valid, budget, storage, progress)
-    best = best_of(plan, records)
-    assert best is not None
-    ranker = None if refit is None else refitted(plan, best, train, valid, refit, n_jobs)
-    return Tuning(plan, tuple(records), ranker)
+    return run_search(plan, train, valid, progress)
 
 
-def tuning_plan(
-    *,
-    loss: Any,
-    metric: Any,
-    space: Any,
-    sampler: str,
-    prune: bool,
-    seed: int,
-    n_trials: int,
-    timeout: float | None,
-    n_jobs: int | None,
-    workers: int,
-    storage: str | os.PathLike[str] | None,
-    refit: str | None,
-    **fixed: Any,
-) -> tuple[TuningPlan, Budget]:
-    """Check the arguments of `tune`, all but the data."""
-    require_optuna()
-    if refit is not None:
-        choice("refit", refit, REFITS)
-    checked_path(storage)
-    budget = Budget(n_trials, timeout, n_jobs, workers)
-    return make_tuning_plan(loss, metric, space, fixed, sampler=sampler, prune=prune, seed=seed), budget
+@dataclass(frozen=True)
+class TunedTrial:
+    """A trial of a search that has ended.
+
+    Args:
+        number: The number of the trial, from 0.
+        configuration: The loss and the values that were tried, by their names in the space.
+        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot be trained.
+        score: The best validation value; of a pruned trial the best until then.
+        trees: The number of trees that gives `score`.
+        grown: The number of trees that were trained.
+        seconds: The time the training took.
+        error: One sentence, if it failed.
+        curve: The best validation value so far, at each checkpoint of the plan.
+    """
+
+    number: int
+    configuration: dict[str, Any]
+    state: str
+    score: float | None = None
+    trees: int = 0
+    grown: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    curve: tuple[float, ...] = ()
+
+    @classmethod
+    def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
+        """Read a trial from what a store holds."""
+        found = json.loads(outcome.result or "{}")
+        found.setdefault("state", FAILED if outcome.status == FAILED else UNFINISHED)
+        curve = tuple(found.pop("curve", ()))
+        return cls(
+            trial.number,
+            trial.spec["configuration"],
+            seconds=outcome.seconds,
+            error=outcome.error,
+            curve=curve,
+            **found,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Tuning:
+    """The result of a search.
+
+    Args:
+        plan: The search.
+        trials: All trials that have ended, by number.
+        ranker: The model of the best configuration; None if none was asked for.
+    """
+
+    plan: SearchPlan
+    trials: tuple[TunedTrial, ...]
+    ranker: Ranker | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that was optimised."""
+        return self.plan.metric
+
+    @property
+    def has_best(self) -> bool:
+        """Whether any trial was trained to the end."""
+        return any(trial.state == DONE for trial in self.trials)
+
+    @property
+    def best(self) -> TunedTrial:
+        """The trial with the best validation value, the first one if several have it."""
+        return self.ranked()[0]
+
+    @property
+    def best_score(self) -> float:
+        """The best validation value. As the best of many it is too optimistic: judge the model on test data."""
+        assert self.best.score is not None
+        return self.best.score
+
+    @property
+    def best_configuration(self) -> dict[str, Any]:
+        """The loss and the best values, by their names in the space."""
+        return self.best.configuration
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The parameters of `Ranker` that train the best model: the best number of trees, no early stopping."""
+        parameters = {"metric": str(self.metric), **_ranker_parameters(self.plan, self.best.configuration)}
+        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
+
+    def ranked(self) -> list[TunedTrial]:
+        """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
+        sign = -1.0 if self.metric.higher_is_better else 1.0
+        states = (DONE, PRUNED, FAILED)
+        return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as JSON values."""
+        plain = json.loads(json.dumps(self.best_params, default=_as_json))
+        return {
+            "metric": str(self.metric),
+            "sampler": self.plan.sampler,
+            "seed": self.plan.seed,
+            "best_trial": self.best.number,
+            "best_score": self.best_score,
+            "best_configuration": self.best_configuration,
+            "best_params": plain,
+            "trials": [
+                {
+                    "trial": trial.number,
+                    **{name: getattr(trial, name) for name in ("state", "score", "trees", "grown", "seconds")},
+                    "configuration": trial.configuration,
+                    **({"error": trial.error} if trial.error else {}),
+                }
+                for trial in self.trials
+            ],
+        }
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the trials as CSV, one line per trial.
+
+        Args:
+            path: A file to write to as well.
+        """
+        from tautrank.report.tuning import trials_csv
+
+        return trials_csv(self, path)
+
+    def table(self, n: int = 10, width: int | None = None) -> Any:
+        """Return the best trials as a table that `rich.print` prints.
+
+        Args:
+            n: The number of trials.
+            width: The width of the terminal; if one column per parameter does not fit, one column has them all.
+        """
+        from tautrank.report.tuning import trials_table
+
+        return trials_table(self, n, width)
+
+    def __str__(self) -> str:
+        from tautrank.report.tuning import tuning_text
+
+        return tuning_text(self)
+
+    __repr__ = __str__
+
+
+class SearchInterrupted(KeyboardInterrupt):
+    """A search was stopped by hand.
+
+    Args:
+        result: The search with the trials that have ended.
+    """
+
+    def __init__(self, result: Tuning) -> None:
+        super().__init__("the search was stopped")
+        self.result = result
+
+
+def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progress: Progress | None = None) -> Tuning:
+    """Run the trials of a plan that its storage does not hold yet, and train the best model.
+
+    Args:
+        plan: The search.
+        train, valid: The data to train and to validate on.
+        progress: A function that is called with (finished trials, all trials, a line about the last one).
+    """
+    check_data(plan, train, valid)
+    deadline = None if plan.timeout is None else time.monotonic() + plan.timeout
+    data = Splits(train, valid, train.subset([]))
+    spec = plan.spec("" if plan.storage is None else fingerprint_of(data))
+    ended: dict[int, TunedTrial] = {}
+    unfinished = ""
+
+    def result() -> Tuning:
+        return Tuning(plan, tuple(ended[number] for number in sorted(ended) if number < plan.n_trials))
+
+    def tell(what: str) -> None:
+        if progress is not None:
+            progress(len(result().trials), plan.n_trials, what)
+
+    with _open_store(plan, spec) as store, store.running():
+        proposer = Proposer(plan)
+        for trial in starmap(TunedTrial.of, store.finished()):
+            ended[trial.number] = trial
+            proposer.repeat(trial)
+        waiting = [number for number in range(plan.n_trials) if number not in ended]
+        tell(f"continuing after {len(result().trials)} trials" if ended else "")
+        try:
+            for job, outcome in _outcomes(plan, proposer, spec, waiting, data, deadline):
+                trial = TunedTrial.of(job, outcome)
+                if trial.state == UNFINISHED:
+                    proposer.end(job.number, None)
+                    unfinished = trial.error or unfinished
+                    continue
+                store.record(job, outcome)
+                ended[job.number] = trial
+                proposer.end(job.number, trial)
+                tell(_describe(result(), trial))
+        except KeyboardInterrupt:
+            raise SearchInterrupted(result()) from None
+    found = result()
+    if not found.has_best:
+        raise _nothing_found(found, unfinished)
+    return found if plan.refit is None else dataclasses.replace(found, ranker=_refit(found, train, valid))
+
+
+def run_search_trial(
+    trial: Trial, ask: Ask, *, plan: SearchPlan, around: Surroundings, deadline: float | None = None
+) -> Outcome:
+    """Train the configuration of a trial and return its outcome; never raises.
+
+    Args:
+        trial: The trial.
+        ask: A function that is told the number of trees and the best validation value so far at each checkpoint; the
+            trial is pruned if it returns True.
+        plan: The search.
+        around: The data, and what all trials need.
+        deadline: When to stop, by `time.monotonic`.
+    """
+    found: dict[str, Any] = {"state": DONE, "score": math.nan, "trees": 0, "grown": 0, "curve": []}
+
+    def watch(step: Step) -> bool:
+        score = step.history["valid"][str(plan.metric)][step.best_step]
+        found.update(score=score, trees=step.best_step + 1, grown=step.step + 1)
+        if deadline is not None and time.monotonic() > deadline:
+            found["state"] = UNFINISHED
+        elif found["grown"] in plan.checkpoints:
+            found["curve"].append(score)
+            if plan.prune and ask((found["grown"], score)):
+                found["state"] = PRUNED
+        return bool(found["state"] != DONE)
+
+    def train(spec: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
+        data = around.held[spec["data"]["fingerprint"]]
+        parameters = {**_ranker_parameters(plan, spec["configuration"]), "n_jobs": around.threads}
+        Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
+        if math.isnan(found["score"]):
+            raise DataError(f"{plan.metric} of the validation data is not a number; expected a query that counts")
+        return found
+
+    return attempt(trial.spec, around, train)
+
+
+def _outcomes(
+    plan: SearchPlan,
+    proposer: Proposer,
+    search: Mapping[str, Any],
+    waiting: list[int],
+    data: Splits,
+    deadline: float | None,
+) -> Iterator[tuple[Trial, Outcome]]:
+    def jobs() -> Iterator[Trial]:
+        source = {"given": [MEMORY], "fold": 1, "fingerprint": search["data"]}
+        for number in waiting:
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            configuration = proposer.propose(number)
+            spec = {"search": digest(search), "data": source, "number": number, "configuration": configuration}
+            yield Trial(number, digest(spec), spec)
+
+    def is_hopeless(trial: Trial, told: tuple[int, float]) -> bool:
+        return proposer.falls_behind(trial.number, *told)
+
+    around = Surroundings(held={search["data"]: data}, threads=plan.threads)
+    n = min(plan.workers, len(waiting))
+    if n > 1:
+        work = partial(run_search_trial, plan=plan, around=dataclasses.replace(around, own=sendable(plan.losses)))
+        # A trial that lost its process is left unfinished; the next run proposes it again.
+        for trial, outcome in run_jobs(n, work, jobs(), answer=is_hopeless, deadline=deadline, most_losses=1):
+            yield trial, Outcome(IMPOSSIBLE, error=str(outcome)) if isinstance(outcome, Lost) else outcome
+        return
+    for trial in jobs():
+        ask = partial(is_hopeless, trial)
+        yield trial, run_search_trial(trial, ask, plan=plan, around=around, deadline=deadline)
+
+
+def _ranker_parameters(plan: SearchPlan, configuration: Mapping[str, Any]) -> dict[str, Any]:
+    values = {name: value for name, value in configuration.items() if name != "loss"}
+    return parameters_of(Configuration(configuration["loss"], values), plan.fixed)
+
+
+def _refit(found: Tuning, train: RankingData, valid: RankingData) -> Ranker:
+    ranker = Ranker(**{**found.best_params, "metric": found.metric, "n_jobs": found.plan.n_jobs})
+    if found.plan.refit == "train":
+        return ranker.fit(train, valid)
+    return ranker.fit(RankingData.concat([train, valid], repeated="separate"))
+
+
+def _describe(found: Tuning, trial: TunedTrial) -> str:
+    """Return a line about a trial that has just ended."""
+    text = f"trial {trial.number}"
+    if trial.state == FAILED:
+        text += f" failed: {trial.error}"
+    elif trial.state == PRUNED:
+        text += f" pruned after {trial.grown} trees at {found.metric} {trial.score:.4f}"
+    else:
+        text += f" {found.metric} {trial.score:.4f}"
+    if found.has_best and found.best is not trial:
+        text += f" (best {found.best_score:.4f}, trial {found.best.number})"
+    return text
+
+
+def _nothing_found(found: Tuning, unfinished: str) -> Exception:
+    failed = next((trial for trial in found.trials if trial.state == FAILED), None)
+    if failed is not None:
+        return DataError(f"space: found no trial that can be trained, trial {failed.number} failed: {failed.error}")
+    if unfinished:
+        return DataError(f"trials: found none that ended, {unfinished}; expected at least one")
+    return OptionError(
+        f"timeout: found no trial that ended in {found.plan.timeout:g} seconds; expected more time, or fewer trees"
+    )
+
+
+def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
+    """Open the store of a search; one that holds anything else is refused."""
+    path = None if plan.storage is None else Path(plan.storage)
+    if path is not None and path.is_file():
+        _refuse_optuna(path)
+    store = Store(path, {_SEARCH: canonical(spec)})
+    found = json.loads(store.meta.get(_SEARCH, "null"))
+    if found != spec:
+        store.close()
+        raise DataError(f"{path}: holds {_difference(found, spec)}")
+    return store
+
+
+def _refuse_optuna(path: Path) -> None:
+    """Refuse a storage of Optuna's, which version 0.1.0 wrote: a journal of text, or a database."""
+    with path.open("rb") as file:
+        is_optuna = file.read(10) == b'{"op_code"'
+    with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as connection:
+        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        is_optuna = is_optuna or ("study_user_attributes",) in tables
+    if is_optuna:
+        raise DataError(
+            f"{path}: is a storage of Optuna, as tautrank 0.1.0 wrote; expected another file for a new search (or "
+            "tautrank 0.1.0 to continue that one)"
+        )
+
+
+def _difference(found: Any, expected: Mapping[str, Any]) -> str:
+    """Return the first difference between two specifications of searches, in words."""
+    if not isinstance(found, dict):
+        return "no search of tautrank tune; expected another file"
+    for name, value in expected.items():
+        old = found.get(name)
+        if old != value and name == "data":
+            return "another search, on other data; expected the same data, or another file"
+        if old != value and isinstance(old, dict) and isinstance(value, dict):
+            inner = next(key for key in sorted({*old, *value}) if old.get(key) != value.get(key))
+            name, old, value = f"{name} {inner}", old.get(inner), value.get(inner)
+        if old != value:
+            return f"another search, with {name} {_text(old)}; found {_text(value)}, expected the same, or another file"
+    return "another search, of another version of tautrank; expected another file"
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "none"
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+
+
+def _as_json(value: Any) -> Any:
+    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else str(value)  # type: ignore[arg-type]

@@ -1,0 +1,247 @@
+"""The plan of a search for parameters: everything except the data, checked before anything is trained."""
+
+from __future__ import annotations
+
+import json
+import os
+import warnings
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tautrank.arguments import choice, job_count, real, whole
+from tautrank.data import RankingData
+from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
+from tautrank.errors import DataError, OptionError
+from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.experiments.propose import SAMPLERS, require_optuna
+from tautrank.experiments.space import Space, spaces_of
+from tautrank.json_values import canonical
+from tautrank.losses import Loss
+from tautrank.losses.own_losses import own_losses
+from tautrank.metrics import Metric, metric
+from tautrank.ranker.estimator import Ranker
+
+REFITS = ("train", "train+valid")
+_VERSION = 2
+# How often a trial is compared with the others, and the first time; docs/tuning.md has the measurements.
+_CHECKPOINTS = 20
+_FIRST_CHECKPOINT = 5
+
+
+@dataclass(frozen=True)
+class SearchPlan:
+    """A search that has been checked; `plan_search` makes one.
+
+    Args:
+        losses: The loss, or several to choose from.
+        metric: The metric to optimise on the validation data.
+        spaces: The search space of each loss.
+        fixed: Parameters of `Ranker` that are the same in all trials.
+        sampler: ``random`` or ``tpe``.
+        prune: Whether to stop trials whose validation curve falls behind the others.
+        seed: The seed of all randomness.
+        n_trials: The number of trials, including those of an earlier run.
+        timeout: The seconds this run may take; trials still running then are given up. None for no limit.
+        n_jobs: The number of threads in all.
+        workers: The number of processes that train in parallel.
+        storage: The file that keeps the trials; None keeps nothing.
+        refit: The data for the final training of the best model: ``train``, ``train+valid``, or None for no training.
+    """
+
+    losses: tuple[str, ...]
+    metric: Metric
+    spaces: tuple[Space, ...]
+    fixed: Mapping[str, Any]
+    _: KW_ONLY
+    sampler: str = "random"
+    prune: bool = True
+    seed: int = 0
+    n_trials: int = 50
+    timeout: float | None = None
+    n_jobs: int | None = None
+    workers: int = 1
+    storage: str | os.PathLike[str] | None = None
+    refit: str | None = "train"
+
+    def __post_init__(self) -> None:
+        choice("sampler", self.sampler, SAMPLERS)
+        if not isinstance(self.prune, bool):
+            raise OptionError(f"prune: found {self.prune!r}; expected True or False")
+        whole("n_trials", self.n_trials, least=1)
+        whole("workers", self.workers, least=1)
+        if self.timeout is not None:
+            real("timeout", self.timeout, least=0.0, above=True)
+        job_count(self.n_jobs)
+        if self.refit is not None:
+            choice("refit", self.refit, REFITS)
+        if self.storage is not None:
+            _check_storage(os.fspath(self.storage))
+
+    @property
+    def threads(self) -> int:
+        """The number of threads of each training."""
+        return max(1, job_count(self.n_jobs) // self.workers)
+
+    @property
+    def most_trees(self) -> int:
+        """The largest number of trees of a trial."""
+        searched = [space["n_estimators"].probes() for space in self.spaces if "n_estimators" in space]
+        return max(int(most) for most in [self.fixed.get("n_estimators", 1), *chain(*searched)])
+
+    @property
+    def checkpoints(self) -> range:
+        """The numbers of trees at which trials are compared."""
+        every = max(1, self.most_trees // _CHECKPOINTS)
+        return range(every, self.most_trees + 1, every)
+
+    @property
+    def first_checkpoint(self) -> int:
+        """The number of trees from which a trial may be pruned."""
+        return self.checkpoints[min(_FIRST_CHECKPOINT, len(self.checkpoints)) - 1]
+
+    def keys(self, loss: str) -> dict[str, str]:
+        """Return what each range of a loss is called in the whole search.
+
+        A name serves several losses if they have the same range for it; otherwise the loss is added to the name.
+
+        Args:
+            loss: One of the losses.
+        """
+        own = self.spaces[self.losses.index(loss)]
+        alike = {name: all(space[name] == one for space in self.spaces if name in space) for name, one in own.items()}
+        return {name: name if alike[name] else f"{name} of {loss}" for name in own}
+
+    def spec(self, data: str) -> dict[str, Any]:
+        """Return everything the results of trials depend on, as JSON values.
+
+        Args:
+            data: A hash of the data.
+        """
+        implied = {"random_state": self.seed, "verbose": 0}
+        fixed = {name: value for name, value in self.fixed.items() if implied.get(name) != value}
+        spec = {
+            "version": _VERSION,
+            "loss": list(self.losses),
+            "metric": str(self.metric),
+            "sampler": self.sampler,
+            "seed": self.seed,
+            "pruning": self.prune,
+            "space": {
+                self.keys(loss)[name]: one.to_plain()
+                for loss, space in zip(self.losses, self.spaces, strict=True)
+                for name, one in space.items()
+            },
+            "parameter": {name: repr(value) for name, value in fixed.items()},
+            "data": data,
+        }
+        # The text of a loss of this library says everything; a loss of the user's own may mean something else tomorrow.
+        spec |= {f"code of {own.name}": own.code for own in own_losses(self.losses)}
+        plain: dict[str, Any] = json.loads(canonical(spec))
+        return plain
+
+
+def plan_search(
+    loss: Any = "lambdarank",
+    metric_name: str | Metric = "ndcg@10",
+    space: str | Mapping[str, Any] | None = None,
+    fixed: Mapping[str, Any] | None = None,
+    **options: Any,
+) -> SearchPlan:
+    """Check what a user asked for and make a plan of it, so that errors are reported before anything is trained.
+
+    Args:
+        loss: A loss, or several to choose from.
+        metric_name: A metric, or its name.
+        space: The name of a space, ranges by name, or None for the default.
+        fixed: Parameters of `Ranker` that are the same in all trials.
+        **options: The other arguments of `SearchPlan`.
+
+    >>> plan = plan_search("mse", "ndcg@5", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 40}, seed=3)
+    >>> plan.spaces, plan.checkpoints, plan.first_checkpoint
+    (({'num_leaves': WholeNumber(low=2, high=9, log=False)},), range(2, 41, 2), 10)
+    """
+    require_optuna()
+    losses = tuple(_loss_text(one) for one in ([loss] if isinstance(loss, str | Loss) else list(loss)))
+    if not losses:
+        raise OptionError("loss: found none; expected a loss, or several to choose from")
+    for one in losses:
+        if losses.count(one) > 1:
+            raise OptionError(f"loss: found {one} twice; expected every loss once")
+    judge = metric(metric_name)
+    spaces = tuple(spaces_of(losses, space, fixed or {}))
+    common = {name: value for name, value in DEFAULTS.items() if not any(name in own for own in spaces)}
+    seed = whole("seed", options.pop("seed", 0), least=0, most=2**31 - 1)
+    common |= {"random_state": seed, "verbose": 0, **(fixed or {})}
+    plan = SearchPlan(losses, judge, spaces, common, seed=seed, **options)
+    _check_parameters(plan)
+    return plan
+
+
+def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None:
+    """Refuse data that no trial could use.
+
+    Args:
+        plan: The search.
+        train, valid: The data to train and to validate on.
+    """
+    for name, part in (("train", train), ("valid", valid)):
+        if not isinstance(part, RankingData):
+            raise DataError(f"{name}: found {type(part).__name__}; expected RankingData")
+        if part.n_documents == 0 or part.n_features == 0:
+            raise DataError(
+                f"{name}: found {part.n_documents} documents of {part.n_features} features; expected one of each"
+            )
+    if valid.n_features != train.n_features:
+        raise DataError(f"valid: found {valid.n_features} features; expected {train.n_features}, as in train")
+    if None not in (train.feature_names, valid.feature_names) and train.feature_names != valid.feature_names:
+        raise DataError("valid: found other names of features than in train; expected the same, in the same order")
+    if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid.labels, valid.offsets)):
+        raise DataError(
+            f"valid: {plan.metric} skips every one of its {valid.n_queries} queries; expected a query with a relevant "
+            "document"
+        )
+
+
+def _loss_text(loss: Any) -> str:
+    """Return the loss as text, which files and other processes need."""
+    read = read_loss(loss)
+    if isinstance(loss, Loss) and read_loss(str(loss)) != read:
+        raise OptionError(f"loss: found {loss}, which does not read back from its text; expected one that does")
+    return str(read)
+
+
+def _check_storage(path: str) -> None:
+    if "://" in path:
+        raise OptionError(f"storage: found the address '{path}'; expected a file, such as tune.db")
+    found = Path(path)
+    if found.is_dir() or not found.absolute().parent.is_dir():
+        what = "is a folder" if found.is_dir() else "is in a folder that does not exist"
+        raise OptionError(f"storage: {found} {what}; expected a file, such as tune.db")
+
+
+def _check_parameters(plan: SearchPlan) -> None:
+    """Train one tree on tiny data with each tool, which reports the names that it does not know."""
+    own = {"n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds", "langevin"}
+    Settings(**{name: value for name, value in plan.fixed.items() if name in own})
+    left_out = {"n_estimators", "categorical_feature"}
+    lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
+    seen = []
+    for loss, space in zip(plan.losses, plan.spaces, strict=True):
+        values = {name: given.probes()[0] for name, given in space.items() if "." not in name}
+        tried = Configuration(loss if isinstance(read_loss(loss), NativeLoss) else "mse", values)
+        if tried in seen:
+            continue
+        seen.append(tried)
+        parameters = {name: value for name, value in parameters_of(tried, plan.fixed).items() if name not in left_out}
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            # Errors about values, and about data as small as this, are left to the trials.
+            try:
+                Ranker(metric=plan.metric, n_estimators=1, n_jobs=1, **parameters).fit(lists, lists)
+            except DataError:
+                continue
