@@ -16,6 +16,7 @@ import shutil
 import sys
 import time
 from html.parser import HTMLParser
+from importlib.resources import files
 from itertools import combinations, pairwise
 
 import numpy as np
@@ -26,7 +27,7 @@ from hypothesis import strategies as st
 import tautrank as tr
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.experiments import comparison as study
-from tautrank.report import figures, palette
+from tautrank.report import figures, gains, palette
 from tautrank.report.comparison import Comparison
 from tautrank.report.comparison_page import python_call
 from tautrank.report.page import Code, Facts, FigureSection, Group, Page, TableSection, Text
@@ -163,7 +164,7 @@ def study_page() -> Page:
         figures.Curve(name, noise, mean - d, mean - d - 0.01, mean - d + 0.01) for name, d in (("a", 0), (NASTY, 0.02))
     ]
     rng = np.random.default_rng(1)
-    clouds = [figures.Cloud(f"list {i}", rng.random(20) + i, rng.random(20)) for i in range(9)]
+    clouds = [figures.Curve(f"list {i}", rng.random(20) + i, rng.random(20)) for i in range(9)]
     robust = figures.curve_figure(curves, x_title=f"share of noisy labels {NASTY}", y_title="ndcg@5")
     return Page(
         f"A study of {NASTY}",
@@ -174,7 +175,7 @@ def study_page() -> Page:
                 [
                     FigureSection("Robustness", robust, NASTY, NASTY),
                     FigureSection(
-                        "Clouds", figures.cloud_figure(clouds, x_title="loss", y_title="gap", diagonal=True), "c", "s"
+                        "Clouds", figures.curve_figure(clouds, x_title="loss", y_title="gap", lines=False), "c", "s"
                     ),
                 ],
             ),
@@ -311,7 +312,7 @@ def test_no_character_is_one_that_html_forbids(kind, request):
 
 
 def test_settings_say_seeds_versions_parameters_and_data(full):
-    text = html.unescape(re.sub(r"<[^>]+>", "|", full.split("</header>")[1].split('id="page-settings"')[0]))
+    text = html.unescape(re.sub(r"<[^>]+>", "|", full.split("</header>")[1].split('id="dark-colours"')[0]))
     for expected in ("0, 1000, 2000", "lightgbm 4.7.0, tautrank 0.1.0", f"NumPy {np.__version__}", "2000", "0.25"):
         assert expected in text
 
@@ -409,10 +410,10 @@ def test_python_call_reproduces_the_comparison(parts, trained):
 
 
 @pytest.fixture
-def files(parts, tmp_path):
+def arguments(parts, tmp_path):
     for name, part in zip(("train", "valid", "te<st"), parts, strict=True):
         tr.write_letor(part, tmp_path / f"{name}.txt")
-    arguments = [
+    words = [
         "compare",
         tmp_path / "train.txt",
         "--test",
@@ -422,27 +423,27 @@ def files(parts, tmp_path):
         "-m",
         "ndcg@5",
     ]
-    arguments += ["--repeats", "2", "--trees", "4", "--workers", "1", "--results", tmp_path / "out"]
-    return [str(argument) for argument in arguments]
+    words += ["--repeats", "2", "--trees", "4", "--workers", "1", "--results", tmp_path / "out"]
+    return [str(word) for word in words]
 
 
-def test_command_line_writes_the_report_with_its_own_command(files, capsys, tmp_path):
-    typed = [*files, "--report", str(tmp_path / "page.html")]
+def test_command_line_writes_the_report_with_its_own_command(arguments, capsys, tmp_path):
+    typed = [*arguments, "--report", str(tmp_path / "page.html")]
     code, out, _ = run(capsys, *typed)
     assert code == 0
     assert f"Report: {tmp_path / 'page.html'}" in out.replace("\n", "")
     page = Reader((tmp_path / "page.html").read_text())
     assert shlex.split(page.code[-1]) == ["tautrank", *typed]
     assert [a["data-figure"] for _, a in page.elements if "data-figure" in a]
-    code, out, _ = run(capsys, *files, "--csv")
+    code, out, _ = run(capsys, *arguments, "--csv")
     assert code == 0
     assert [row["loss"] for row in csv.DictReader(io.StringIO(out))] == ["mse", "listnet"]
 
 
-def test_without_plotly_the_report_is_refused_before_training(files, capsys, tmp_path, monkeypatch):
+def test_without_plotly_the_report_is_refused_before_training(arguments, capsys, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "plotly.graph_objects", None)
     sentence = "figures in a page need Plotly; install it with: pip install 'tautrank[report]'"
-    code, out, err = run(capsys, *files, "--report", str(tmp_path / "page.html"))
+    code, out, err = run(capsys, *arguments, "--report", str(tmp_path / "page.html"))
     assert (code, out, err.replace("\n", "")) == (2, "", f"error: {sentence}")
     assert not (tmp_path / "page.html").exists()
     assert not (tmp_path / "out").exists()
@@ -454,8 +455,8 @@ def test_without_plotly_the_report_is_refused_before_training(files, capsys, tmp
         Page("x", [FigureSection("f", {"data": []}, "c", "s")]).to_html()
 
 
-def test_a_report_that_has_no_folder_is_refused_before_training(files, capsys, tmp_path):
-    code, _, err = run(capsys, *files, "--report", str(tmp_path / "none" / "page.html"))
+def test_a_report_that_has_no_folder_is_refused_before_training(arguments, capsys, tmp_path):
+    code, _, err = run(capsys, *arguments, "--report", str(tmp_path / "none" / "page.html"))
     assert code == 2
     assert "page.html: cannot be written (No such file or directory)" in err.replace("\n", "")
     assert not (tmp_path / "out").exists()
@@ -517,12 +518,12 @@ def test_one_colour_a_system_in_all_figures(result, drawn):
 
 
 @given(st.lists(st.floats(-1, 1), min_size=1, max_size=60), st.integers(1, 20))
-def test_bars_are_sorted_and_keep_the_mean(gains, most):
-    bars = figures.sorted_bars(gains, most)
-    assert bars.size == min(most, len(gains))
+def test_bars_are_sorted_and_keep_the_mean(values, most):
+    bars = gains.sorted_bars(values, most)
+    assert bars.size == min(most, len(values))
     assert (np.diff(bars) >= -1e-12).all()
-    counts = [part.size for part in np.array_split(np.arange(len(gains)), bars.size)]
-    np.testing.assert_allclose(np.average(bars, weights=counts), np.mean(gains), atol=1e-12)
+    counts = [part.size for part in np.array_split(np.arange(len(values)), bars.size)]
+    np.testing.assert_allclose(np.average(bars, weights=counts), np.mean(values), atol=1e-12)
     assert max(counts) - min(counts) <= 1
 
 
@@ -533,7 +534,7 @@ def test_bars_are_sorted_and_keep_the_mean(gains, most):
 )
 def test_difficulty_groups_divide_the_queries_and_keep_equals_together(values, groups, higher):
     baseline = np.array(values, float)
-    found = figures.difficulty_groups(baseline, groups, higher_is_better=higher)
+    found = gains.difficulty_groups(baseline, groups, higher_is_better=higher)
     assert len(found) <= groups
     together = np.concatenate([group.queries for group in found]) if found else np.array([])
     assert sorted(together) == np.flatnonzero(~np.isnan(baseline)).tolist()
@@ -544,19 +545,19 @@ def test_difficulty_groups_divide_the_queries_and_keep_equals_together(values, g
 
 
 def test_distinct_values_fall_into_even_groups():
-    found = figures.difficulty_groups(np.random.default_rng(0).permutation(100) / 100)
+    found = gains.difficulty_groups(np.random.default_rng(0).permutation(100) / 100)
     assert [group.queries.size for group in found] == [20] * 5
 
 
 def test_difficulty_shows_the_mean_of_each_group_inside_its_interval(result, drawn):
     figure = drawn[2]
     base = result.systems[0].values["ndcg@5"].mean(axis=0)
-    groups = figures.difficulty_groups(base)
+    groups = gains.difficulty_groups(base)
     for i, trace in enumerate(figure["data"], 1):
-        gains = result.query_gains(result.plan.metrics[0], i)
-        np.testing.assert_allclose(trace["y"], [gains[group.queries].mean() for group in groups])
+        gained = result.query_gains(result.plan.metrics[0], i)
+        np.testing.assert_allclose(trace["y"], [gained[group.queries].mean() for group in groups])
         for group, up, down in zip(groups, trace["error_y"]["array"], trace["error_y"]["arrayminus"], strict=True):
-            error = gains[group.queries].std(ddof=1) / math.sqrt(group.queries.size)
+            error = gained[group.queries].std(ddof=1) / math.sqrt(group.queries.size)
             assert 0.5 * 1.96 * error < min(up, down) <= max(up, down) < 1.5 * 1.96 * error
 
 
@@ -571,19 +572,17 @@ def test_wrong_figures_and_tables_are_refused():
     for make, kind, sentence in (
         (lambda: figures.Curve("a", [1, 2], [1]), DataError, "curve 'a': found [1, 2] values; expected as many"),
         (lambda: figures.Curve("a", [1], [1], low=[0]), OptionError, "low, high: found one of them for 'a'"),
-        (lambda: figures.Cloud("a", [1, 2], [1]), DataError, "cloud 'a': found 2 x and 1 y"),
-        (lambda: figures.Cloud("a", ["x"], [1]), DataError, "x of 'a': found ['x']; expected numbers"),
-        (lambda: figures.Cloud("a", [[1]], [1]), DataError, "x of 'a': found 2 dimensions; expected 1"),
-        (lambda: figures.query_gain_figure({}, unit="u"), DataError, "gains: found none"),
+        (lambda: figures.Curve("a", ["x"], [1]), DataError, "x of 'a': found ['x']; expected numbers"),
+        (lambda: figures.Curve("a", [[1]], [1]), DataError, "x of 'a': found 2 dimensions; expected 1"),
         (
-            lambda: figures.cloud_figure(
-                [figures.Cloud("a", np.zeros(50_001), np.zeros(50_001))], x_title="", y_title=""
+            lambda: figures.curve_figure(
+                [figures.Curve("a", np.zeros(50_001), np.zeros(50_001))], x_title="", y_title="", lines=False
             ),
             DataError,
-            "clouds: found 50,001 points; expected at most 50,000",
+            "curves: found 50,001 points; expected at most 50,000",
         ),
         (
-            lambda: figures.query_gain_figure({"a": [0.0]}, unit="u", styles={}),
+            lambda: figures.curve_figure([figures.Curve("a", [0], [0])], x_title="", y_title="", styles={}),
             OptionError,
             "styles: found none for 'a'",
         ),
@@ -659,8 +658,12 @@ def test_systems_are_told_apart_by_every_kind_of_eyes(colours, eyes):
     assert distances.min() > 0.085
 
 
+CSS = files("tautrank.report").joinpath("page.css").read_text()
+LIGHT, DARK = (dict(re.findall(r"--(\w+): (#\w+);", block)) for block in CSS.split("@media")[:2])
+
+
 def test_everything_stands_out_from_its_background():
-    for theme, colours in ((palette.LIGHT_THEME, palette.LIGHT_COLOURS), (palette.DARK_THEME, palette.DARK_COLOURS)):
+    for theme, colours in ((LIGHT, palette.LIGHT_COLOURS), (DARK, palette.DARK_COLOURS)):
         assert min(contrast(colour, theme["paper"]) for colour in colours) > 3
         for background in ("paper", "shade"):
             assert min(contrast(theme[text], theme[background]) for text in ("ink", "quiet", "accent")) > 4.5
@@ -898,11 +901,11 @@ def test_dark_mode_is_dark_figures_included(visit):
         return "rgb({}, {}, {})".format(*(int(colour[i : i + 2], 16) for i in (1, 3, 5)))
 
     text, line, swatch = colours()
-    assert text == rgb(palette.DARK_THEME["ink"])
+    assert text == rgb(DARK["ink"])
     assert line == rgb(palette.DARK_COLOURS[0])
     assert swatch == palette.DARK_COLOURS[0]
     page.emulate_media(color_scheme="light")
-    wait_until(lambda: colours()[0] == rgb(palette.LIGHT_THEME["ink"]))
+    wait_until(lambda: colours()[0] == rgb(LIGHT["ink"]))
     assert background(page) == 255
     assert colours()[1:] == [rgb(palette.LIGHT_COLOURS[0]), palette.LIGHT_COLOURS[0]]
 

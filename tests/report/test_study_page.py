@@ -28,8 +28,7 @@ from tautrank.papers.claims import Better, Reaches
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import StudyStore, run_study
-from tautrank.report.figures import difficulty_groups
-from tautrank.report.study_gains import interval_over_trials
+from tautrank.report.gains import difficulty_groups, interval_over_trials
 from tautrank.report.study_page import command, python_call, study_page
 from tautrank.significance.paired import corrected_resampled_t_test
 from tests.command_line import run

@@ -11,12 +11,12 @@ import numpy as np
 from tautrank.experiments.comparison import Unit, random_state_of
 from tautrank.experiments.system import System
 from tautrank.metrics import Metric
-from tautrank.report.comparison import Comparison, win_tie_loss
-from tautrank.report.figures import curve_figure, difficulty_groups, require_plotly, validation_curves
+from tautrank.report.comparison import Comparison
+from tautrank.report.figures import curve_figure, over_trainings, require_plotly, validation_curves
+from tautrank.report.gains import QueryGains, gain_sections
 from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Section, TableSection, Text
 from tautrank.report.palette import SystemStyle, system_styles
 from tautrank.report.reproduction import call_text, parameters_text, written_with
-from tautrank.report.system_figures import FEWEST_QUERIES, difficulty_section, over_trainings, query_gain_section
 from tautrank.report.table import ReportTable
 
 
@@ -86,22 +86,12 @@ def _validation(result: Comparison, first: Metric, styles: dict[str, SystemStyle
 def _gains(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
     reference, *others = result.systems
     baseline, unit = reference.name, str(first)
-    values = reference.values[unit].mean(axis=0)
-    known = np.count_nonzero(~np.isnan(values))
-    if not known:
-        return
+    values = np.asarray(reference.values[unit].mean(axis=0))
     gains = {system.name: result.query_gains(first, i) for i, system in enumerate(others, 1)}
-    counts = {name: win_tie_loss(gained) for name, gained in gains.items()}
-    told = "; ".join(
-        f"{name} wins {won}, ties {tied} and loses {lost} queries" for name, (won, tied, lost) in counts.items()
-    )
     caption = (
         f"What each test query gains or loses against {baseline} in {unit}, mean over repeats, sorted in each panel."
     )
-    yield query_gain_section(gains, caption, f"Sorted bars: {told}.", unit=unit, baseline=baseline, styles=styles)
-    if known >= FEWEST_QUERIES:
-        groups = difficulty_groups(values, higher_is_better=first.higher_is_better)
-        yield difficulty_section(gains, groups, unit=unit, baseline=baseline, styles=styles)
+    yield from gain_sections(QueryGains(unit, baseline, values, gains, first.higher_is_better), caption, styles)
 
 
 def _settings(result: Comparison) -> dict[str, str]:

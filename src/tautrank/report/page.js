@@ -1,7 +1,5 @@
 "use strict";
 (() => {
-  const settings = JSON.parse(document.getElementById("page-settings").textContent);
-
   // ---- Tables: a heading becomes a button that sorts by its column; missing values stay last.
 
   function sortRows(table, column, descending) {
@@ -34,16 +32,17 @@
 
   document.querySelectorAll("table.sortable").forEach(makeSortable);
 
-  // ---- Figures: drawn in the colours of the screen, and anew in those of paper for printing.
+  // ---- Figures: drawn in the colours of the screen, and drawn again in light colours for printing.
 
   const PRINT_WIDTH = 680; // pixels that fit an A4 or letter page between its margins
   const MARGINS = 90; // pixels beside an axis
-  const LETTER = 8; // pixels of a letter of an axis's title, about
+  const LETTER = 8; // approximate width of a letter of an axis title, in pixels
   const CLEAR = "rgba(0,0,0,0)";
   const DASHES = { dash: "9 4", dot: "2 3", dashdot: "9 3 2 3", longdash: "14 4", longdashdot: "14 3 2 3" };
   const GLYPHS = {
     circle: "●", square: "■", diamond: "◆", "triangle-up": "▲", x: "✖", "triangle-down": "▼", star: "★",
   };
+  const darkColours = JSON.parse(document.getElementById("dark-colours").textContent);
   const darkScreen = window.matchMedia("(prefers-color-scheme: dark)");
   const touch = window.matchMedia("(pointer: coarse)").matches;
   let printing = false;
@@ -56,27 +55,29 @@
     if (value !== null && typeof value === "object") {
       return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, inTheDark(item, key)]));
     }
-    return typeof value === "string" && /color$/.test(name) ? settings.darkColours[value] ?? value : value;
+    return typeof value === "string" && /color$/.test(name) ? darkColours[value] ?? value : value;
   }
 
-  function template(theme) {
+  function template() {
+    const style = getComputedStyle(document.documentElement);
+    const colour = (name) => style.getPropertyValue(`--${name}`).trim();
     const axis = {
-      gridcolor: theme.line,
-      zerolinecolor: theme.quiet,
-      linecolor: theme.line,
-      tickcolor: theme.line,
+      gridcolor: colour("line"),
+      zerolinecolor: colour("quiet"),
+      linecolor: colour("line"),
+      tickcolor: colour("line"),
       title: { font: { size: 14 }, standoff: 10 },
       automargin: true,
     };
     return {
       layout: {
-        font: { color: theme.ink, size: 12, family: getComputedStyle(document.body).fontFamily },
+        font: { color: colour("ink"), size: 12, family: getComputedStyle(document.body).fontFamily },
         paper_bgcolor: CLEAR,
         plot_bgcolor: CLEAR,
         xaxis: axis,
         yaxis: axis,
-        hoverlabel: { bgcolor: theme.shade, bordercolor: theme.quiet, font: { color: theme.ink }, namelength: 40 },
-        modebar: { bgcolor: CLEAR, color: theme.quiet, activecolor: theme.accent },
+        hoverlabel: { bgcolor: colour("shade"), bordercolor: colour("quiet"), font: { color: colour("ink") }, namelength: 40 },
+        modebar: { bgcolor: CLEAR, color: colour("quiet"), activecolor: colour("accent") },
       },
     };
   }
@@ -90,7 +91,6 @@
   }));
 
   function draw(figure) {
-    const theme = settings.themes[isDark() ? "dark" : "light"];
     const spec = isDark() ? inTheDark(figure.spec, "") : structuredClone(figure.spec);
     for (const trace of spec.data) {
       if (figure.hidden.has(systemOf(trace))) trace.visible = false;
@@ -98,7 +98,7 @@
     const width = printing ? PRINT_WIDTH : figure.box.clientWidth;
     const layout = {
       ...spec.layout,
-      template: template(theme),
+      template: template(),
       showlegend: false,
       width,
       dragmode: touch ? false : "zoom", // a finger on a figure scrolls the page
@@ -177,6 +177,7 @@
   function setPrinting(now) {
     if (now === printing) return;
     printing = now;
+    document.documentElement.classList.toggle("printing", now);
     drawAll();
   }
 

@@ -1,4 +1,4 @@
-"""One self-contained HTML page made of sections: it needs no network, fits a phone, the dark and paper."""
+"""One self-contained HTML page made of sections: it needs no network, and suits phones, dark screens and paper."""
 
 from __future__ import annotations
 
@@ -10,30 +10,31 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
+from string import Template
 from typing import Any, Protocol
 
 from tautrank.errors import DataError, OptionError
 from tautrank.files import handed_out
-from tautrank.report.palette import DARK_THEME, LIGHT_THEME, dark_counterparts
+from tautrank.report.palette import dark_counterparts
 from tautrank.report.table import Cell, Column, ReportTable
 
 _DEEPEST_HEADING = 6
-_LONG_TEXT = 30  # letters of a cell that is a sentence rather than a name
+_LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
 
 
 class Section(Protocol):
-    """A part of a page: a title, and a body that is valid HTML with everything from outside escaped."""
+    """A part of a page: a title, and a body in valid HTML with all text escaped."""
 
     @property
     def title(self) -> str:
-        """Its heading."""
+        """The heading."""
 
     def body(self, name: str, level: int) -> str:
-        """The HTML below the heading.
+        """Return the HTML below the heading.
 
         Args:
             name: the id of the section; ids inside it start with it.
-            level: of the section's heading, 2 for one that stands in the page itself.
+            level: the level of the section's heading, 2 for a section directly on the page.
         """
 
 
@@ -43,7 +44,7 @@ class Text:
 
     Args:
         title: the heading.
-        paragraphs: plain text; a blank line has no meaning, every string is a paragraph.
+        paragraphs: plain text, one string per paragraph.
 
     >>> Text("Why", ["a < b"]).body("section-1", 2)
     '<p>a &lt; b</p>'
@@ -53,18 +54,18 @@ class Text:
     paragraphs: Sequence[str]
 
     def body(self, name: str, level: int) -> str:
-        """The paragraphs."""
-        return _paragraphs(self.paragraphs)
+        """Return the paragraphs."""
+        return "\n".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in self.paragraphs)
 
 
 @dataclass(frozen=True)
 class TableSection:
-    """A table that scrolls in its box, sorts by a click on a heading, and is there as CSV and LaTeX too.
+    """A table that scrolls in its box, sorts by a click on a heading, and is also there as CSV and LaTeX.
 
     Args:
         title: the heading.
         table: the cells.
-        folded: whether a reader opens it first; for long tables beside the point.
+        folded: whether the table is closed at first; for long tables beside the point.
 
     >>> "<td" in TableSection("Sizes", ReportTable.of(["part", "queries"], [["train", 60]])).body("section-1", 2)
     True
@@ -75,27 +76,25 @@ class TableSection:
     folded: bool = False
 
     def body(self, name: str, level: int) -> str:
-        """The table, its note, and its other forms."""
+        """Return the table, its note, and its other forms."""
+        columns, rows = self.table.columns, self.table.rows
         note = f'<p class="note" id="{name}-note">{html.escape(self.table.note)}</p>\n' if self.table.note else ""
         described = f' aria-describedby="{name}-note"' if note else ""
-        head = "".join(_heading_cell(column) for column in self.table.columns)
-        body = "\n".join(
-            "<tr>" + "".join(map(_body_cell, self.table.columns, row)) + "</tr>" for row in self.table.rows
-        )
+        body = "\n".join(f"<tr>{''.join(map(_body_cell, columns, row))}</tr>" for row in rows)
         table = (
             f'<div class="scroll" role="region" tabindex="0" aria-labelledby="{name}-title">\n'
             f'<table class="sortable" aria-labelledby="{name}-title"{described}>\n'
-            f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody></table></div>\n{note}"
-        )
-        forms = (
-            '<details class="forms"><summary>This table as CSV and LaTeX</summary>\n'
-            f"<p>CSV</p>\n{_preformatted(self.table.to_csv())}\n<p>LaTeX</p>\n{_preformatted(self.table.to_latex())}\n"
-            "</details>"
+            f"<thead><tr>{''.join(map(_heading_cell, columns))}</tr></thead>\n"
+            f"<tbody>\n{body}\n</tbody></table></div>\n{note}"
         )
         if self.folded:
-            rows = len(self.table.rows)
-            table = f"<details><summary>Show {rows} {'row' if rows == 1 else 'rows'}</summary>\n{table}</details>\n"
-        return table + forms
+            shown = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}"
+            table = f"<details><summary>Show {shown}</summary>\n{table}</details>\n"
+        return (
+            f'{table}<details class="forms"><summary>This table as CSV and LaTeX</summary>\n'
+            f"<p>CSV</p>\n{_preformatted(self.table.to_csv())}\n"
+            f"<p>LaTeX</p>\n{_preformatted(self.table.to_latex())}\n</details>"
+        )
 
 
 @dataclass(frozen=True)
@@ -106,7 +105,7 @@ class FigureSection:
         title: the heading.
         figure: a Plotly figure, or a dictionary with its ``data`` and ``layout``.
         caption: what is drawn and how to read it.
-        summary: what a reader who cannot see the figure should know of it, in place of the picture.
+        summary: what a reader who cannot see the figure should know about it.
 
     >>> section = FigureSection("Gains", {"data": [], "layout": {}}, "Gains by query.", "Most queries gain.")
     >>> "<figcaption>Gains by query.</figcaption>" in section.body("section-1", 2)
@@ -119,14 +118,14 @@ class FigureSection:
     summary: str
 
     def body(self, name: str, level: int) -> str:
-        """The place of the figure, its caption, and its data."""
+        """Return the place of the figure, its caption, and its data."""
         return (
             f'<figure>\n<div class="legend" id="{name}-legend" role="group" aria-label="Systems to show"></div>\n'
             f'<div class="drawing" id="{name}-plot" data-figure="{name}-figure" role="img" '
             f'aria-label="{html.escape(self.summary)}"></div>\n'
             "<noscript><p>This figure is drawn by JavaScript, which is switched off here.</p></noscript>\n"
             f"<figcaption>{html.escape(self.caption)}</figcaption>\n</figure>\n"
-            f'<script type="application/json" id="{name}-figure">{_json(_plain_figure(self.figure))}</script>'
+            + _data_script(f"{name}-figure", _plain_figure(self.figure))
         )
 
 
@@ -146,19 +145,19 @@ class Facts:
     facts: Mapping[str, str]
 
     def body(self, name: str, level: int) -> str:
-        """A list of descriptions."""
+        """Return a description list."""
         pairs = (f"<div><dt>{html.escape(n)}</dt><dd>{html.escape(v)}</dd></div>" for n, v in self.facts.items())
         return "<dl>\n" + "\n".join(pairs) + "\n</dl>"
 
 
 @dataclass(frozen=True)
 class Code:
-    """A command or a program, set as it is typed.
+    """A command or a program, exactly as it is typed.
 
     Args:
         title: the heading.
-        code: the text.
-        paragraphs: what stands above it.
+        code: the command or program.
+        paragraphs: plain text above it.
 
     >>> Code("Run it again", "tautrank compare a.txt").body("section-1", 2)
     '<pre><code>tautrank compare a.txt</code></pre>'
@@ -169,9 +168,8 @@ class Code:
     paragraphs: Sequence[str] = ()
 
     def body(self, name: str, level: int) -> str:
-        """The paragraphs and the code."""
-        above = _paragraphs(self.paragraphs)
-        return (above + "\n" if above else "") + _preformatted(self.code)
+        """Return the paragraphs and the code."""
+        return "\n".join([*(f"<p>{html.escape(p)}</p>" for p in self.paragraphs), _preformatted(self.code)])
 
 
 @dataclass(frozen=True)
@@ -180,9 +178,9 @@ class Group:
 
     Args:
         title: the heading.
-        sections: theirs are one level deeper.
+        sections: the sections, their headings one level deeper.
 
-    >>> Group("Data", [Text("Source", ["Made up."])]).body("section-1", 2).splitlines()[1]
+    >>> Group("Data", [Text("Source", ["Synthetic."])]).body("section-1", 2).splitlines()[1]
     '<h3 id="section-1-1-title">Source</h3>'
     """
 
@@ -190,7 +188,7 @@ class Group:
     sections: Sequence[Section]
 
     def body(self, name: str, level: int) -> str:
-        """The sections, one after the other."""
+        """Return the sections, one after the other."""
         return _sections(self.sections, name, level + 1)
 
 
@@ -199,11 +197,11 @@ class Page:
     """A page: a title, a question it answers, and sections in the order they are read.
 
     Args:
-        title: of the page and of the browser's tab.
+        title: the title of the page and of the browser's tab.
         sections: `Text`, `TableSection`, `FigureSection`, `Facts`, `Code`, `Group`, or any other `Section`.
         lead: the question the page answers, or the claim it makes.
-        interactive: whether tables sort and figures are drawn; if not, there is no script in the page, and a page with
-            a figure is refused.
+        interactive: whether tables sort and figures are drawn. If not, the page has no script, and figures are
+            refused.
 
     >>> page = Page(
     ...     "Noise in the labels",
@@ -226,13 +224,13 @@ class Page:
     interactive: bool = True
 
     def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The page as the text of one file: all it needs is inside, and it forbids the browser to fetch anything.
+        """Return the page as one file that contains all it needs and forbids the browser to fetch anything.
 
-        Only the scripts put there by this method run: the page names their hashes in its content security policy, so
-        that a script that came in with somebody's data would not.
+        Only the scripts added by this method run: the content security policy names their hashes, so that a script
+        that came in with somebody's data does not run.
 
         Args:
-            path: a file to write the page to, too.
+            path: a file to write the page to as well.
 
         >>> Page("a <b>", interactive=False).to_html().count("a &lt;b&gt;")
         2
@@ -241,27 +239,20 @@ class Page:
         if with_figures and not self.interactive:
             raise OptionError("interactive: found False for a page with figures; expected True")
         scripts = _scripts(with_figures) if self.interactive else []
-        allowed = " ".join(f"'sha256-{_digest(script)}'" for script in scripts) or "'none'"
-        policy = f"default-src 'none'; style-src 'unsafe-inline'; img-src data: blob:; script-src {allowed}"
-        settings = {"themes": {"light": LIGHT_THEME, "dark": DARK_THEME}, "darkColours": dark_counterparts()}
-        data = f'<script type="application/json" id="page-settings">{_json(settings)}</script>\n' if scripts else ""
-        title = html.escape(self.title)
-        lead = f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else ""
+        hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
+        data = [_data_script("dark-colours", dark_counterparts())] if scripts else []
         links = "".join(
             f'<li><a href="#section-{i}">{html.escape(section.title)}</a></li>'
             for i, section in enumerate(self.sections, 1)
         )
-        contents = f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(self.sections) > 2 else ""
-        text = (
-            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
-            f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
-            '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
-            '<meta name="color-scheme" content="light dark">\n'
-            f"<title>{title}</title>\n<style>\n{_style()}</style>\n</head>\n<body>\n"
-            f"<header>\n<h1>{title}</h1>\n{lead}{contents}</header>\n"
-            f"<main>\n{_sections(self.sections, 'section', 2)}\n</main>\n{data}"
-            + "".join(f"<script>{script}</script>\n" for script in scripts)
-            + "</body>\n</html>\n"
+        text = Template(_file("page.html")).substitute(
+            allowed=" ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'",
+            title=html.escape(self.title),
+            style=_file("page.css"),
+            lead=f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else "",
+            contents=f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(self.sections) > 2 else "",
+            sections=_sections(self.sections, "section", 2),
+            scripts="".join(f"{script}\n" for script in [*data, *(f"<script>{s}</script>" for s in scripts)]),
         )
         return handed_out(text, path)
 
@@ -278,14 +269,7 @@ def _sections(sections: Sequence[Section], name: str, level: int) -> str:
 
 
 def _has_figure(sections: Sequence[Section]) -> bool:
-    return any(
-        isinstance(section, FigureSection) or (isinstance(section, Group) and _has_figure(section.sections))
-        for section in sections
-    )
-
-
-def _paragraphs(paragraphs: Sequence[str]) -> str:
-    return "\n".join(f"<p>{html.escape(paragraph)}</p>" for paragraph in paragraphs)
+    return any(isinstance(s, FigureSection) or (isinstance(s, Group) and _has_figure(s.sections)) for s in sections)
 
 
 def _preformatted(text: str) -> str:
@@ -299,16 +283,15 @@ def _heading_cell(column: Column) -> str:
 
 
 def _body_cell(column: Column, cell: Cell) -> str:
-    words = ' class="words"' if column.words else ""
-    if column.words and len(cell.text) > _LONG_TEXT:
-        words = ' class="words long"'
+    long = " long" if len(cell.text) > _LONG_TEXT else ""
+    words = f' class="words{long}"' if column.words else ""
     key = "" if cell.sort_key is None else f' data-key="{html.escape(str(cell.sort_key))}"'
     marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
     return f"<td{words}{key}>{html.escape(cell.text)}{marks}</td>"
 
 
 def _plain_figure(figure: Any) -> dict[str, Any]:
-    """Data and layout alone: the page brings colours of its own for paper, ink and grid."""
+    """Return data and layout alone: the page has its own colours for background, text and grid."""
     plain: Any = json.loads(figure.to_json()) if hasattr(figure, "to_json") else figure
     if not isinstance(plain, Mapping) or "data" not in plain:
         raise DataError(f"figure: found {type(figure).__name__}; expected a Plotly figure, or its data and layout")
@@ -316,37 +299,22 @@ def _plain_figure(figure: Any) -> dict[str, Any]:
     return {"data": plain["data"], "layout": layout}
 
 
-def _json(value: Any) -> str:
-    """JSON that no HTML parser takes for the end of a script or the start of a comment."""
+def _data_script(name: str, value: Any) -> str:
+    """Return a script element with JSON in which no HTML parser sees the end of a script or the start of a comment."""
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     except ValueError:
         raise DataError("figure: found NaN or infinity; expected finite numbers, or None for a gap") from None
-    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+    return f'<script type="application/json" id="{name}">{text}</script>'
 
 
 def _scripts(with_figures: bool) -> list[str]:
-    own = _file("page.js")
     if not with_figures:
-        return [own]
+        return [_file("page.js")]
     from tautrank.report.figures import plotly_javascript
 
-    return [plotly_javascript(), own]
-
-
-def _digest(script: str) -> str:
-    return base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
-
-
-def _style() -> str:
-    light, dark = (
-        "".join(f"--{name}: {colour}; " for name, colour in theme.items()) for theme in (LIGHT_THEME, DARK_THEME)
-    )
-    # Paper is never dark: a printed page keeps the light colours whatever the screen has.
-    return (
-        f":root {{ color-scheme: light dark; {light}}}\n"
-        f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {dark}}} }}\n" + _file("page.css")
-    )
+    return [plotly_javascript(), _file("page.js")]
 
 
 def _file(name: str) -> str:

@@ -1,8 +1,7 @@
-"""Figures of a study's page: curves by trees and over conditions, gains of queries, clouds, bounds, directness."""
+"""Figures of a study's page: curves by trees and over conditions, gains of queries, and what was measured."""
 
 from __future__ import annotations
 
-import html
 import itertools
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,62 +12,34 @@ import numpy as np
 from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.plan import PLAIN
 from tautrank.json_values import or_nan
+from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.results import CellResult, StudyResult
-from tautrank.report.figures import (
-    MOST_POINTS,
-    Cloud,
-    Curve,
-    cloud_figure,
-    curve_figure,
-    difficulty_groups,
-    validation_curves,
-)
+from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, over_trainings, validation_curves
+from tautrank.report.gains import gain_sections, interval_over_trials, widened
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import SystemStyle, system_styles
-from tautrank.report.study_gains import (
-    QueryGains,
-    group_intervals,
-    interval_over_trials,
-    query_gains,
-    same_queries,
-)
+from tautrank.report.study_gains import query_gains, same_queries
 from tautrank.report.study_tables import own_metrics
-from tautrank.report.system_figures import FEWEST_QUERIES, difficulty_section, over_trainings, query_gain_section
 
 Sections: TypeAlias = Iterator[FigureSection]
 _Point: TypeAlias = tuple[str, float, float, float]  # condition, mean, and the ends of its interval
 
-_LOG_FROM = 10.0  # how far values of a condition are apart where the axis grows by factors
-_AXIS_PIXELS, _LETTER_PIXELS = 225, 6.5  # of an axis on a phone, and of a letter below it
-
-_COURSES = {
-    "valid": ("Validation by number of trees", "validation"),
-    "train": ("Training queries by number of trees", "training"),
-}
-_BOUNDS = {
-    "distance": "distance, measured",
-    "within-bound": "bound of the proof",
-    "within-bound-as-stated": "bound as stated",
-    "within-bound-by-contests": "bound by contests",
-}
-_GUARANTEES = {
-    "directness": ("guarantee: 2 eps1 + eps2", -1),
-    "by-means": ("guarantee by means", -1),
-    "cost": ("cost, measured", 1),
-}
-_LEAST_HEIGHT, _ROW = 260, 44  # pixels of a figure with a row a loss
+_LOG_FROM = 10.0  # the axis is logarithmic if the largest value of a condition is this many times the smallest
+_AXIS_PIXELS, _LETTER_PIXELS = 225, 6.5  # width of an axis on a phone, and of a letter below it
+_LEAST_HEIGHT, _ROW = 260, 44  # pixels of a figure with one row per system
+_FEW_TRIALS = 12  # up to here every trial has its tick
 
 
 def study_figures(result: StudyResult) -> list[FigureSection]:
-    """The figures that fit a study.
+    """Return the figures that fit a study.
 
-    Curves by trees where they were recorded; curves over conditions where those are numbers; every trial, the gain of
-    each query and gains by difficulty where they are not; and what measurements give.
+    They are the figures its measurements name; curves by trees if they were recorded; curves over conditions if those
+    are numbers; and if not, every trial, the gain of each query and gains by difficulty.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
-    kinds = (_clouds, _bounds, _guarantees, _courses, _over_conditions, _single_conditions)
+    kinds = (_measured, _by_trees, _over_conditions, _single_conditions)
     return [section for kind in kinds for section in kind(result)]
 
 
@@ -80,11 +51,9 @@ def _under(condition: str) -> str:
     return "" if condition == PLAIN else f" ({condition})"
 
 
-# ---- Curves by trees
-
-
-def _courses(result: StudyResult) -> Sections:
+def _by_trees(result: StudyResult) -> Sections:
     study = result.plan.study
+    titles = {"valid": "Validation by number of trees", "train": "Training queries by number of trees"}
     parts = dict.fromkeys(part for _, _, part in result.curves)
     for condition, part in itertools.product(study.condition_names, parts):
         histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
@@ -92,24 +61,20 @@ def _courses(result: StudyResult) -> Sections:
         if not curves:
             continue
         first = study.metrics_under(condition)[0]
-        title, queries = _COURSES.get(part, (f"{part} by iteration", ""))
-        caption = f"{first} on the {queries} queries after each tree." if queries else f"{part} after each iteration."
+        queries = "validation" if part == "valid" else "training"
+        caption = f"{first} on the {queries} queries after each tree."
         caption += over_trainings(max(map(len, histories.values())), "trials")
         if any(claim.of_curves for claim in study.claims):
             caption += " The claims look at the best value so far, as early stopping keeps it."
-        told = "; ".join(
+        summary = "; ".join(
             f"{c.name} has {c.mean[max(math.ceil(c.mean.size / 10), 1) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at "
             f"the end of {c.mean.size} trees"
             for c in curves
         )
         figure = curve_figure(
-            curves,
-            x_title="trees" if queries else "iterations",
-            y_title=f"{queries} {first}" if queries else part,
-            styles=_styles(result),
-            points=False,
+            curves, x_title="trees", y_title=f"{queries} {first}", styles=_styles(result), points=False
         )
-        yield FigureSection(title + _under(condition), figure, caption, f"Lines: {told}.")
+        yield FigureSection(titles[part] + _under(condition), figure, caption, f"Lines: {summary}.")
 
 
 # ---- Curves over conditions
@@ -147,7 +112,7 @@ def _mean_curves(result: StudyResult, metrics: Sequence[str], part: str) -> Sect
         {system: _mean_points(found) for system, found in cells.items()},
         y_title=measured,
         caption=f"{measured} by {_axis(result)}: means over trials.{_bands(result)}",
-        told=lambda c: (
+        describe=lambda c: (
             f"{c.name} goes from {c.mean[0]:.4f} at {cells[c.name][0].condition} to {c.mean[-1]:.4f} at "
             f"{cells[c.name][-1].condition}"
         ),
@@ -165,7 +130,7 @@ def _metric_curves(result: StudyResult) -> Sections:
         {name: _mean_points(_cells(result, system, [name], "test")) for name in study.metrics},
         y_title="mean",
         caption=f"What is measured by {_axis(result)}: means over trials.{_bands(result)}",
-        told=lambda c: f"{c.name} from {c.mean[0]:.4f} to {c.mean[-1]:.4f}",
+        describe=lambda c: f"{c.name} from {c.mean[0]:.4f} to {c.mean[-1]:.4f}",
     )
 
 
@@ -181,18 +146,17 @@ def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
             if gains.size
         ]
     named = ", ".join(metrics)
-    caption = f"How far each system is ahead of {study.baseline} in {named}, in the trials both have done."
+    caption = f"How far each system is ahead of {study.baseline} in {named}, in the trials both have finished."
     if result.plan.budget.trials != 1:
-        caption += " Bands are 95% confidence intervals over trials"
-        caption += ", widened for the training queries that trials share (Nadeau and Bengio)" if result.overlap else ""
-        caption += "; they say nothing of other test queries." if same_queries(study.protocol) else "."
+        caption += f" Bands are 95% confidence intervals over trials{widened(result.overlap)}"
+        caption += "; they say nothing about other test queries." if same_queries(study.protocol) else "."
     yield from _condition_section(
         result,
         f"Lead over {study.baseline} in {named}",
         points,
         y_title=f"gain over {study.baseline} in {named}",
         caption=caption,
-        told=lambda c: f"{c.name} from {c.mean[0]:+.4f} to {c.mean[-1]:+.4f}",
+        describe=lambda c: f"{c.name} from {c.mean[0]:+.4f} to {c.mean[-1]:+.4f}",
         styles=_styles(result),
         zeroline=True,
     )
@@ -205,14 +169,19 @@ def _condition_section(
     *,
     y_title: str,
     caption: str,
-    told: Callable[[Curve], str],
+    describe: Callable[[Curve], str],
     styles: dict[str, SystemStyle] | None = None,
     **y_axis: Any,
 ) -> Sections:
-    curves = [_curve(result, name, found) for name, found in points.items() if found]
+    curves, along = [], _along(result)
+    for name, found in points.items():
+        if found:
+            conditions, mean, low, high = zip(*found, strict=True)
+            band = () if np.isnan(low).all() else (low, high)
+            curves.append(Curve(name, [along[condition] for condition in conditions], mean, *band))
     if curves:
         figure = _condition_figure(result, curves, y_title, styles, **y_axis)
-        yield FigureSection(title, figure, caption, f"Lines: {'; '.join(map(told, curves))}.")
+        yield FigureSection(title, figure, caption, f"Lines: {'; '.join(map(describe, curves))}.")
 
 
 def _trial_gains(result: StudyResult, cell: CellResult) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -223,7 +192,7 @@ def _trial_gains(result: StudyResult, cell: CellResult) -> np.ndarray[Any, np.dt
 
 
 def _cells(result: StudyResult, system: str, metrics: Sequence[str], part: str) -> list[CellResult]:
-    """The cells of a curve that hold something, by increasing value of their condition."""
+    """The cells of a curve that have values, by increasing value of their condition."""
     places = itertools.product(_along(result), [system], metrics, [part])
     found = (result.by_place.get(place) for place in places)
     return [cell for cell in found if cell is not None and cell.means.size]
@@ -231,13 +200,6 @@ def _cells(result: StudyResult, system: str, metrics: Sequence[str], part: str) 
 
 def _mean_points(cells: Sequence[CellResult]) -> list[_Point]:
     return [(cell.condition, cell.mean, *cell.interval) for cell in cells]
-
-
-def _curve(result: StudyResult, name: str, points: Sequence[_Point]) -> Curve:
-    conditions, mean, low, high = zip(*points, strict=True)
-    along = _along(result)
-    band = () if np.isnan(low).all() else (low, high)
-    return Curve(name, [along[condition] for condition in conditions], mean, *band)
 
 
 def _axis(result: StudyResult) -> str:
@@ -257,7 +219,7 @@ def _condition_figure(
     styles: dict[str, SystemStyle] | None = None,
     **y_axis: Any,
 ) -> Any:
-    """Curves over the conditions, named below the axis; names too near the last one for a phone are left out."""
+    """Curves over the conditions, named below the axis; a name too close to the one before it is left out."""
     names, values = list(_along(result)), list(_along(result).values())
     by_factors = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
     figure = curve_figure(curves, x_title=_axis(result), y_title=y_title, styles=styles, log_x=by_factors)
@@ -271,14 +233,12 @@ def _condition_figure(
     for place, name in zip(along, names, strict=True):
         half = _LETTER_PIXELS * (len(name) + 1) / 2
         fits = place - half >= end
-        # Plotly reads a kind of HTML.
-        shown.append(html.escape(name, quote=False) if fits else "")
+        shown.append(escaped(name) if fits else "")
         end = place + half if fits else end
-    figure.update_xaxes(tickvals=values, ticktext=shown, tickangle=0)
-    return figure
+    return figure.update_xaxes(tickvals=values, ticktext=shown, tickangle=0)
 
 
-# ---- Tables: every trial, every query
+# ---- Studies that are tables: every trial, every query
 
 
 def _single_conditions(result: StudyResult) -> Sections:
@@ -289,9 +249,10 @@ def _single_conditions(result: StudyResult) -> Sections:
         first = study.metrics_under(condition)[0]
         yield from _trials(result, condition, first)
         found = query_gains(result, condition, first)
-        if found is not None and np.count_nonzero(~np.isnan(found.baseline)) >= FEWEST_QUERIES:
-            yield _query_gains(result, found, condition, first)
-            yield _difficulty(result, found, condition, first)
+        if found is not None:
+            whose = "each test query, mean over trials," if found.trial_of is None else "each test query of each trial"
+            caption = f"What {whose} gains or loses against {study.baseline} in {first}, sorted in each panel."
+            yield from gain_sections(found, caption, _styles(result), _under(condition))
 
 
 def _trials(result: StudyResult, condition: str, first: str) -> Sections:
@@ -300,140 +261,82 @@ def _trials(result: StudyResult, condition: str, first: str) -> Sections:
     if max((curve.x.size for curve in curves), default=0) < 2:
         return
     figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result))
-    if result.plan.budget.trials is not None and result.plan.budget.trials <= 12:
+    if result.plan.budget.trials is not None and result.plan.budget.trials <= _FEW_TRIALS:
         figure.update_xaxes(dtick=1)
     caption = f"{first} of the test queries in every trial. All systems of a trial see the same queries."
-    told = "; ".join(f"{c.name} from {c.mean.min():.4f} to {c.mean.max():.4f}" for c in curves)
-    yield FigureSection(f"Every trial{_under(condition)}", figure, caption, f"Lines: {told}.")
-
-
-def _query_gains(result: StudyResult, found: QueryGains, condition: str, first: str) -> FigureSection:
-    baseline = result.plan.study.baseline
-    whose = "each test query, mean over trials," if found.trial_of is None else "each test query of each trial"
-    shares = {name: gains[~np.isnan(gains)] for name, gains in found.gains.items()}
-    told = "; ".join(
-        f"{name} gains on {np.mean(gains > 0):.0%} and loses on {np.mean(gains < 0):.0%} of the queries"
-        for name, gains in shares.items()
-    )
-    return query_gain_section(
-        found.gains,
-        f"What {whose} gains or loses against {baseline} in {first}, sorted in each panel.",
-        f"Bars: {told}.",
-        unit=first,
-        baseline=baseline,
-        styles=_styles(result),
-        under=_under(condition),
-    )
-
-
-def _difficulty(result: StudyResult, found: QueryGains, condition: str, first: str) -> FigureSection:
-    groups = difficulty_groups(found.baseline, higher_is_better=found.higher_is_better)
-    over_trials: dict[str, Any] = {}
-    if found.trial_of is not None:
-        # A query may come up in several trials: drawing from all of them again would make too much of it.
-        how = "confidence intervals over trials"
-        how += ", widened for the training queries that trials share (Nadeau and Bengio)" if result.overlap else ""
-        intervals = {
-            name: group_intervals(gains, groups, found.trial_of, result.overlap) for name, gains in found.gains.items()
-        }
-        over_trials = {"how": how, "intervals": intervals}
-    return difficulty_section(
-        found.gains,
-        groups,
-        unit=first,
-        baseline=result.plan.study.baseline,
-        styles=_styles(result),
-        under=_under(condition),
-        **over_trials,
-    )
+    summary = "; ".join(f"{c.name} from {c.mean.min():.4f} to {c.mean.max():.4f}" for c in curves)
+    yield FigureSection(f"Every trial{_under(condition)}", figure, caption, f"Lines: {summary}.")
 
 
 # ---- Measurements
 
 
-def _of_kind(result: StudyResult, kind: str) -> list[str]:
-    systems = result.plan.study.systems
-    return [str(system) for system in systems if isinstance(system, Measurement) and system.kind == kind]
+def _measured(result: StudyResult) -> Sections:
+    """The figure that each kind of measurement names."""
+    names: dict[str, list[str]] = {}
+    for system in result.plan.study.systems:
+        if isinstance(system, Measurement):
+            names.setdefault(system.kind, []).append(str(system))
+    draw = {"clouds": _clouds, "curves": _point_curves, "rows": _rows}
+    for kind, systems in names.items():
+        if kind in MEASURED_FIGURES:
+            yield from draw[MEASURED_FIGURES[kind].form](result, MEASURED_FIGURES[kind], systems)
 
 
-def _clouds(result: StudyResult) -> Sections:
-    """Figure 1 of the XE-NDCG paper."""
-    systems = _of_kind(result, "jensen-clouds")
+def _clouds(result: StudyResult, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
+    (x, x_title), (y, y_title) = wanted.series.items()
     for system, condition in itertools.product(systems, result.plan.study.condition_names):
         points = result.points.get((condition, system))
         if points is None:
             continue
-        # Of many gammas, as many of each list as can be drawn.
-        most = max(MOST_POINTS // max(len(points["gaps"]), 1), 1)
-        clouds = [
-            Cloud(f"list {i}", losses[:most], gaps[:most])
-            for i, (losses, gaps) in enumerate(zip(points["losses"], points["gaps"], strict=True), 1)
-        ]
-        figure = cloud_figure(clouds, x_title="XE-NDCG", y_title="Jensen gap")
-        caption = (
-            "The Jensen gap against the loss, of the first trial: a cloud a list, a point a gamma drawn at random. "
-            "The taller a cloud, the more gamma decides how tight the bound is."
-        )
-        spread = [max(cloud.y) - min(cloud.y) for cloud in clouds]
-        told = f"{len(clouds)} clouds, from {min(spread):.3g} to {max(spread):.3g} tall."
-        yield FigureSection(f"The gap of many gammas{_under(condition)}", figure, caption, told)
+        # As many points of each list as can be drawn.
+        most = max(MOST_POINTS // max(len(points[y]), 1), 1)
+        lists = enumerate(zip(points[x], points[y], strict=True), 1)
+        clouds = [Curve(f"list {i}", across[:most], up[:most]) for i, (across, up) in lists]
+        figure = curve_figure(clouds, x_title=x_title, y_title=y_title, lines=False)
+        heights = [np.ptp(cloud.mean) for cloud in clouds]
+        summary = f"{len(clouds)} clouds, from {min(heights):.3g} to {max(heights):.3g} tall."
+        yield FigureSection(wanted.title + _under(condition), figure, wanted.caption, summary)
 
 
-def _bounds(result: StudyResult) -> Sections:
-    """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and the bounds on it."""
+def _point_curves(result: StudyResult, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
     along = _along(result)
-    for system in _of_kind(result, "softrank-distance"):
+    for system in systems:
         known = [(along[c], result.points[c, system]) for c in along if (c, system) in result.points]
         if not known:
             continue
-        curves = []
-        for field, name in _BOUNDS.items():
-            values = [or_nan(points.get(field)) for _, points in known]
-            if not np.isnan(values).all():
-                curves.append(Curve(name, [value for value, _ in known], values))
-        figure = _condition_figure(result, curves, "distance from NDCG", type="log", exponentformat="power", dtick=2)
+        x = [value for value, _ in known]
+        values = {name: [or_nan(points.get(field)) for _, points in known] for field, name in wanted.series.items()}
+        curves = [Curve(name, x, found) for name, found in values.items() if not np.isnan(found).all()]
+        figure = _condition_figure(result, curves, wanted.axis, type="log", exponentformat="power", dtick=2)
         figure.update_traces(hovertemplate="%{y:.3g} at %{x}")
-        caption = (
-            "How far SoftNDCG is from NDCG, mean over the lists of the first trial, and the bounds on it. A bound "
-            "that is missing says nothing there. Above 1 a bound says nothing either: no two NDCGs are further apart."
-        )
-        told = "; ".join(f"{c.name} from {c.mean[-1]:.3g} to {c.mean[0]:.3g}" for c in curves)
-        told = f"Lines, from the largest to the smallest {_axis(result)}: {told}."
-        yield FigureSection("Distance from NDCG and its bounds", figure, caption, told)
+        summary = "; ".join(f"{c.name} from {c.mean[-1]:.3g} to {c.mean[0]:.3g}" for c in curves)
+        summary = f"Lines, from the largest to the smallest {_axis(result)}: {summary}."
+        yield FigureSection(wanted.title, figure, wanted.caption, summary)
 
 
-def _guarantees(result: StudyResult) -> Sections:
-    """He and Liu's Theorem 1: the most that choosing by a loss can cost, and what it does cost, loss by loss."""
-    names = _of_kind(result, "directness")
-    study = result.plan.study
-    for condition in study.condition_names if names else ():
-        if "directness" not in study.metrics_under(condition):
-            continue
+def _rows(result: StudyResult, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
+    study, rows = result.plan.study, len(systems)
+    first, first_title = next(iter(wanted.series.items()))
+    for condition in study.condition_names:
         clouds = []
-        for quantity, (title, sign) in _GUARANTEES.items():
-            if quantity in study.metrics_under(condition):
-                cells = [result.cell(condition, name, quantity) for name in names]
-                places = [np.full(cell.means.size, place) for place, cell in enumerate(cells)]
-                values = np.concatenate([sign * cell.means for cell in cells])
-                # The axis grows by factors, and has no place for 0.
-                clouds.append(Cloud(title, np.where(values > 0, values, np.nan), np.concatenate(places)))
-        if not any(cloud.x.size for cloud in clouds):
+        for quantity in (name for name in wanted.series if name in study.metrics_under(condition)):
+            cells = [result.cell(condition, name, quantity) for name in systems]
+            places = np.concatenate([np.full(cell.means.size, place) for place, cell in enumerate(cells)])
+            # Quantities count costs as negative numbers; a logarithmic axis has no place for 0.
+            values = np.abs(np.concatenate([cell.means for cell in cells]))
+            clouds.append(Curve(wanted.series[quantity], np.where(values > 0, values, np.nan), places))
+        if first not in study.metrics_under(condition) or not any(cloud.x.size for cloud in clouds):
             continue
-        figure = cloud_figure(clouds, x_title="cost in NDCG", y_title="")
+        figure = curve_figure(clouds, x_title=wanted.axis, y_title="", lines=False)
         figure.update_xaxes(type="log", dtick=1, tickformat="~g", tickangle=0)
-        labels = [html.escape(name, quote=False) for name in names]
-        figure.update_yaxes(
-            tickvals=list(range(len(names))), ticktext=labels, range=[len(names) - 0.5, -0.5], zeroline=False
-        )
+        labels = {"tickvals": list(range(rows)), "ticktext": [escaped(name) for name in systems]}
+        figure.update_yaxes(**labels, range=[rows - 0.5, -0.5], zeroline=False)
         figure.update_traces(hovertemplate="%{x:.4g}")
-        figure.update_layout(height=max(_LEAST_HEIGHT, _ROW * len(names)))
-        free = sum(int(np.isnan(cloud.x).sum()) for cloud in clouds if cloud.name == _GUARANTEES["cost"][0])
-        caption = (
-            "What the ranker that is best by a loss may lose in NDCG against the best one by the theorem, by the same "
-            "argument with means over queries, and what it does lose: a point a trial. Further left is more direct."
-        )
-        caption += f" In {free} trials it loses nothing, which the axis does not show." if free else ""
-        guaranteed = {name: -result.cell(condition, name, "directness").mean for name in names}
-        told = "; ".join(f"{name} is guaranteed {most:.3g}" for name, most in guaranteed.items())
-        title = f"How direct each loss is{_under(condition)}"
-        yield FigureSection(title, figure, caption, f"Points: {told}.")
+        figure.update_layout(height=max(_LEAST_HEIGHT, _ROW * rows))
+        zeros = {cloud.name: int(np.isnan(cloud.x).sum()) for cloud in clouds}
+        hidden = "".join(f" Not shown: {n} values of 0 ({name})." for name, n in zeros.items() if n)
+        means = {name: abs(result.cell(condition, name, first).mean) for name in systems}
+        summary = "; ".join(f"{name} {mean:.3g}" for name, mean in means.items())
+        title = wanted.title + _under(condition)
+        yield FigureSection(title, figure, wanted.caption + hidden, f"Points; {first_title}, mean: {summary}.")

@@ -20,7 +20,7 @@ from tautrank.papers.results import CellResult, StudyResult
 from tautrank.papers.study import OTHER_DATA
 from tautrank.report.comparison import win_tie_loss
 from tautrank.report.reproduction import parameters_text
-from tautrank.report.study_gains import pair_gains, same_queries
+from tautrank.report.study_gains import query_gains, same_queries
 from tautrank.report.table import Cell, Column, ReportTable, Value, difference_text, mean_text, p_text
 
 OWN_MARK, CORRECTED_MARK = "†", "*"
@@ -350,10 +350,10 @@ def _baseline_cells(result: StudyResult, cell: CellResult) -> list[_Titled]:
         cells.append((Column(title), Cell(p_text(p) if judged else "", (p,))))
     if study.measures_only:
         return cells
-    gains = pair_gains(result, cell.condition, cell.system, cell.metric)
     won = Cell("", (None, None, None))
-    if cell.system != study.baseline and gains.size:
-        counts = win_tie_loss(gains)
+    found = query_gains(result, cell.condition, cell.metric, [cell.system])
+    if found is not None:
+        counts = win_tie_loss(found.gains[cell.system])
         won = Cell("/".join(map(str, counts)), counts)
     return [*cells, (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won)]
 
