@@ -1,4 +1,4 @@
-"""Langevin boosting: the noise, the shrinking model, and that nobody but the engine sees the trick behind it."""
+"""Langevin boosting: the noise on the gradients, and the model that shrinks by its scale."""
 
 from __future__ import annotations
 
@@ -12,9 +12,6 @@ from typing import ClassVar
 import lightgbm
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from hypothesis.extra import numpy as arrays
 from scipy import stats
 from sklearn.base import clone
 
@@ -22,8 +19,8 @@ import tautrank as tr
 from tautrank.commands.main import main
 from tautrank.engines import Settings, Task
 from tautrank.engines.boosting import Gradients
-from tautrank.engines.langevin import GradientNoise, Shrinking, Shrunk, shrink, unshrink
-from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
+from tautrank.engines.langevin import GradientNoise
+from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.experiments.system import System
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
@@ -111,7 +108,7 @@ def test_sums_of_noisy_gradients_do_not_depend_on_their_order():
 # The shrinking model.
 
 
-@pytest.mark.parametrize(("shrink_rate", "trees"), [(0.0, 50), (1e-3, 50), (1.0, 50), (5.0, 200), (5.0, 2000)])
+@pytest.mark.parametrize(("shrink_rate", "trees"), [(0.0, 50), (1e-3, 50), (1.0, 50), (5.0, 250)])
 def test_two_kinds_of_documents_follow_the_closed_form(shrink_rate, trees):
     """Each tree fits the mean residual of each kind: ``F <- s F + r (y - F)``, a geometric series."""
     rate = 0.1
@@ -223,25 +220,25 @@ def test_scores_that_are_judged_have_the_size_of_the_shrunk_model(monkeypatch):
     sizes = {"train": [], "valid": []}
     judge = boosting.Watch.judge
 
-    def spy(self, n_trees, train_scores, valid_scores):
-        sizes["train"].append(np.asarray(train_scores()))
-        sizes["valid"].append(np.asarray(valid_scores()))
-        return judge(self, n_trees, train_scores, valid_scores)
+    def spy(self, rounds, scores):
+        for part in ("train", "valid"):
+            sizes[part].append(np.asarray(scores(part)))
+        return judge(self, rounds, scores)
 
     monkeypatch.setattr(boosting.Watch, "judge", spy)
     langevin = tr.Langevin(1e6, 5.0)
-    ranker(langevin=langevin, n_estimators=300).fit(TRAIN, VALID)
+    ranker(langevin=langevin, n_estimators=250).fit(TRAIN, VALID)
     monkeypatch.undo()
-    for trees in (1, 7, 255, 256, 257, 300):
+    for trees in (1, 7, 250):
         model = ranker(langevin=langevin, n_estimators=trees).fit(TRAIN)
         np.testing.assert_allclose(sizes["train"][trees - 1], model.predict(TRAIN), rtol=1e-12, atol=1e-14)
         np.testing.assert_allclose(sizes["valid"][trees - 1], model.predict(VALID), rtol=1e-12, atol=1e-14)
 
 
-@pytest.mark.parametrize(("langevin", "rounds"), [(STRONG, 5), (tr.Langevin(1e6, 5.0), 300)])
+@pytest.mark.parametrize(("langevin", "rounds"), [(STRONG, 5), (tr.Langevin(1e6, 5.0), 40)])
 def test_early_stopping_keeps_the_model_as_it_was_at_its_best(langevin, rounds):
     settings = {"metric": "ndcg@5", "langevin": langevin, "num_leaves": 7}
-    fitted = ranker(n_estimators=600, early_stopping_rounds=rounds, **settings).fit(TRAIN, VALID)
+    fitted = ranker(n_estimators=250, early_stopping_rounds=rounds, **settings).fit(TRAIN, VALID)
     values = np.array(fitted.evals_result_["valid"]["ndcg@5"])
     best = int(values.argmax())
     assert len(values) == best + 1 + rounds, "it stopped"
@@ -272,20 +269,6 @@ def test_continued_training_equals_training_in_one_go(loss, tmp_path):
     np.testing.assert_array_equal(half.predict(VALID), before)
 
 
-@pytest.mark.parametrize("cuts", [(100, 300), (256, 300), (255, 256, 300), (300, 513, 520)])
-def test_continued_training_meets_the_same_new_starts(cuts):
-    """At a factor of 1/2 the engine starts anew every 256 trees."""
-    langevin, loss = tr.Langevin(1e4, 5.0), "mse"
-    whole = ranker(loss, num_leaves=4, langevin=langevin, n_estimators=cuts[-1]).fit(TRAIN)
-    part, done = None, 0
-    for cut in cuts:
-        part = ranker(loss, num_leaves=4, langevin=langevin, n_estimators=cut - done).fit(TRAIN, init_model=part)
-        done = cut
-    np.testing.assert_array_equal(part.predict(VALID), whole.predict(VALID))
-    assert np.isfinite(whole.predict(VALID)).all()
-    assert np.unique(whole.predict(VALID)).size > 10
-
-
 def test_the_start_shrinks_whatever_it_was_trained_with():
     plain = ranker("mse", n_estimators=6).fit(TRAIN)
     other = ranker("mse", n_estimators=6, langevin=tr.Langevin(SILENT, 0.3)).fit(TRAIN)
@@ -295,8 +278,16 @@ def test_the_start_shrinks_whatever_it_was_trained_with():
         more.fit(TRAIN, init_model=start)
         np.testing.assert_allclose(more.predict(VALID), start.predict(VALID) / 16, atol=1e-7)
     on = ranker("mse", n_estimators=4).fit(TRAIN, init_model=other)
-    assert on.n_trees_ == 10
-    assert on._record.shrunk is None
+    assert (on.n_trees_, on.model_.scale) == (10, other.model_.scale), "without shrinkage the scale stays"
+    plain_steps = ranker("mse", n_estimators=4, learning_rate=1e-9).fit(TRAIN, init_model=other)
+    np.testing.assert_allclose(plain_steps.predict(VALID), other.predict(VALID), atol=1e-7)
+
+
+def test_a_tools_own_objective_continues_the_shrunk_model():
+    start = ranker("mse", n_estimators=6, langevin=STRONG).fit(TRAIN)
+    more = ranker("lightgbm:regression", n_estimators=4, learning_rate=1e-9).fit(TRAIN, init_model=start)
+    assert (more.n_trees_, more.model_.scale) == (10, 1.0)
+    np.testing.assert_allclose(more.predict(VALID), start.predict(VALID), atol=1e-7)
 
 
 def test_a_plain_start_and_two_shrinking_parts_are_one_go():
@@ -323,8 +314,13 @@ def test_files_bring_everything_back(tmp_path):
 
 def test_lightgbms_own_text_is_the_shrunk_model():
     fitted = ranker(langevin=STRONG).fit(TRAIN)
+    assert 0 < fitted.model_.scale < 1
     own = lightgbm.Booster(model_str=fitted.model_.to_text())
-    np.testing.assert_array_equal(own.predict(VALID.X), fitted.predict(VALID))
+    np.testing.assert_array_equal(own.predict(VALID.X), fitted.model_.booster.predict(VALID.X))
+    np.testing.assert_allclose(own.predict(VALID.X), fitted.predict(VALID), rtol=1e-13, atol=1e-15)
+    sums = sum(tree.leaf.sum() for tree in fitted.model_.trees())
+    unscaled = sum(own.get_leaf_output(t, leaf) for t in range(12) for leaf in range(15))
+    assert sums == pytest.approx(unscaled, rel=1e-12)
     trees = own.dump_model()["tree_info"]
     expected = 0.1 * 0.95 ** np.arange(11, -1, -1)
     np.testing.assert_allclose([tree["shrinkage"] for tree in trees], expected, rtol=1e-5)
@@ -347,11 +343,13 @@ def test_lightgbms_own_text_is_the_shrunk_model():
 def test_other_kinds_of_trees_shrink_as_well(more, tmp_path):
     X = np.column_stack([TRAIN.X[:, :5], np.arange(TRAIN.n_documents) % 7])
     data = tr.RankingData.from_arrays(X, TRAIN.labels, group=TRAIN.sizes)
-    fitted = ranker(langevin=tr.Langevin(1e6, 5.0), n_estimators=270, num_leaves=4, **more).fit(data, data)
+    fitted = ranker(langevin=tr.Langevin(1e6, 5.0), n_estimators=200, num_leaves=4, **more).fit(data, data)
     assert fitted.score(data) == pytest.approx(fitted.evals_result_["valid"]["ndcg@10"][-1], abs=1e-12)
     assert fitted.score(data) > 0.7
     fitted.save(tmp_path / "model.taut")
     np.testing.assert_array_equal(Ranker.load(tmp_path / "model.taut").predict(data), fitted.predict(data))
+    booster = fitted.model_.booster
+    np.testing.assert_allclose(booster.predict(data.X, raw_score=True), fitted.predict(data), rtol=1e-9, atol=1e-12)
 
 
 def test_steps_without_a_tree_shrink_the_model_too():
@@ -360,43 +358,6 @@ def test_steps_without_a_tree_shrink_the_model_too():
     after = stuck.fit(TRAIN, init_model=start)
     assert after.n_trees_ == 5
     np.testing.assert_allclose(after.predict(VALID), start.predict(VALID) / 16, rtol=1e-12)
-
-
-@given(
-    numbers=arrays.arrays(np.float64, st.integers(0, 30), elements=st.floats(-1e60, 1e60, allow_subnormal=False)),
-    scale=st.floats(2.0**-256, 1.0),
-)
-def test_what_is_shrunk_comes_back_bit_by_bit(numbers, scale):
-    numbers[np.abs(numbers) < 1e-200] = 0
-    shrunk, lost = shrink(numbers, scale)
-    np.testing.assert_array_equal(shrunk, numbers * scale)
-    np.testing.assert_array_equal(unshrink(shrunk, scale, lost), numbers)
-
-
-@given(factor=st.floats(1e-10, 1 - 1e-10), rate=st.floats(1e-3, 1), since=st.integers(0, 50), step=st.integers(0, 5000))
-def test_scales_follow_the_recursion_and_never_leave_the_range_of_floats(factor, rate, since, step):
-    shrinking = Shrinking(factor, rate, since)
-    step += since
-    # One tree with the value w: F goes from before * G to factor * before * G + rate * w.
-    assert shrinking.after(step) == pytest.approx(factor * shrinking.before(step), rel=1e-9)
-    assert shrinking.after(step) * shrinking.rate(step) == pytest.approx(rate, rel=1e-12)
-    assert 2.0**-257 * factor <= shrinking.after(step) < shrinking.before(step) <= 1
-    if shrinking.stretch(step + 1) == step + 1:
-        assert shrinking.before(step + 1) == 1
-    else:
-        assert shrinking.before(step + 1) == shrinking.after(step)
-
-
-def test_exchanging_leaves_leaves_everything_else():
-    text = ranker().fit(TRAIN).model_.to_text()
-    numbers = leaf_numbers(text)
-    assert numbers.size == text.count("Tree=") * 15
-    odd = numbers * 0.3
-    odd[:4] = [5e-324, -1e-310, 1e300, 0.0]
-    booster = lightgbm.Booster(model_str=with_leaf_numbers(text, odd, 0.3))
-    np.testing.assert_array_equal(leaf_numbers(booster.model_to_string()), odd)
-    back = lightgbm.Booster(model_str=with_leaf_numbers(with_leaf_numbers(text, odd, 0.25), numbers, 4.0))
-    np.testing.assert_array_equal(back.predict(VALID.X), ranker().fit(TRAIN).predict(VALID))
 
 
 # What is refused, and with which words.
@@ -425,6 +386,11 @@ WRONG = [
     (
         {"langevin": tr.Langevin(), "loss": "lightgbm:lambdarank"},
         r"langevin: the gradients of lightgbm:lambdarank are out of reach; expected a loss of this library",
+    ),
+    (
+        {"langevin": tr.Langevin(1e8, 5.0), "n_estimators": 257},
+        r"langevin: Langevin\(temperature=1e\+08, shrink_rate=5\) with learning_rate=0\.1 shrinks a tree to nothing in "
+        r"257 trees; expected fewer trees, or a smaller shrink_rate",
     ),
 ]
 
@@ -493,6 +459,11 @@ def test_a_gradient_that_is_no_number_still_names_the_query():
         ranker(Broken(), langevin=STRONG).fit(data)
 
 
+def meta_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("meta.json"))
+
+
 def with_meta(source, target, change):
     with zipfile.ZipFile(source) as archive:
         members = {name: archive.read(name) for name in archive.namelist()}
@@ -521,12 +492,9 @@ DAMAGED = [
     (lambda meta: meta["parameters"]["langevin"].pop("temperature"), "meta.json lacks what describes a model"),
     (lambda meta: meta["parameters"].update(langevin=[1, 2]), "meta.json lacks what describes a model"),
     (lambda meta: meta["parameters"].update(langevin="os.system"), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"].update(shrunk=1), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"]["shrunk"].pop("lost"), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"]["shrunk"].update(lost="0+*"), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"]["shrunk"].update(lost=3), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"]["shrunk"].update(factor=1.5), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"]["shrunk"].update(since=-1), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"].update(scale=0.0), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"].update(scale=1.5), "meta.json lacks what describes a model"),
+    (lambda meta: meta["training"].update(scale="half"), "meta.json lacks what describes a model"),
 ]
 
 
@@ -538,28 +506,29 @@ def test_damaged_files(saved, tmp_path, change, sentence):
     assert str(caught.value).startswith(f"{damaged}: {sentence}")
 
 
-def test_a_description_of_other_leaves_is_found_when_training_goes_on(saved, tmp_path):
-    damaged = with_meta(saved, tmp_path / "model.taut", lambda meta: meta["training"]["shrunk"].update(lost="0"))
-    with pytest.raises(tr.DataError, match="init_model: remembers the rounding of 1 leaves; expected 45, as it has"):
-        ranker(langevin=STRONG).fit(TRAIN, init_model=damaged)
+def test_files_of_version_0_1_0_still_load(tmp_path):
+    """It wrote the shrunk leaves themselves, and beside them what their rounding lost."""
+    fitted = ranker("mse", langevin=STRONG, n_estimators=5).fit(TRAIN)
+    folded = fitted.model_.booster.predict(VALID.X, raw_score=True)
+    fitted.model_, scale = LightGBMModel(fitted.model_.booster), fitted.model_.scale
+    fitted.save(tmp_path / "new.taut")
+
+    def as_it_was(meta):
+        del meta["training"]["scale"]
+        meta["training"]["shrunk"] = {"factor": 0.95, "since": 0, "lost": "0" * 75}
+
+    loaded = Ranker.load(with_meta(tmp_path / "new.taut", tmp_path / "old.taut", as_it_was))
+    assert scale < loaded.model_.scale == 1
+    np.testing.assert_array_equal(loaded.predict(VALID), folded)
+    more = ranker("mse", langevin=STRONG, n_estimators=7).fit(TRAIN, init_model=loaded)
+    np.testing.assert_allclose(more.predict(VALID), ranker("mse", langevin=STRONG).fit(TRAIN).predict(VALID), rtol=1e-9)
 
 
-def test_files_of_earlier_versions_still_load(tmp_path):
-    ranker(n_estimators=3).fit(TRAIN).save(tmp_path / "new.taut")
-
-    def forget(meta):
-        del meta["parameters"]["langevin"]
-        del meta["training"]["shrunk"]
-
-    loaded = Ranker.load(with_meta(tmp_path / "new.taut", tmp_path / "old.taut", forget))
-    assert loaded.langevin is None
-    np.testing.assert_array_equal(loaded.predict(VALID), ranker(n_estimators=3).fit(TRAIN).predict(VALID))
-
-
-def test_a_memory_is_checked():
-    for wrong in [(0.0, 0, ""), (1.0, 0, ""), (0.5, -1, ""), (0.5, 0, "x")]:
-        with pytest.raises(ValueError, match="no description"):
-            Shrunk(*wrong)
+def test_a_file_with_a_scale_is_refused_by_version_0_1_0(saved, tmp_path):
+    """It would predict without the scale. Files without one stay readable."""
+    assert meta_of(saved)["format_version"] == 2
+    ranker(n_estimators=3).fit(TRAIN).save(tmp_path / "plain.taut")
+    assert meta_of(tmp_path / "plain.taut")["format_version"] == 1
 
 
 # The tools around it.

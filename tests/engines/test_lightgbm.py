@@ -230,7 +230,7 @@ def test_a_gradient_that_is_no_number_stops_training_and_names_the_query(value, 
 
 
 def test_a_gradient_of_another_shape_is_refused():
-    with pytest.raises(tr.DataError, match=r"the gradient has the shape \(1199,\); expected \(1200,\), one a document"):
+    with pytest.raises(tr.DataError, match=r"the gradient has the shape \(1199,\); expected \(1200,\), one per docu"):
         ranker(Broken(kind="shape")).fit(TRAIN)
 
 

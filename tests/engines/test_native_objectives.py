@@ -169,7 +169,7 @@ def test_a_missing_tool_says_what_to_install(tool, monkeypatch, tmp_path):
     pytest.importorskip(tool)
     ranker(loss).fit(TRAIN).save(tmp_path / "model.taut")
     monkeypatch.setitem(sys.modules, tool, None)
-    sentence = rf"loss '{tool}:...' needs \w+; install it with: pip install 'tautrank\[{tool}\]'"
+    sentence = rf"engine '{tool}' needs \w+; install it with: pip install 'tautrank\[{tool}\]'"
     with pytest.raises(tr.MissingDependencyError, match=sentence):
         ranker(loss).fit(TRAIN)
     with pytest.raises(tr.MissingDependencyError, match=sentence):

@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 
 import tautrank as tr
+from tautrank.engines.lightgbm_text import lightgbm_trees
+from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning
 from tautrank.export import FORMATS
+from tautrank.export.nested_text import nested_text
 from tautrank.export.numbers import SOLR_SLACK, float32_text, greatest_float32, solr_thresholds
-from tautrank.export.trees import Tree, nested_text, trees_of
 from tests.command_line import run
 
 f32 = np.float32
@@ -186,7 +188,7 @@ def data(n_queries=50, missing=False, seed=1):
     return tr.RankingData.from_arrays(X, made.labels, group=made.sizes)
 
 
-SMALL = {"n_estimators": 8, "num_leaves": 10, "min_data_in_leaf": 5}
+SMALL = {"n_estimators": 8, "learning_rate": 0.1, "num_leaves": 10, "min_data_in_leaf": 5}
 
 
 def at_the_thresholds(ranker, X):
@@ -196,7 +198,7 @@ def at_the_thresholds(ranker, X):
     """
     rng = np.random.default_rng(0)
     rows = []
-    for tree in trees_of(ranker.model_):
+    for tree in ranker.model_.trees():
         for feature, threshold in zip(tree.feature, tree.threshold, strict=True):
             near = f32(threshold)
             values = near, np.nextafter(near, f32(-math.inf)), np.nextafter(near, f32(math.inf))
@@ -253,7 +255,7 @@ def test_documents_at_thresholds_are_told_apart():
 def test_vespa_takes_doubles_at_a_threshold_where_lightgbm_does(tmp_path):
     ranker, X = lightgbm_ranker()
     rows = []
-    for tree in trees_of(ranker.model_):
+    for tree in ranker.model_.trees():
         for feature, threshold in zip(tree.feature, tree.threshold, strict=True):
             for value in (threshold, np.nextafter(threshold, -math.inf), np.nextafter(threshold, math.inf)):
                 rows.append(X[0].astype(np.float64))
@@ -269,7 +271,7 @@ def test_missing_values(format, tmp_path):
     """The model tells them from 0; Solr from 9.2, Vespa, ONNX and LightGBM can too, the others say that they cannot."""
     ranker, X = lightgbm_ranker(missing=True)
     X = np.concatenate([X[:60], at_the_thresholds(ranker, X)])
-    assert any(tree.depends_on_missing.any() for tree in trees_of(ranker.model_))
+    assert any(tree.depends_on_missing.any() for tree in ranker.model_.trees())
     if format in ("vespa", "onnx", "lightgbm"):
         content = exported(ranker, tmp_path, format)
     else:
@@ -387,8 +389,6 @@ def test_zeros_that_are_missing_are_shipped_where_they_go_with_their_neighbours(
         "tree\nversion=v4\n\nTree=0\nnum_leaves=2\nnum_cat=0\nsplit_feature=0\nthreshold=0.5\ndecision_type={}\n"
         "left_child=-1\nright_child=-2\nleaf_value=-1 1\nis_linear=0\n\n\nend of trees\n"
     )
-    from tautrank.export.trees import lightgbm_trees
-
     assert lightgbm_trees(text.format(4 + 2))[0].missing_left.tolist() == [True]
     with pytest.raises(OptionError, match="zero_as_missing"):
         lightgbm_trees(text.format(4))
@@ -518,7 +518,7 @@ def test_vespa_takes_rank_features(tmp_path):
     content = exported(ranker, tmp_path, "vespa", features=names)
     np.testing.assert_array_equal(vespa_scores(content, X, names), ranker.predict(X))
     for wrong in ("title score", "1st", "a+b", "bm25(title"):
-        with pytest.raises(OptionError, match="no rank feature of Vespa"):
+        with pytest.raises(OptionError, match="not a rank feature of Vespa"):
             tr.export_model(ranker, tmp_path / "m", "vespa", features=["a", "b", wrong])
 
 
@@ -546,7 +546,7 @@ def test_onnx_carries_the_names(tmp_path):
 
 
 WRONG = {
-    "count": ({"features": ["a"]}, DataError, r"^features: found 1 names; expected 3, one a feature of the model$"),
+    "count": ({"features": ["a"]}, DataError, r"^features: found 1 names; expected 3, one per feature of the model$"),
     "twice": ({"features": ["a", "b", "a"]}, DataError, "^features: found the name 'a' twice; expected"),
     "empty": ({"features": ["a", " ", "c"]}, DataError, "^features: the name of feature 2 is ' '; expected text"),
     "number": ({"features": ["a", 5, "c"]}, DataError, "^features: the name of feature 2 is 5; expected text"),
@@ -572,7 +572,7 @@ def test_files_of_names_that_are_none(tmp_path):
     for content, sentence in (
         (b'["a", "b"', "found broken JSON"),
         (b"[[1], 2, 3]", "the name of feature 1 is "),
-        (b"\xff\xfe", "found bytes that are no text"),
+        (b"\xff\xfe", "found bytes that are not text"),
         (b"[" * 100_000, "found broken JSON"),
     ):
         (tmp_path / "names").write_bytes(content)

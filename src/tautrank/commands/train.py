@@ -214,7 +214,7 @@ def export(
     from tautrank.export import FORMATS, export_model
     from tautrank.ranker.estimator import Ranker
 
-    choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
+    choice("format", kind, tuple(FORMATS))  # refuse a wrong name before reading the model
     ranker = Ranker.load(model)
     export_model(ranker, output, kind, features=features, name=name, store=store)
     OUT.print(f"{output}: {ranker.n_trees_} trees for {kind}", markup=False, soft_wrap=True)

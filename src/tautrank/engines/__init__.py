@@ -2,39 +2,38 @@
 
 from __future__ import annotations
 
-from tautrank.arguments import choice
-from tautrank.engines.base import DEFAULTS, Callback, Engine, FittedModel, Record, Settings, Step, Task
-from tautrank.engines.native_loss import OBJECTIVES, PEERS, NativeLoss, native_loss
-from tautrank.errors import unknown
+from tautrank.engines.base import DEFAULTS, Callback, Engine, FittedModel, Learner, Record, Settings, Step, Task
+from tautrank.engines.native_loss import NativeLoss, native_loss, native_losses
+from tautrank.engines.registry import DEFAULT_ENGINE, ENGINES, engine_named
+from tautrank.errors import OptionError, unknown
 from tautrank.losses import REGISTRY, Loss, loss
 from tautrank.names import name_of
 
 __all__ = [
     "DEFAULTS",
+    "DEFAULT_ENGINE",
     "ENGINES",
-    "PEERS",
     "Callback",
     "Engine",
     "FittedModel",
+    "Learner",
     "NativeLoss",
     "Record",
     "Settings",
     "Step",
     "Task",
     "engine_for",
-    "model_format",
+    "engine_named",
+    "native_losses",
     "read_loss",
 ]
 
-ENGINES: tuple[str, ...] = ("lightgbm",)
-"""The engines that train any loss of this library."""
-
 
 def read_loss(given: str | Loss | NativeLoss) -> Loss | NativeLoss:
-    """The loss a user means: a name, a printed loss, a `Loss`, or ``tool:objective``.
+    """Return the loss a user means.
 
     Args:
-        given: what the user typed.
+        given: a name, a printed loss, a `Loss`, or ``tool:objective``.
 
     >>> read_loss("ndcg-loss2++(k=5)"), read_loss("catboost:yetirank")
     (ndcg-loss2++(k=5), NativeLoss(tool='catboost', objective='YetiRank'))
@@ -49,50 +48,31 @@ def read_loss(given: str | Loss | NativeLoss) -> Loss | NativeLoss:
         if native is not None:
             return native
         if name_of(given) not in REGISTRY:
-            raise unknown("loss", name_of(given), [*REGISTRY, *PEERS])
+            raise unknown("loss", name_of(given), [*REGISTRY, *native_losses()])
     return loss(given)
 
 
-def engine_for(name: str, wanted: Loss | NativeLoss) -> Engine:
-    """The engine that trains a loss: the tool itself for its own objective, else the engine of that name.
+def engine_for(name: str, loss: Loss | NativeLoss) -> Engine:
+    """Return the engine that trains a loss: the tool itself for its own objective, else the engine of that name.
 
     Args:
         name: one of `ENGINES`.
-        wanted: the loss.
+        loss: the loss to train.
 
-    >>> engine_for("lightgbm", read_loss("xendcg")).name
-    'lightgbm'
-    >>> engine_for("lightbgm", read_loss("xendcg"))
+    >>> engine_for("lightgbm", read_loss("xendcg")).name, engine_for("lightgbm", read_loss("catboost:RMSE")).name
+    ('lightgbm', 'catboost')
+    >>> engine_for("catboost", read_loss("xendcg"))
     Traceback (most recent call last):
-    tautrank.errors.OptionError: unknown engine 'lightbgm'; did you mean 'lightgbm'? (known: lightgbm)
+    tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
+    here; expected lightgbm, or a loss such as 'catboost:YetiRank'
     """
-    choice("engine", name, ENGINES)
-    return _engine(wanted.tool if isinstance(wanted, NativeLoss) else name)
-
-
-def model_format(tool: str) -> type[FittedModel]:
-    """The class that reads and writes a tool's models; the tools are a fixed table, whatever a file says.
-
-    Args:
-        tool: ``lightgbm``, ``xgboost`` or ``catboost``.
-
-    >>> model_format("lightgbm").member
-    'model.txt'
-    """
-    return _engine(tool).model
-
-
-def _engine(tool: str) -> Engine:
-    if tool == "lightgbm":
-        from tautrank.engines.lightgbm import LightGBMEngine
-
-        return LightGBMEngine()
-    if tool == "xgboost":
-        from tautrank.engines.xgboost import XGBoostPeer
-
-        return XGBoostPeer()
-    if tool == "catboost":
-        from tautrank.engines.catboost import CatBoostPeer
-
-        return CatBoostPeer()
-    raise unknown("engine", tool, OBJECTIVES)
+    engine = engine_named(name)
+    if isinstance(loss, NativeLoss):
+        return engine_named(loss.tool)
+    if not engine.takes_losses:
+        others = " or ".join(other for other in ENGINES if engine_named(other).takes_losses)
+        raise OptionError(
+            f"engine: found {name} for the loss {loss}, but {engine.written} trains only its own objectives here; "
+            f"expected {others}, or a loss such as '{name}:{engine.objectives[0]}'"
+        )
+    return engine

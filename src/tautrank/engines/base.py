@@ -1,11 +1,13 @@
-"""What an engine is: something that fits trees to gradients, and gives back a model that scores documents."""
+"""What an engine is: something that adds one round to a model at given gradients, and hands the model out."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Mapping
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +15,21 @@ from numpy.typing import NDArray
 from tautrank.arguments import job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines.forking import make_safe, usable_threads
-from tautrank.engines.langevin import Langevin, Shrunk, check_langevin
-from tautrank.engines.native_loss import NativeLoss, imported
-from tautrank.errors import OptionError
+from tautrank.engines.langevin import Langevin, check_langevin
+from tautrank.engines.native_loss import NativeLoss
+from tautrank.engines.registry import ENGINES, engine_named, package
+from tautrank.engines.trees import Tree
+from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Loss
 from tautrank.metrics.base import Metric
 
+F32: TypeAlias = NDArray[np.float32]
 F64: TypeAlias = NDArray[np.float64]
 History: TypeAlias = dict[str, dict[str, list[float]]]
-"""``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value a tree."""
+"""``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value per round."""
+Part: TypeAlias = Literal["train", "valid"]
+GradientsAt: TypeAlias = Callable[[NDArray[Any]], tuple[F32, F32]]
+"""From the scores of the training documents to their gradients and hessians."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,11 +37,11 @@ class Step:
     """What a callback is told after each tree.
 
     Args:
-        step: the number of the tree, from 0; it goes on where continued training goes on.
-        train: the metric on the training data, where it is asked for.
-        valid: the metric on the validation data, where there is any.
-        best_step: the step of the best validation value so far.
-        seconds: since training began.
+        step: number of the tree, from 0; continued training goes on counting.
+        train: metric on the training data, if it is judged.
+        valid: metric on the validation data, if there is any.
+        best_step: step of the best validation value so far.
+        seconds: time since training began.
         history: all values so far; do not change it.
     """
 
@@ -54,15 +62,14 @@ class Task:
     """What to learn from what.
 
     Args:
-        train: the documents to learn from.
+        train: documents to learn from.
         loss: a loss of this library, or a tool's own objective.
-        metric: judges each iteration.
-        valid: held-out documents, judged each iteration.
-        weights: one a query of `train`; they scale the loss, not the metric.
-        propensities: one a document of `train`, for the losses that take them.
-        start: a model to add trees to.
-        start_step: how many steps `start` was trained for.
-        start_shrunk: what `start` remembers, if it shrank.
+        metric: the metric that judges each round.
+        valid: held-out documents, judged after each round.
+        weights: one per query of `train`; they scale the loss, not the metric.
+        propensities: one per document of `train`, for the losses that take them.
+        start: model to add trees to.
+        start_step: number of steps that `start` was trained for.
         categorical: columns of category codes.
     """
 
@@ -74,7 +81,6 @@ class Task:
     propensities: F64 | None = None
     start: FittedModel | None = None
     start_step: int = 0
-    start_shrunk: Shrunk | None = None
     categorical: tuple[int, ...] = ()
 
 
@@ -85,17 +91,17 @@ class Settings:
     The defaults are those of `Ranker`, `compare`, `tune` and the commands; `DEFAULTS` holds them by name.
 
     Args:
-        n_estimators: trees to add.
-        learning_rate: what each tree is scaled by.
-        num_leaves: leaves of a tree.
+        n_estimators: number of trees to add.
+        learning_rate: factor that each tree is scaled by.
+        num_leaves: leaves per tree.
         early_stopping_rounds: stop after this many trees without a better validation value, and keep the trees up to
             the best one; None never stops. Without validation data it has no effect.
-        seed: of the engine and of the loss.
+        seed: seed of the engine and of the loss.
         n_jobs: threads; None is all cores (or ``OMP_NUM_THREADS``), -1 is all cores.
         eval_train: whether to judge the training data too.
-        verbose: 0 for silence, 1 for progress, None for a progress bar where standard error is a terminal.
-        callbacks: called after each tree.
-        langevin: noise on the gradients and shrinking of the model; None for neither.
+        verbose: 0 for silence, 1 for progress, None for a progress bar if standard error is a terminal.
+        callbacks: functions called after each tree.
+        langevin: noise on the gradients and shrinkage of the model; None for neither.
         extra: the engine's own parameters, under its own names.
 
     >>> Settings(learning_rate=0)
@@ -127,7 +133,7 @@ class Settings:
         job_count(self.n_jobs)
         for callback in self.callbacks:
             kind = type(callback)
-            if kind.__module__.startswith(("lightgbm.", "xgboost.")):  # theirs are told something else
+            if kind.__module__.partition(".")[0] in ENGINES:  # a tool's own callbacks take other arguments
                 raise OptionError(
                     f"callbacks: found {kind.__name__.strip('_')} of {kind.__module__}; expected functions of one "
                     "argument, a Step (Ranker itself has early_stopping_rounds, verbose and evals_result_)"
@@ -153,34 +159,34 @@ class Record:
     """What happened during training.
 
     Args:
-        history: the metric after each tree of this fit.
-        best_iteration: how many trees, from the first of all, give the best validation value; all of them where there
-            is no validation data.
+        history: the metric after each round of this fit.
+        best_iteration: number of trees, from the very first, with the best validation value; all trees where there is
+            no validation data.
         best_score: that value.
-        steps: how many steps the trees that were kept took; continued training starts there.
-        shrunk: what the model remembers, if it shrank before each tree.
+        steps: number of steps behind the trees that were kept; continued training starts there.
     """
 
     history: History
     best_iteration: int
     best_score: float | None
     steps: int
-    shrunk: Shrunk | None = None
 
 
 class FittedModel(abc.ABC):
-    """Trees that were fitted, ready to score: no training data, no loss, no metric."""
+    """A fitted model, ready to score: no training data, no loss, no metric."""
 
     tool: ClassVar[str]
-    """The library whose format `to_bytes` writes."""
+    """The engine whose format `to_bytes` writes."""
     member: ClassVar[str]
-    """What the bytes are called inside a model file."""
+    """Name of the bytes inside a model file."""
 
     n_features: int
     n_trees: int
+    scale: float = 1.0
+    """What the scores of the trees are multiplied by: below 1 where Langevin boosting has shrunk the model."""
 
     def predict(self, X: Any, n_jobs: int | None = None) -> F64:
-        """Raw scores, one a row.
+        """Return raw scores, one per row.
 
         Args:
             X: checked features, float32 (dense or CSR), `n_features` columns.
@@ -189,43 +195,103 @@ class FittedModel(abc.ABC):
         if X.shape[0] == 0:  # LightGBM refuses an empty matrix
             return np.zeros(0)
         make_safe(self.tool)
-        return np.asarray(self._scores(X, usable_threads(n_jobs)), dtype=np.float64)
+        return scaled(np.asarray(self._scores(X, usable_threads(n_jobs)), dtype=np.float64), self.scale)
 
     @abc.abstractmethod
     def _scores(self, X: Any, threads: int) -> Any:
-        """Raw scores of at least one row, as the tool gives them."""
+        """Return unscaled scores of at least one row, as the tool gives them."""
 
     @abc.abstractmethod
     def importances(self) -> F64:
-        """What each feature added to the objective over all splits, as shares that sum to 1 (0 without splits)."""
+        """Return what each feature added to the objective over all splits, as shares that sum to 1 (0 if no splits)."""
 
     @abc.abstractmethod
     def to_bytes(self) -> bytes:
-        """The model in the tool's own format; `from_bytes` gives a model that predicts the same bits."""
+        """Return the unscaled model in the tool's own format; `from_bytes` gives the same bits back."""
 
     @classmethod
     @abc.abstractmethod
     def from_bytes(cls, content: bytes, n_features: int) -> FittedModel:
         """Read what `to_bytes` wrote."""
 
+    def trees(self) -> list[Tree]:
+        """Return the trees as plain arrays, scaled: what exports are written from."""
+        able = [name for name in ENGINES if engine_named(name).model_class.trees is not FittedModel.trees]
+        raise OptionError(
+            f"format: found a model trained by {self.tool}, which can only be saved; expected one trained by "
+            f"{' or '.join(able)}"
+        )
+
     @classmethod
     def version(cls) -> str:
-        """The version of the tool that is installed."""
-        return str(imported(cls.tool).__version__)
+        """Return the version of the tool that is installed."""
+        return str(package(cls.tool).__version__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Trees live in the tool's own memory; worker processes receive them in the tool's own format.
-        return type(self).from_bytes, (self.to_bytes(), self.n_features)
+        return _restored, (type(self), self.to_bytes(), self.n_features, self.scale)
+
+
+def _restored(kind: type[FittedModel], content: bytes, n_features: int, scale: float) -> FittedModel:
+    model = kind.from_bytes(content, n_features)
+    model.scale = scale
+    return model
+
+
+class Learner(Protocol):
+    """One training in progress: what an engine brings to the loop (`boosting.boost`)."""
+
+    def grow(self, gradients: GradientsAt | None, rate: float) -> None:
+        """Add one round.
+
+        Args:
+            gradients: the gradients to fit, a function of the current `scores`; None for the tool's own objective.
+            rate: factor to scale the round by; it changes from round to round if the model shrinks.
+        """
+
+    def scores(self, part: Part) -> NDArray[Any]:
+        """Return the current score of each document of a part, not scaled by `FittedModel.scale`."""
+
+    @property
+    def rounds(self) -> int:
+        """Rounds so far, those of the model it started from included (a round may add no tree)."""
+
+    def model(self, rounds: int) -> FittedModel:
+        """Return the model of the first ``rounds`` rounds, free of the training data."""
 
 
 class Engine(abc.ABC):
-    """Fits trees to the gradients of any loss, or to a tool's own objective."""
+    """Fits a model to the gradients of any loss, or to a tool's own objective.
+
+    An engine defines `start`, which makes a `Learner`; the loop is the same for all. A tool that must run the loop
+    itself defines `fit` instead.
+    """
 
     name: ClassVar[str]
-    model: ClassVar[type[FittedModel]]
-    """What it fits."""
+    """What users type; also the package of the tool and the extra that installs it."""
+    written: ClassVar[str]
+    """The name as its authors write it."""
+    model_class: ClassVar[type[FittedModel]]
+    objectives: ClassVar[tuple[str, ...]] = ()
+    """Its own objectives, as it spells them; users type ``name:objective``."""
+    takes_losses: ClassVar[bool] = True
+    """Whether it trains the losses of this library."""
+    has_langevin: ClassVar[bool] = False
+    """Whether it has Langevin boosting of its own, for its own objectives."""
+    uses_openmp: ClassVar[bool] = False
+    """Whether it hangs in a forked process unless it is held to one thread (see `forking`)."""
+    theirs: ClassVar[Mapping[str, str]] = {}
+    """Its names of parameters that have a name of their own here, to refuse: theirs to ours."""
 
-    @abc.abstractmethod
+    def start(self, task: Task, settings: Settings) -> Learner:
+        """Begin a training.
+
+        Args:
+            task: what to learn from what. A `Task.start` is continued unscaled for a loss of this library.
+            settings: how; `Settings.extra` holds the engine's own parameters.
+        """
+        raise NotImplementedError(f"{self.name} runs the loop itself")
+
     def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
         """Train.
 
@@ -233,6 +299,77 @@ class Engine(abc.ABC):
             task: what to learn from what.
             settings: how.
         """
+        from tautrank.engines.boosting import boost
+
+        with self.in_one_sentence(task.loss):
+            return boost(self, task, settings)
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return the tool's own exceptions about a training that it cannot do."""
+        return ()
+
+    @classmethod
+    def find_objective(cls, text: str) -> str | None:
+        """Return the objective that a user means, as the tool spells it; None if there is none.
+
+        Args:
+            text: what was typed after ``name:``.
+        """
+        return {known.lower(): known for known in cls.objectives}.get(text.lower())
+
+    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+        """Rename parameters to the engine's own names, and leave out those it does not have.
+
+        Args:
+            parameters: values under the names that scikit-learn and LightGBM use.
+            fixed: names of the parameters that are set besides.
+        """
+        return dict(parameters)
+
+    @classmethod
+    def refuse_their_name(cls, name: str, main: str | None = None) -> None:
+        """Refuse a tool's name for a parameter that has a name of its own here.
+
+        Args:
+            name: the name as the user gave it.
+            main: the tool's main name for it, if ``name`` is an alias.
+        """
+        ours = cls.theirs.get(main or name)
+        if ours is not None:
+            raise OptionError(f"{name}: is {cls.written}'s name for what is called {ours} here; expected that name")
+
+    def limit_to_one_thread(self) -> None:
+        """Hold the tool to one thread in this process."""
+        import threadpoolctl  # type: ignore[import-untyped, unused-ignore]  # comes with scikit-learn
+
+        _limits.append(threadpoolctl.threadpool_limits(1, user_api="openmp"))
+
+    @contextmanager
+    def in_one_sentence(self, loss: object) -> Iterator[None]:
+        """Turn the tool's exceptions into one sentence (`DataError`).
+
+        Args:
+            loss: the loss that is trained.
+        """
+        try:
+            yield
+        except self.errors() as error:
+            # LightGBM: "Check failed: what is wrong at /path/file.hpp, line 12 ."; XGBoost: "[12:34:56]
+            # /path/file.cc:78: Check failed: condition: what is wrong" and a stack trace in C++.
+            first = str(error).strip().partition("\n")[0]
+            reason = re.sub(r"^\[[\d:]+\] \S+:\d+: | at \S+, line \d+ *\.?$", "", first).strip()
+            if "num_features()) > (0)" in reason:
+                reason = "no feature varies enough to be split"
+            raise DataError(f"loss {loss}: {self.written} cannot train on this ({reason})") from None
+
+
+# Limits hold as long as the objects that set them.
+_limits: list[Any] = []
+
+
+def scaled(scores: NDArray[Any], scale: float) -> NDArray[Any]:
+    """Return ``scores * scale``; the same array where the scale is 1."""
+    return scores if scale == 1 else scores * scale
 
 
 def shares(values: Any) -> F64:

@@ -1,4 +1,4 @@
-"""The one loop all engines share, and everything that happens around a tree: gradients before it, judgement after."""
+"""The one loop of all engines, and what happens around a round: gradients before it, the metric after it."""
 
 from __future__ import annotations
 
@@ -6,72 +6,93 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from typing import Any, Protocol
+from functools import partial
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arrays import place
 from tautrank.data import RankingData
-from tautrank.engines.base import F64, FittedModel, History, Record, Settings, Step, Task
+from tautrank.engines.base import (
+    F32,
+    F64,
+    Engine,
+    FittedModel,
+    GradientsAt,
+    History,
+    Learner,
+    Part,
+    Record,
+    Settings,
+    Step,
+    Task,
+    scaled,
+)
 from tautrank.engines.exact_sums import round_to_grid
-from tautrank.engines.langevin import GradientNoise, Shrunk
-from tautrank.engines.native_loss import NativeLoss
+from tautrank.engines.langevin import GradientNoise
 from tautrank.engines.progress import Progress
+from tautrank.engines.registry import ENGINES, engine_named
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss
 
-F32 = NDArray[np.float32]
+# Leaves of the engine grow as the scale of the model falls; this ratio is still far from where floats end.
+_SMALLEST_SCALE = 2.0**-256
 
 
-class Grower(Protocol):
-    """What an engine brings to the loop: it grows one tree at a time, and knows the scores so far."""
+def boost(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+    """Grow rounds until there are enough, the validation metric has stopped improving, or a callback says stop.
 
-    def grow(self, step: int) -> None:
-        """Add the tree of this step."""
-
-    def n_trees(self) -> int:
-        """Trees so far, those of the model it started from included."""
-
-    def train_scores(self) -> NDArray[Any]:
-        """The current score of each training document."""
-
-    def valid_scores(self) -> NDArray[Any]:
-        """The current score of each validation document."""
-
-    def finish(self, n_trees: int, steps: int) -> tuple[FittedModel, Shrunk | None]:
-        """The first ``n_trees`` trees, as the model was after ``steps`` steps, and what it remembers if it shrank."""
-
-
-def boost(begin: Callable[[Task, Settings], Grower], task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-    """Grow trees until there are enough, or the validation metric has stopped improving, or a callback says so.
+    With Langevin boosting the model ``F`` shrinks by a factor before each round. Engines cannot rescale the trees they
+    have, so they keep ``G = F / scale``: the scale falls instead, the loss and the metric see ``scale * G``, and each
+    round is added to ``G`` at ``learning_rate / scale``. Without it the scale is 1.
 
     Args:
-        begin: makes the engine's side.
+        engine: what grows the rounds.
         task: what to learn.
         settings: how.
     """
-    if settings.langevin is not None and isinstance(task.loss, NativeLoss):
+    own_loss = isinstance(task.loss, Loss)
+    if settings.langevin is not None and not own_loss:
+        able = " or ".join(f"{engine_named(name).written}'s" for name in ENGINES if engine_named(name).has_langevin)
         raise OptionError(
             f"langevin: the gradients of {task.loss} are out of reach; expected a loss of this library, or one of "
-            "CatBoost's, which has Langevin boosting of its own"
+            f"{able}, which has Langevin boosting of its own"
         )
-    grower = begin(task, settings)
+    factor = 1.0 if settings.langevin is None else settings.langevin.factor(settings.learning_rate)
+    # A tool's own objective sees the tool's own scores: it continues a model that has its scale in its leaves.
+    scale = task.start.scale if task.start is not None and own_loss else 1.0
+    if scale * factor**settings.n_estimators < _SMALLEST_SCALE:
+        raise OptionError(
+            f"langevin: {settings.langevin} with learning_rate={settings.learning_rate:g} shrinks a tree to nothing in "
+            f"{settings.n_estimators} trees; expected fewer trees, or a smaller shrink_rate"
+        )
+    learner = engine.start(task, settings)
+    gradients = Gradients(task, settings) if own_loss else None
+    scales = []
     with Watch(task, settings) as watch:
         for step in range(task.start_step, task.start_step + settings.n_estimators):
-            grower.grow(step)
-            if watch.judge(grower.n_trees(), grower.train_scores, grower.valid_scores):
+            at = None if gradients is None else gradients.at(step, scale)
+            scale *= factor
+            learner.grow(at, settings.learning_rate / scale)
+            scales.append(scale)
+            if watch.judge(learner.rounds, partial(_scaled_scores, learner, scale)):
                 break
-    model, shrunk = grower.finish(watch.trees_to_keep, watch.steps_to_keep)
+    model = learner.model(watch.rounds_to_keep)
+    model.scale = scales[watch.steps_to_keep - task.start_step - 1]
     warn_if_constant(model, task)
-    return model, watch.record(shrunk)
+    return model, watch.record()
+
+
+def _scaled_scores(learner: Learner, scale: float, part: Part) -> NDArray[Any]:
+    return scaled(learner.scores(part), scale)
 
 
 def warn_if_constant(model: FittedModel, task: Task) -> None:
-    """Say so when a model has learnt nothing: it is usable, but hardly what was meant.
+    """Warn if a model has learnt nothing: it is usable, but hardly what was meant.
 
     Args:
-        model: what was fitted.
+        model: the fitted model.
         task: what it was fitted to.
     """
     if not model.importances().any():
@@ -84,13 +105,13 @@ def warn_if_constant(model: FittedModel, task: Task) -> None:
 
 
 class Gradients:
-    """The gradients of a loss as an engine takes them: from its scores to checked float32 arrays with exact sums.
+    """The gradients of a loss as engines take them: checked float32 arrays with exact sums.
 
-    The noise of Langevin boosting is added to every gradient before it is rounded. No NaN passes: the sentence names
-    the loss, the query and the tree. The arrays are reused by the next call.
+    The noise of Langevin boosting is added to every gradient before it is rounded. NaN is refused in a sentence that
+    names the loss, the query and the tree. The arrays are reused by the next call.
 
     Args:
-        task: its loss is one of this library.
+        task: a task with a loss of this library.
         settings: seed, threads and noise.
     """
 
@@ -110,12 +131,21 @@ class Gradients:
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)
 
-    def __call__(self, scores: NDArray[Any], step: int) -> tuple[F32, F32]:
-        """Gradient and hessian at ``scores``.
+    def at(self, step: int, scale: float) -> GradientsAt:
+        """Return the function that an engine calls for one tree.
 
         Args:
-            scores: one a training document.
-            step: the number of the tree.
+            step: number of the tree.
+            scale: factor from the engine's scores to the model's.
+        """
+        return lambda scores: self(scaled(scores, scale), step)
+
+    def __call__(self, scores: NDArray[Any], step: int) -> tuple[F32, F32]:
+        """Return gradient and hessian.
+
+        Args:
+            scores: one per training document.
+            step: number of the tree.
         """
         with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which is reported
             np.copyto(self._scores, scores, casting="same_kind")
@@ -129,7 +159,7 @@ class Gradients:
         array = np.asarray(values)
         if array.shape != out.shape:
             raise DataError(
-                f"loss {self._loss}: the {kind} has the shape {array.shape}; expected {out.shape}, one a document"
+                f"loss {self._loss}: the {kind} has the shape {array.shape}; expected {out.shape}, one per document"
             )
         with np.errstate(over="ignore"):
             single = array.astype(np.float32, copy=False)
@@ -147,7 +177,7 @@ class Gradients:
 
 
 def _check_bounded(scores: NDArray[Any], loss: object) -> None:
-    """A leaf whose hessians are near 0 may be given a value beyond all bounds; what comes after makes no sense."""
+    """Refuse infinite scores: a leaf whose hessians are near 0 may get a value beyond all bounds."""
     if scores.size and not (-math.inf < scores.min() and scores.max() < math.inf):
         raise DataError(
             f"loss {loss}: the training diverges, scores have grown to infinity; expected scores that stay finite (by "
@@ -156,7 +186,7 @@ def _check_bounded(scores: NDArray[Any], loss: object) -> None:
 
 
 class Watch:
-    """Judges each tree with the metric, keeps the history, and says when to stop.
+    """Judges each round with the metric, keeps the history, and says when to stop.
 
     Args:
         task: what is being learnt.
@@ -174,7 +204,7 @@ class Watch:
         }
         self._check_early_stopping()
         self.history: History = {part: {self._name: []} for part in self._judges}
-        self._trees: list[int] = []
+        self._rounds: list[int] = []
         self._best = 0
         self._best_value = -math.inf
         self._progress = Progress(str(task.loss), settings.n_estimators, settings.verbose)
@@ -187,20 +217,17 @@ class Watch:
     def __exit__(self, *error: object) -> None:
         self._progress.__exit__(*error)
 
-    def judge(
-        self, n_trees: int, train_scores: Callable[[], NDArray[Any]], valid_scores: Callable[[], NDArray[Any]]
-    ) -> bool:
-        """Take note of one more step; True if training should stop.
+    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]]) -> bool:
+        """Note one more step; return whether training should stop.
 
         Args:
-            n_trees: trees so far (a step may add none).
-            train_scores: called if the training data is judged.
-            valid_scores: called if there is validation data.
+            rounds: rounds so far (a step may add none).
+            scores: scores of the model so far, called for each part that is judged.
         """
-        train = self._value("train", train_scores)
-        valid = self._value("valid", valid_scores)
-        index = len(self._trees)
-        self._trees.append(n_trees)
+        train = self._value("train", scores)
+        valid = self._value("valid", scores)
+        index = len(self._rounds)
+        self._rounds.append(rounds)
         if valid is None:
             self._best = index
         elif self._sign * valid > self._best_value:
@@ -213,36 +240,32 @@ class Watch:
             seconds = time.perf_counter() - self._began
             answer = callback(Step(start + index, train, valid, start + self._best, seconds, self.history))
             stop = stop or (isinstance(answer, bool | np.bool_) and bool(answer))
-        rounds = self._settings.early_stopping_rounds
-        return stop or (rounds is not None and index - self._best >= rounds)
+        patience = self._settings.early_stopping_rounds
+        return stop or (patience is not None and index - self._best >= patience)
 
     @property
-    def trees_to_keep(self) -> int:
-        """All trees, or those up to the best validation value where training may stop early."""
-        return self._trees[self._last]
+    def rounds_to_keep(self) -> int:
+        """All rounds, or those up to the best validation value where training may stop early."""
+        return self._rounds[self._last]
 
     @property
     def steps_to_keep(self) -> int:
-        """How many steps those trees took, from the first of all."""
+        """Number of steps behind those rounds, from the very first."""
         return self._task.start_step + self._last + 1
 
-    def record(self, shrunk: Shrunk | None = None) -> Record:
-        """What happened, once training has ended.
-
-        Args:
-            shrunk: what the model remembers, if it shrank.
-        """
+    def record(self) -> Record:
+        """Return what happened, once training has ended."""
         best = self.history["valid"][self._name][self._best] if "valid" in self.history else None
-        return Record(self.history, self._trees[self._best], best, self.steps_to_keep, shrunk)
+        return Record(self.history, self._rounds[self._best], best, self.steps_to_keep)
 
     @property
     def _last(self) -> int:
-        return self._best if self._settings.early_stopping_rounds is not None else len(self._trees) - 1
+        return self._best if self._settings.early_stopping_rounds is not None else len(self._rounds) - 1
 
-    def _value(self, part: str, scores: Callable[[], NDArray[Any]]) -> float | None:
+    def _value(self, part: Part, scores: Callable[[Part], NDArray[Any]]) -> float | None:
         if part not in self._judges:
             return None
-        found = scores()
+        found = scores(part)
         _check_bounded(found, self._task.loss)
         value = self._judges[part].mean(found)
         self.history[part][self._name].append(value)
@@ -259,10 +282,10 @@ class Watch:
 
 
 def document_weights(data: RankingData, weights: F64 | None) -> F64 | None:
-    """The weight of each document's query, for tools that take weights by document.
+    """Return the weight of each document's query, for tools that take weights by document.
 
     Args:
         data: the documents.
-        weights: one a query, or None.
+        weights: one per query, or None.
     """
     return None if weights is None else np.repeat(weights, data.sizes)

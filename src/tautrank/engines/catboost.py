@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import re
 import tempfile
 import warnings
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -14,28 +16,13 @@ from numpy.typing import NDArray
 from tautrank.data import RankingData
 from tautrank.engines.base import F64, Engine, FittedModel, Record, Settings, Task, shares
 from tautrank.engines.boosting import Watch, document_weights, warn_if_constant
-from tautrank.engines.native_loss import NativeLoss, imported, in_one_sentence, refuse_name
+from tautrank.engines.native_loss import NativeLoss
+from tautrank.engines.registry import package
 from tautrank.errors import DataError, OptionError
 
 if TYPE_CHECKING:
-    from catboost import CatBoost
+    from catboost import CatBoost as Model
 
-_OURS = {
-    "iterations": "n_estimators",
-    "num_boost_round": "n_estimators",
-    "num_trees": "n_estimators",
-    "eta": "learning_rate",
-    "max_leaves": "num_leaves",
-    "random_seed": "random_state",
-    "thread_count": "n_jobs",
-    "loss_function": "loss",
-    "objective": "loss",
-    "eval_metric": "metric",
-    "cat_features": "categorical_feature",
-    "od_wait": "early_stopping_rounds",
-    "od_type": "early_stopping_rounds",
-    "diffusion_temperature": "langevin",
-}
 # CatBoost computes in these units what a model shrinks by.
 _F32 = np.float32
 _SMALLEST_SCALE = 2.0**-512
@@ -53,7 +40,7 @@ class CatBoostModel(FittedModel):
     tool: ClassVar[str] = "catboost"
     member: ClassVar[str] = "model.cbm"
 
-    def __init__(self, model: CatBoost, n_features: int) -> None:
+    def __init__(self, model: Model, n_features: int) -> None:
         self.model = model
         self.n_features = n_features
         self.n_trees = int(model.tree_count_)
@@ -83,7 +70,7 @@ class CatBoostModel(FittedModel):
             content: what `to_bytes` gave.
             n_features: how many features the model was trained on.
         """
-        catboost = imported(cls.tool)
+        catboost = package(cls.tool)
         try:
             model = catboost.CatBoost().load_model(blob=content)
         except catboost.CatBoostError:
@@ -94,7 +81,7 @@ class CatBoostModel(FittedModel):
         return cls(model, n_features)
 
 
-class CatBoostPeer(Engine):
+class CatBoost(Engine):
     """Gradient boosted oblivious trees by CatBoost, on CatBoost's own objectives.
 
     Prokhorenkova et al., *CatBoost: unbiased boosting with categorical features*, NeurIPS 2018.
@@ -104,7 +91,36 @@ class CatBoostPeer(Engine):
     """
 
     name: ClassVar[str] = "catboost"
-    model: ClassVar[type[FittedModel]] = CatBoostModel
+    written: ClassVar[str] = "CatBoost"
+    model_class: ClassVar[type[FittedModel]] = CatBoostModel
+    objectives: ClassVar[tuple[str, ...]] = (
+        "YetiRank",
+        "YetiRankPairwise",
+        "StochasticRank",
+        "QueryRMSE",
+        "QuerySoftMax",
+        "PairLogit",
+        "PairLogitPairwise",
+        "RMSE",
+    )
+    takes_losses: ClassVar[bool] = False
+    has_langevin: ClassVar[bool] = True
+    theirs: ClassVar[Mapping[str, str]] = {
+        "iterations": "n_estimators",
+        "num_boost_round": "n_estimators",
+        "num_trees": "n_estimators",
+        "eta": "learning_rate",
+        "max_leaves": "num_leaves",
+        "random_seed": "random_state",
+        "thread_count": "n_jobs",
+        "loss_function": "loss",
+        "objective": "loss",
+        "eval_metric": "metric",
+        "cat_features": "categorical_feature",
+        "od_wait": "early_stopping_rounds",
+        "od_type": "early_stopping_rounds",
+        "diffusion_temperature": "langevin",
+    }
 
     def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
         """Train.
@@ -113,17 +129,16 @@ class CatBoostPeer(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of CatBoost.
         """
-        catboost = imported(self.name)
+        catboost = package(self.name)
         for name in settings.extra:
-            refuse_name(self.name, name, _OURS.get(name))
+            self.refuse_their_name(name)
         if task.categorical:
             raise OptionError(
                 "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
             )
         _check_langevin(task, settings)
         first = task.start.n_trees if task.start is not None else 0
-        own_errors = (catboost.CatBoostError, TypeError)
-        with in_one_sentence(task.loss, self.name, *own_errors), Watch(task, settings) as watch:
+        with self.in_one_sentence(task.loss), Watch(task, settings) as watch:
             judge = _Judge(watch, first)
             params = _parameters(task, settings)
             # CatBoost shows its scores to a metric of ours; there, what is judged is taken.
@@ -142,9 +157,9 @@ class CatBoostPeer(Engine):
                 )
         if judge.failure is not None:
             raise judge.failure
-        later = model.tree_count_ - watch.trees_to_keep
+        later = model.tree_count_ - watch.rounds_to_keep
         if later > 0:
-            model.shrink(watch.trees_to_keep)
+            model.shrink(watch.rounds_to_keep)
             if settings.langevin is not None:
                 # The trees that were kept were shrunk before each of those that were not.
                 undone = _factor(settings) ** -later
@@ -154,13 +169,54 @@ class CatBoostPeer(Engine):
         warn_if_constant(fitted, task)
         return fitted, watch.record()
 
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return CatBoost's exceptions about a training that it cannot do."""
+        return package(self.name).CatBoostError, TypeError
+
+    @classmethod
+    def find_objective(cls, text: str) -> str | None:
+        """Return the objective that a user means; it may have parameters in CatBoost's own spelling.
+
+        Args:
+            text: an objective, such as ``YetiRank`` or ``YetiRank:mode=NDCG;top=10``.
+
+        >>> CatBoost.find_objective("yetirank:mode=NDCG;top=10")
+        'YetiRank:mode=NDCG;top=10'
+        """
+        head, _, parameters = text.partition(":")
+        found = super().find_objective(head)
+        if found is None or not parameters:
+            return super().find_objective(text)
+        if not all(re.fullmatch(r"[A-Za-z_]\w*=[^;=]+", item) for item in parameters.split(";")):
+            raise OptionError(
+                f"loss: found 'catboost:{text}'; expected CatBoost's own spelling, "
+                f"catboost:{head}:name=value;name=value"
+            )
+        return f"{found}:{parameters}"
+
+    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+        """Rename parameters to CatBoost's names; its default trees have no minimum of documents per leaf.
+
+        Args:
+            parameters: values under the names that scikit-learn and LightGBM use.
+            fixed: names of the parameters that are set besides.
+
+        >>> CatBoost().in_its_words({"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
+        {'learning_rate': 0.1, 'rsm': 0.5}
+        """
+        renamed = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
+        said = {renamed.get(name, name): value for name, value in parameters.items() if name != "min_child_samples"}
+        if "subsample" in said:
+            said["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
+        return said
+
 
 class _Judge:
     """Both a metric and a callback for CatBoost: it sees the scores as the one, and may stop training as the other."""
 
     def __init__(self, watch: Watch, first: int) -> None:
         self._watch = watch
-        self._trees = first
+        self._rounds = first
         self._scores: list[NDArray[Any]] = []
         self.failure: BaseException | None = None
 
@@ -180,16 +236,16 @@ class _Judge:
 
     def after_iteration(self, _: Any) -> bool:
         seen, self._scores = self._scores, []
-        self._trees += 1
+        self._rounds += 1
         try:
-            return not self._watch.judge(self._trees, lambda: seen[0], lambda: seen[-1])
+            return not self._watch.judge(self._rounds, lambda part: seen[0 if part == "train" else -1])
         except BaseException as failure:  # CatBoost would print it and go on
             self.failure = failure
             return False
 
 
 def _pool(data: RankingData, weights: F64 | None) -> Any:
-    return imported("catboost").Pool(
+    return package("catboost").Pool(
         data.X,
         label=data.labels,
         group_id=np.repeat(np.arange(data.n_queries), data.sizes),

@@ -23,13 +23,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import real
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
 
-F64 = NDArray[np.float64]
-
-# An engine's leaves grow as the model's shrink; here their ratio ends, far from where floats do.
-_SMALLEST_SCALE = 2.0**-256
 # A document costs about as much as so many of the pairs that `balanced_ranges` counts in.
 _COST = 30.0
 # Gradients travel as float32: sums of noise must not come near 3e38.
@@ -69,7 +65,7 @@ class Langevin:
         object.__setattr__(self, "shrink_rate", real("shrink_rate", self.shrink_rate, least=0.0))
 
     def __repr__(self) -> str:
-        return f"Langevin(temperature={_written(self.temperature)}, shrink_rate={_written(self.shrink_rate)})"
+        return f"Langevin(temperature={_format(self.temperature)}, shrink_rate={_format(self.shrink_rate)})"
 
     def deviation(self, learning_rate: float) -> float:
         """The standard deviation of the noise, ``sqrt(2 / (learning_rate temperature))``.
@@ -114,13 +110,13 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
     product = learning_rate * langevin.shrink_rate
     if product >= 1:
         raise OptionError(
-            f"langevin: shrink_rate={_written(langevin.shrink_rate)} times learning_rate={_written(learning_rate)} is "
+            f"langevin: shrink_rate={_format(langevin.shrink_rate)} times learning_rate={_format(learning_rate)} is "
             f"{product:g}; expected less than 1"
         )
     deviation = langevin.deviation(learning_rate)
     if deviation > _LARGEST_DEVIATION:
         raise OptionError(
-            f"langevin: temperature={_written(langevin.temperature)} with learning_rate={_written(learning_rate)} is "
+            f"langevin: temperature={_format(langevin.temperature)} with learning_rate={_format(learning_rate)} is "
             f"noise of the deviation {deviation:.1g}; expected at most {_LARGEST_DEVIATION:g}"
         )
 
@@ -169,121 +165,6 @@ class GradientNoise:
         return out
 
 
-@dataclass(frozen=True)
-class Shrunk:
-    """What a shrunk model must remember, beside its leaves, for training to go on at the same bits.
-
-    Args:
-        factor: what it was scaled by before each tree.
-        since: the step from which on the engine's leaves grew instead.
-        lost: what `shrink` lost in rounding, one of ``-0+`` a number.
-    """
-
-    factor: float
-    since: int
-    lost: str
-
-    def __post_init__(self) -> None:
-        if not 0 < self.factor < 1 or self.since < 0 or self.lost.strip("-0+"):
-            raise ValueError("no description of a shrunk model")
-
-
-class Shrinking:
-    """How far the engine's scores ``G`` are from the model's ``F``, before and after each tree: ``F = scale * G``.
-
-    ``scale`` falls by ``factor`` a step. Before it gets out of hand a new stretch begins: the engine starts anew from
-    the model as it is, with ``G = F``. Stretches end at fixed steps, so that continued training meets the same ones.
-
-    Args:
-        factor: what the model is scaled by before each tree.
-        learning_rate: of the training.
-        since: the first step of a stretch.
-
-    >>> shrinking = Shrinking(factor=0.5, learning_rate=0.1, since=0)
-    >>> shrinking.before(3), shrinking.after(3), shrinking.rate(3)
-    (0.125, 0.0625, 1.6)
-    >>> shrinking.stretch(255), shrinking.stretch(256), shrinking.before(256)
-    (0, 256, 1.0)
-    """
-
-    def __init__(self, factor: float, learning_rate: float, since: int) -> None:
-        self.factor = factor
-        self._learning_rate = learning_rate
-        self._since = since
-        self._length = max(1, math.floor(math.log(_SMALLEST_SCALE) / math.log(factor)))
-
-    @classmethod
-    def of(
-        cls, langevin: Langevin | None, learning_rate: float, start_step: int, start: Shrunk | None
-    ) -> Shrinking | None:
-        """The shrinking of a training; None if its model does not shrink.
-
-        Args:
-            langevin: of the training.
-            learning_rate: of the training.
-            start_step: its first step.
-            start: what the model it starts from remembers.
-        """
-        factor = 1.0 if langevin is None else langevin.factor(learning_rate)
-        if factor == 1:
-            return None
-        goes_on = start is not None and start.factor == factor and start.since < start_step
-        return cls(factor, learning_rate, start.since if start is not None and goes_on else start_step)
-
-    def stretch(self, step: int) -> int:
-        """The step that began the stretch of ``step``."""
-        return step - (step - self._since) % self._length
-
-    def before(self, step: int) -> float:
-        """``F / G`` before the tree of this step, when the loss is asked for gradients."""
-        return float(self.factor ** (step - self.stretch(step)))
-
-    def after(self, step: int) -> float:
-        """``F / G`` after the tree of this step."""
-        return float(self.factor ** (step + 1 - self.stretch(step)))
-
-    def rate(self, step: int) -> float:
-        """The learning rate at which the engine must add the tree of this step to ``G``."""
-        return self._learning_rate / self.after(step)
-
-
-def shrink(numbers: F64, scale: float) -> tuple[F64, str]:
-    """``numbers * scale``, and what `unshrink` needs beside them to find every bit of ``numbers`` again.
-
-    A product is rounded, and its quotient with ``scale`` is one of three neighbouring floats: which, is what is lost.
-
-    Args:
-        numbers: leaves of the engine.
-        scale: above 0.
-
-    >>> numbers = np.array([0.1, 0.2, 0.7])
-    >>> shrunk, lost = shrink(numbers, 0.9)
-    >>> bool((unshrink(shrunk, 0.9, lost) == numbers).all())
-    True
-    """
-    shrunk = numbers * scale
-    steps = numbers.view(np.int64) - (shrunk / scale).view(np.int64)
-    # What is that small that it underflows is nothing beside any other leaf.
-    steps[np.abs(steps) > 1] = 0
-    return shrunk, np.frombuffer(b"-0+", np.uint8)[steps + 1].tobytes().decode()
-
-
-def unshrink(shrunk: F64, scale: float, lost: str) -> F64:
-    """The numbers that `shrink` was given.
-
-    Args:
-        shrunk: its result.
-        scale: as given to it.
-        lost: its other result.
-    """
-    if len(lost) != shrunk.size:
-        raise DataError(f"init_model: remembers the rounding of {len(lost)} leaves; expected {shrunk.size}, as it has")
-    codes = np.frombuffer(lost.encode(), np.uint8)
-    steps = (codes == ord("+")).astype(np.int64) - (codes == ord("-"))
-    found: F64 = ((shrunk / scale).view(np.int64) + steps).view(np.float64)
-    return found
-
-
-def _written(number: float) -> str:
+def _format(number: float) -> str:
     short = f"{number:g}"
     return short if float(short) == number else repr(number)

@@ -2,39 +2,27 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.data import RankingData
-from tautrank.engines.base import F64, Engine, FittedModel, Record, Settings, Task, shares
-from tautrank.engines.boosting import Gradients, boost, document_weights
+from tautrank.engines.base import F64, Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
+from tautrank.engines.boosting import document_weights
 from tautrank.engines.forking import make_safe
-from tautrank.engines.langevin import Shrinking, Shrunk, shrink, unshrink
-from tautrank.engines.lightgbm_leaves import leaf_numbers, with_leaf_numbers
-from tautrank.engines.native_loss import NativeLoss, imported, in_one_sentence, refuse_name
+from tautrank.engines.lightgbm_text import lightgbm_trees, scaled_text
+from tautrank.engines.native_loss import NativeLoss
+from tautrank.engines.registry import package
+from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, unknown
 
 if TYPE_CHECKING:
     from lightgbm import Booster
 
-# LightGBM's name of each parameter that has a name of its own here.
-_OURS = {
-    "num_iterations": "n_estimators",
-    "learning_rate": "learning_rate",
-    "num_leaves": "num_leaves",
-    "num_threads": "n_jobs",
-    "seed": "random_state",
-    "objective": "loss",
-    "metric": "metric",
-    "eval_at": "metric (as ndcg@5)",
-    "early_stopping_round": "early_stopping_rounds",
-    "categorical_feature": "categorical_feature",
-    "input_model": "init_model",
-}
 # Parameters of LightGBM's own objectives, and where the losses of this library have them.
 _OF_OBJECTIVES = {
     "label_gain": "the loss's gain, as loss='lambdarank(gain=linear)'",
@@ -58,40 +46,45 @@ class LightGBMModel(FittedModel):
     """Trees in LightGBM's memory; kept in a file as LightGBM's own text.
 
     Args:
-        booster: a booster that holds the trees to use, and no more.
+        unscaled: a booster that holds the trees to use, and no more; `scale` is not in its leaves.
     """
 
     tool: ClassVar[str] = "lightgbm"
     member: ClassVar[str] = "model.txt"
 
-    def __init__(self, booster: Booster) -> None:
-        self.booster = booster
-        self.n_features = int(booster.num_feature())
-        self.n_trees = int(booster.num_trees())
+    def __init__(self, unscaled: Booster) -> None:
+        self.unscaled = unscaled
+        self.n_features = int(unscaled.num_feature())
+        self.n_trees = int(unscaled.num_trees())
+
+    @functools.cached_property
+    def booster(self) -> Booster:
+        """The model as a LightGBM booster: ``booster.predict(X, raw_score=True)`` gives the scores of `predict`."""
+        return self.unscaled if self.scale == 1 else _booster(self.to_text())
 
     def _scores(self, X: Any, threads: int) -> Any:
-        return self.booster.predict(X, raw_score=True, num_threads=threads)
+        return self.unscaled.predict(X, raw_score=True, num_threads=threads)
 
     def importances(self) -> F64:
-        """Gain of each feature over all splits, as shares that sum to 1."""
+        """Return the gain of each feature over all splits, as shares that sum to 1."""
         make_safe(self.tool)
-        return shares(self.booster.feature_importance("gain"))
+        return shares(self.unscaled.feature_importance("gain"))
 
     def to_text(self) -> str:
-        """The model as LightGBM writes it: what LightGBM itself, treelite or a search engine can read."""
-        return str(self.booster.model_to_string(num_iteration=-1))
+        """Return the model as LightGBM writes it, for LightGBM itself, treelite or a search engine."""
+        return scaled_text(str(self.unscaled.model_to_string(num_iteration=-1)), self.scale)
 
     def to_bytes(self) -> bytes:
-        """`to_text` in UTF-8."""
-        return self.to_text().encode()
+        """Return LightGBM's text of the unscaled trees, in UTF-8."""
+        return str(self.unscaled.model_to_string(num_iteration=-1)).encode()
 
     @classmethod
     def from_bytes(cls, content: bytes, n_features: int) -> LightGBMModel:
         """Read a model text.
 
         Args:
-            content: UTF-8.
-            n_features: how many features the model must have.
+            content: text in UTF-8.
+            n_features: number of features that the model must have.
         """
         text = content.decode()
         # LightGBM reads what it can of a damaged text, and may then score with half a model.
@@ -99,14 +92,18 @@ class LightGBMModel(FittedModel):
             raise DataError("found something else than a LightGBM model text")
         try:
             model = cls(_booster(text))
-        except imported(cls.tool).basic.LightGBMError as error:
+        except package(cls.tool).basic.LightGBMError as error:
             raise DataError(f"LightGBM cannot read the model text ({error})") from None
         if model.n_features != n_features:
             raise DataError(f"found a LightGBM model of {model.n_features} features; expected {n_features}")
         return model
 
+    def trees(self) -> list[Tree]:
+        """Return the trees as plain arrays; the sum of their leaves is the score."""
+        return lightgbm_trees(self.to_text())
 
-class LightGBMEngine(Engine):
+
+class LightGBM(Engine):
     """Gradient boosted trees by LightGBM.
 
     Ke et al., *LightGBM: A Highly Efficient Gradient Boosting Decision Tree*, NIPS 2017.
@@ -116,86 +113,115 @@ class LightGBMEngine(Engine):
     """
 
     name: ClassVar[str] = "lightgbm"
-    model: ClassVar[type[FittedModel]] = LightGBMModel
+    written: ClassVar[str] = "LightGBM"
+    model_class: ClassVar[type[FittedModel]] = LightGBMModel
+    objectives: ClassVar[tuple[str, ...]] = ("lambdarank", "rank_xendcg", "regression")
+    uses_openmp: ClassVar[bool] = True
+    theirs: ClassVar[Mapping[str, str]] = {
+        "num_iterations": "n_estimators",
+        "learning_rate": "learning_rate",
+        "num_leaves": "num_leaves",
+        "num_threads": "n_jobs",
+        "seed": "random_state",
+        "objective": "loss",
+        "metric": "metric",
+        "eval_at": "metric (as ndcg@5)",
+        "early_stopping_round": "early_stopping_rounds",
+        "categorical_feature": "categorical_feature",
+        "input_model": "init_model",
+    }
 
-    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-        """Train.
+    def start(self, task: Task, settings: Settings) -> Learner:
+        """Begin a training.
 
         Args:
             task: what to learn from what.
             settings: how; `extra` holds any parameter of LightGBM.
         """
-        with in_one_sentence(task.loss, self.name, imported(self.name).basic.LightGBMError):
-            return boost(_Grower, task, settings)
+        return _Learner(task, settings)
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return LightGBM's exceptions about a training that it cannot do."""
+        return (package(self.name).basic.LightGBMError,)
+
+    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+        """Return the parameters, and how often rows are sampled: LightGBM samples them only when told how often.
+
+        Args:
+            parameters: values by name.
+            fixed: names of the parameters that are set besides.
+
+        >>> LightGBM().in_its_words({"subsample": 0.5})
+        {'subsample': 0.5, 'subsample_freq': 1}
+        """
+        said = dict(parameters)
+        if "subsample" in said and not {"subsample_freq", "bagging_freq"} & {*said, *fixed}:
+            said["subsample_freq"] = 1
+        return said
+
+    def limit_to_one_thread(self) -> None:
+        """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a model."""
+        from lightgbm.basic import _LIB  # type: ignore[attr-defined, unused-ignore]
+
+        try:
+            _LIB.LGBM_SetMaxThreads(ctypes.c_int(1))
+        except AttributeError:
+            raise OptionError(
+                "this process was forked after lightgbm was loaded, where OpenMP would hang; "
+                "expected a spawned process, or a LightGBM that has LGBM_SetMaxThreads"
+            ) from None
 
 
-class _Grower:
-    """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up, `update` for the rest.
-
-    A model that shrinks lies in LightGBM unshrunk, see `Shrinking`.
-    """
+class _Learner:
+    """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up, `update` for the rest."""
 
     def __init__(self, task: Task, settings: Settings) -> None:
         self._task = task
         self._settings = settings
         self._params = _parameters(task, settings)
-        self._shrinking = shrinking = Shrinking.of(
-            settings.langevin, settings.learning_rate, task.start_step, task.start_shrunk
-        )
-        self._ended: dict[int, str] = {}
         self._booster: Booster | None = None
-        self._step = 0
-        self._objective: Callable[..., Any] | None = None
-        if not isinstance(task.loss, NativeLoss):
-            gradients = Gradients(task, settings)
+        self._rate = settings.learning_rate
 
-            # A plain function: LightGBM copies its parameters deeply, and a bound method would take the data along.
-            def objective(scores: NDArray[Any], _: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-                if shrinking is not None:
-                    scores = scores * shrinking.before(self._step)
-                return gradients(scores, self._step)
+    def grow(self, gradients: GradientsAt | None, rate: float) -> None:
+        # A plain function: LightGBM copies its parameters deeply, and any other callable would take the data along.
+        def objective(scores: NDArray[Any], _: Any) -> tuple[NDArray[Any], NDArray[Any]]:
+            assert gradients is not None
+            return gradients(scores)
 
-            self._objective = objective
-
-    def grow(self, step: int) -> None:
-        self._step = step
+        given = None if gradients is None else objective
         if self._booster is None:
-            self._begin(self._start())
-        elif self._shrinking is None:
-            self._booster.update(fobj=self._objective)
-        elif self._shrinking.stretch(step) == step:
-            self._begin(self._end_stretch())
+            self._begin(given, rate)
         else:
-            self._booster.reset_parameter({"learning_rate": self._shrinking.rate(step)})
-            self._booster.update(fobj=self._objective)
+            self._set_rate(rate)
+            self._booster.update(fobj=given)
 
-    def n_trees(self) -> int:
+    @property
+    def rounds(self) -> int:
         return int(self._grown.num_trees())
 
-    def train_scores(self) -> NDArray[Any]:
-        return self._scores(self._grown.eval_train)
+    def scores(self, part: Part) -> NDArray[Any]:
+        """Return the scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
+        seen: list[NDArray[Any]] = []
 
-    def valid_scores(self) -> NDArray[Any]:
-        return self._scores(self._grown.eval_valid)
+        def take(scores: NDArray[Any], _: Any) -> tuple[str, float, bool]:
+            seen.append(scores)
+            return "seen", 0.0, True
 
-    def finish(self, n_trees: int, steps: int) -> tuple[FittedModel, Shrunk | None]:
+        evaluate = self._grown.eval_train if part == "train" else self._grown.eval_valid
+        evaluate(take)
+        return seen[0]
+
+    def model(self, rounds: int) -> FittedModel:
+        # The text ends with the parameters of the training; the rate of its last tree is not one of them.
+        self._set_rate(self._settings.learning_rate)
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
-        if self._shrinking is None:
-            return LightGBMModel(_booster(self._grown.model_to_string(num_iteration=n_trees))), None
-        stretch = self._shrinking.stretch(steps - 1)
-        ended = self._ended.get(stretch)
-        text = self._text(n_trees) if ended is None else _booster(ended).model_to_string(num_iteration=n_trees)
-        booster, lost = self._shrunk(text, steps - 1)
-        return LightGBMModel(booster), Shrunk(self._shrinking.factor, stretch, lost)
+        return LightGBMModel(_booster(self._grown.model_to_string(num_iteration=rounds)))
 
-    def _begin(self, start: Booster | None) -> None:
-        lightgbm = imported("lightgbm")
+    def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
+        lightgbm, task = package("lightgbm"), self._task
         # Bins must be the same when training continues, samples of documents and features must not.
-        params = {**self._params, "seed": (self._settings.seed + self._step) % 2**31}
-        if self._shrinking is not None:
-            params["learning_rate"] = self._shrinking.rate(self._step)
-
-        task = self._task
+        params = {**self._params, "learning_rate": rate, "seed": (self._settings.seed + task.start_step) % 2**31}
+        self._rate = rate
 
         def dataset(data: RankingData, weights: F64 | None, reference: Any) -> Any:
             return lightgbm.Dataset(
@@ -208,68 +234,32 @@ class _Grower:
                 categorical_feature=list(task.categorical) or "auto",
             )
 
-        # A loss of this library is bound to the weights already.
-        weights = document_weights(task.train, task.weights) if self._objective is None else None
-        train = dataset(task.train, weights, None)
+        # A loss of this library is bound to the weights already, and continues the unscaled trees.
+        own = objective is not None
+        train = dataset(task.train, None if own else document_weights(task.train, task.weights), None)
+        start = task.start if isinstance(task.start, LightGBMModel) else None
         self._booster = lightgbm.train(
-            {**params, "objective": self._objective} if self._objective is not None else params,
+            {**params, "objective": objective} if own else params,
             train,
             num_boost_round=1,
             valid_sets=None if task.valid is None else [dataset(task.valid, None, train)],
-            init_model=start,
+            init_model=start and (start.unscaled if own else start.booster),
             keep_training_booster=True,
         )
 
-    def _start(self) -> Booster | None:
-        """The trees to start from; unshrunk where they were in the midst of a stretch."""
-        model, shrunk, step = self._task.start, self._task.start_shrunk, self._task.start_step
-        if not isinstance(model, LightGBMModel):
-            return None
-        if self._shrinking is None or shrunk is None or self._shrinking.stretch(step) == step:
-            return model.booster
-        text, scale = model.to_text(), self._shrinking.before(step)
-        numbers = unshrink(leaf_numbers(text), scale, shrunk.lost)
-        return _booster(with_leaf_numbers(text, numbers, 1 / scale))
-
-    def _end_stretch(self) -> Booster:
-        """The shrunk model, to start anew from."""
-        assert self._shrinking is not None
-        text, last = self._text(-1), self._step - 1
-        if self._settings.early_stopping_rounds is not None:
-            self._ended[self._shrinking.stretch(last)] = text
-        return self._shrunk(text, last)[0]
-
-    def _shrunk(self, text: str, step: int) -> tuple[Booster, str]:
-        """The model after a step from the text of its trees unshrunk, and what rounding lost."""
-        assert self._shrinking is not None
-        scale = self._shrinking.after(step)
-        numbers, lost = shrink(leaf_numbers(text), scale)
-        return _booster(with_leaf_numbers(text, numbers, scale)), lost
-
-    def _text(self, n_trees: int) -> str:
-        # The text ends with the parameters of the training, which the rate of its last tree is not.
-        self._grown.reset_parameter({"learning_rate": self._settings.learning_rate})
-        return str(self._grown.model_to_string(num_iteration=n_trees))
+    def _set_rate(self, rate: float) -> None:
+        if rate != self._rate:
+            self._grown.reset_parameter({"learning_rate": rate})
+            self._rate = rate
 
     @property
     def _grown(self) -> Booster:
         assert self._booster is not None, "grow comes first"
         return self._booster
 
-    def _scores(self, evaluate: Callable[[Any], Any]) -> NDArray[Any]:
-        """The scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
-        seen: list[NDArray[Any]] = []
-
-        def take(scores: NDArray[Any], _: Any) -> tuple[str, float, bool]:
-            seen.append(scores)
-            return "seen", 0.0, True
-
-        evaluate(take)
-        return seen[0] if self._shrinking is None else seen[0] * self._shrinking.after(self._step)
-
 
 def _booster(text: str) -> Booster:
-    booster: Booster = imported("lightgbm").Booster(model_str=text)
+    booster: Booster = package("lightgbm").Booster(model_str=text)
     return booster
 
 
@@ -320,8 +310,8 @@ def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
     for name, value in extra.items():
         main = main_names.get(name) if main_names else name
         if main is None:
-            raise unknown("parameter of lightgbm", name, set(main_names) | set(_OURS.values()))
-        refuse_name("lightgbm", name, _OURS.get(main))
+            raise unknown("parameter of lightgbm", name, set(main_names) | set(LightGBM.theirs.values()))
+        LightGBM.refuse_their_name(name, main)
         if own and main in _OF_OBJECTIVES:
             raise OptionError(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
         if main in _FOR_FILES:

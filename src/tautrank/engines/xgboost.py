@@ -2,30 +2,24 @@
 
 from __future__ import annotations
 
+import json
+import math
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.data import RankingData
-from tautrank.engines.base import F64, Engine, FittedModel, Record, Settings, Task, shares
-from tautrank.engines.boosting import boost, document_weights
-from tautrank.engines.langevin import Shrunk
-from tautrank.engines.native_loss import NativeLoss, imported, in_one_sentence, refuse_name
-from tautrank.errors import DataError
+from tautrank.engines.base import F64, Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
+from tautrank.engines.boosting import document_weights
+from tautrank.engines.native_loss import NativeLoss
+from tautrank.engines.registry import package
+from tautrank.engines.trees import Tree
+from tautrank.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from xgboost import Booster
-
-_OURS = {
-    "eta": "learning_rate",
-    "num_boost_round": "n_estimators",
-    "seed": "random_state",
-    "nthread": "n_jobs",
-    "objective": "loss",
-    "eval_metric": "metric",
-    "max_leaves": "num_leaves",
-}
 
 
 class XGBoostModel(FittedModel):
@@ -45,17 +39,17 @@ class XGBoostModel(FittedModel):
 
     def _scores(self, X: Any, threads: int) -> Any:
         self.booster.set_param({"nthread": threads})
-        return self.booster.predict(imported("xgboost").DMatrix(_dense(X), nthread=threads), output_margin=True)
+        return self.booster.predict(package("xgboost").DMatrix(_dense(X), nthread=threads), output_margin=True)
 
     def importances(self) -> F64:
-        """Gain of each feature over all splits, as shares that sum to 1."""
+        """Return the gain of each feature over all splits, as shares that sum to 1."""
         gains = np.zeros(self.n_features)
         for name, gain in self.booster.get_score(importance_type="total_gain").items():
             gains[int(name[1:])] = gain
         return shares(gains)
 
     def to_bytes(self) -> bytes:
-        """The model as UBJSON."""
+        """Return the model as UBJSON."""
         return bytes(self.booster.save_raw("ubj"))
 
     @classmethod
@@ -63,10 +57,10 @@ class XGBoostModel(FittedModel):
         """Read UBJSON.
 
         Args:
-            content: what `to_bytes` gave.
-            n_features: how many features the model must have.
+            content: what `to_bytes` returned.
+            n_features: number of features that the model must have.
         """
-        xgboost = imported(cls.tool)
+        xgboost = package(cls.tool)
         try:
             model = cls(xgboost.Booster(model_file=bytearray(content)))
         except xgboost.core.XGBoostError:
@@ -75,37 +69,68 @@ class XGBoostModel(FittedModel):
             raise DataError(f"found an XGBoost model of {model.n_features} features; expected {n_features}")
         return model
 
+    def trees(self) -> list[Tree]:
+        """Return the trees as plain arrays; the sum of their leaves is the score."""
+        return xgboost_trees(bytes(self.booster.save_raw("json")))
 
-class XGBoostPeer(Engine):
+
+class XGBoost(Engine):
     """Gradient boosted trees by XGBoost, on XGBoost's own objectives.
 
     Chen and Guestrin, *XGBoost: A Scalable Tree Boosting System*, KDD 2016.
 
     ``num_leaves`` is XGBoost's ``max_leaves``, grown best first as LightGBM does; a ``max_depth`` given among the
-    engine's parameters is used instead of it. Sparse features are made dense: XGBoost would take what is not stored
-    for missing, where every other engine takes it for 0.
+    engine's parameters is used instead of it. Sparse features are made dense: XGBoost would read what is not stored
+    as missing, where every other engine reads it as 0.
     """
 
     name: ClassVar[str] = "xgboost"
-    model: ClassVar[type[FittedModel]] = XGBoostModel
+    written: ClassVar[str] = "XGBoost"
+    model_class: ClassVar[type[FittedModel]] = XGBoostModel
+    objectives: ClassVar[tuple[str, ...]] = ("rank:ndcg", "rank:pairwise", "rank:map", "reg:squarederror")
+    takes_losses: ClassVar[bool] = False
+    uses_openmp: ClassVar[bool] = True
+    theirs: ClassVar[Mapping[str, str]] = {
+        "eta": "learning_rate",
+        "num_boost_round": "n_estimators",
+        "seed": "random_state",
+        "nthread": "n_jobs",
+        "objective": "loss",
+        "eval_metric": "metric",
+        "max_leaves": "num_leaves",
+    }
 
-    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-        """Train.
+    def start(self, task: Task, settings: Settings) -> Learner:
+        """Begin a training.
 
         Args:
             task: what to learn from what.
             settings: how; `extra` holds any parameter of XGBoost.
         """
-        with in_one_sentence(task.loss, self.name, imported(self.name).core.XGBoostError):
-            return boost(_Grower, task, settings)
-
-
-class _Grower:
-    def __init__(self, task: Task, settings: Settings) -> None:
-        xgboost = imported("xgboost")
         for name in settings.extra:
-            refuse_name("xgboost", name, _OURS.get(name))
-        threads = settings.threads
+            self.refuse_their_name(name)
+        return _Learner(task, settings)
+
+    def errors(self) -> tuple[type[Exception], ...]:
+        """Return XGBoost's exceptions about a training that it cannot do."""
+        return (package(self.name).core.XGBoostError,)
+
+    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+        """Leave out the minimum of documents per leaf, which XGBoost does not have.
+
+        Args:
+            parameters: values under the names that scikit-learn and LightGBM use.
+            fixed: names of the parameters that are set besides.
+
+        >>> XGBoost().in_its_words({"learning_rate": 0.1, "min_child_samples": 5})
+        {'learning_rate': 0.1}
+        """
+        return {name: value for name, value in parameters.items() if name != "min_child_samples"}
+
+
+class _Learner:
+    def __init__(self, task: Task, settings: Settings) -> None:
+        xgboost, threads = package("xgboost"), settings.threads
         assert isinstance(task.loss, NativeLoss)
         ranks = task.loss.objective.startswith("rank:")
 
@@ -127,30 +152,32 @@ class _Grower:
             return result
 
         # XGBoost weighs queries when it ranks, documents when it does not.
-        self._train = matrix(task.train, task.weights if ranks else document_weights(task.train, task.weights))
-        self._valid = None if task.valid is None else matrix(task.valid, None)
+        weights = task.weights if ranks else document_weights(task.train, task.weights)
+        self._parts: dict[Part, Any] = {"train": matrix(task.train, weights)}
+        if task.valid is not None:
+            self._parts["valid"] = matrix(task.valid, None)
         self._booster: Booster = xgboost.Booster(
             _parameters(task, settings),
-            cache=[data for data in (self._train, self._valid) if data is not None],
+            cache=list(self._parts.values()),
             model_file=task.start.booster if isinstance(task.start, XGBoostModel) else None,
         )
+        self._step = task.start_step
 
-    def grow(self, step: int) -> None:
-        self._booster.update(self._train, step)
+    def grow(self, gradients: GradientsAt | None, rate: float) -> None:
+        self._booster.update(self._parts["train"], self._step)
+        self._step += 1
 
-    def n_trees(self) -> int:
+    @property
+    def rounds(self) -> int:
         return int(self._booster.num_boosted_rounds())
 
-    # XGBoost keeps the scores of the matrices in its cache, so that these cost one tree.
-    def train_scores(self) -> NDArray[Any]:
-        return np.asarray(self._booster.predict(self._train, output_margin=True))
+    def scores(self, part: Part) -> NDArray[Any]:
+        # XGBoost keeps the scores of the matrices in its cache, so that this costs one tree.
+        return np.asarray(self._booster.predict(self._parts[part], output_margin=True))
 
-    def valid_scores(self) -> NDArray[Any]:
-        return np.asarray(self._booster.predict(self._valid, output_margin=True))
-
-    def finish(self, n_trees: int, steps: int) -> tuple[FittedModel, Shrunk | None]:
-        kept = self._booster if n_trees == self.n_trees() else self._booster[:n_trees]
-        return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), self._booster.num_features()), None
+    def model(self, rounds: int) -> FittedModel:
+        kept = self._booster if rounds == self.rounds else self._booster[:rounds]
+        return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), self._booster.num_features())
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -171,3 +198,38 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
 def _dense(X: Any) -> NDArray[np.float32]:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+
+
+def xgboost_trees(content: bytes) -> list[Tree]:
+    """Read the trees of an XGBoost model, and a tree of one leaf for the score they start from.
+
+    Args:
+        content: a model as XGBoost's JSON.
+    """
+    learner = json.loads(content)["learner"]
+    booster = learner["gradient_booster"]
+    if booster["name"] != "gbtree":
+        raise OptionError(f"format: found XGBoost's booster {booster['name']}; expected gbtree")
+    # One number, which XGBoost 3 writes as a list of one.
+    trees = [Tree.constant(float(learner["learner_model_param"]["base_score"].strip("[]")))]
+    for described in booster["model"]["trees"]:
+        left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
+        numbers = np.array(described["split_conditions"], np.float32)
+        inner = left >= 0
+        if np.array(described["split_type"], np.int64)[inner].any():
+            raise OptionError(
+                "format: the model splits by category (categorical_feature); expected a model without such splits"
+            )
+        # Splits and leaves share one numbering in XGBoost.
+        place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
+        trees.append(
+            Tree.of(
+                np.array(described["split_indices"], np.int64)[inner],
+                np.nextafter(numbers[inner], np.float32(-math.inf)),
+                np.array(described["default_left"], np.int64)[inner] != 0,
+                place[left[inner]],
+                place[right[inner]],
+                numbers[~inner],
+            )
+        )
+    return trees

@@ -16,7 +16,7 @@ import numpy.typing as npt
 import tautrank
 from tautrank.arguments import choice, job_count, whole
 from tautrank.data import RankingData, Splits
-from tautrank.engines import DEFAULTS, engine_for, read_loss
+from tautrank.engines import DEFAULT_ENGINE, DEFAULTS, engine_for, read_loss
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import fingerprint
 from tautrank.experiments.divide import HELD_OUT, hold_out
@@ -135,7 +135,7 @@ def make_plan(losses: Sequence[Any], metrics: Sequence[str | Metric], **options:
     plan = Plan(tuple(loss if isinstance(loss, System) else str(loss) for loss in losses), chosen, **options)
     for system in map(plan.system, range(len(plan.losses))):
         parameters = {**plan.parameters, **system.parameters}
-        engine_for(str(parameters.get("engine", "lightgbm")), read_loss(system.loss))
+        engine_for(str(parameters.get("engine", DEFAULT_ENGINE)), read_loss(system.loss))
     return plan
 
 

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from tautrank.engines import NativeLoss, read_loss
+from tautrank.engines import DEFAULT_ENGINE, NativeLoss, engine_for, read_loss
 from tautrank.engines.langevin import Langevin
-
-# Under either name of it: who sets how often rows are sampled knows what for.
-_SAMPLING_RATE = {"subsample_freq", "bagging_freq"}
 
 
 @dataclass(frozen=True)
@@ -44,7 +41,8 @@ def parameters_of(configuration: Configuration, fixed: Mapping[str, Any]) -> dic
         part, _, rest = name.rpartition(".")
         parts[part][rest] = value
     loss = with_parameters(configuration.loss, parts["loss"])
-    given = {"loss": loss, **fixed, **in_words_of(loss, parts[""], fixed)}
+    engine = engine_for(str(fixed.get("engine", DEFAULT_ENGINE)), read_loss(loss))
+    given = {"loss": loss, **fixed, **engine.in_its_words(parts[""], fixed)}
     if parts["langevin"]:
         given["langevin"] = dataclasses.replace(fixed.get("langevin") or Langevin(), **parts["langevin"])
     return given
@@ -65,32 +63,3 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
         return str(wanted)
     known = {f.name for f in dataclasses.fields(wanted)}
     return str(dataclasses.replace(wanted, **{name: value for name, value in parameters.items() if name in known}))
-
-
-def in_words_of(loss: str, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
-    """Say parameters in the words of the tool that trains a loss.
-
-    What a tool does not have is left out: XGBoost has no minimum of documents a leaf, nor has CatBoost for its default
-    trees.
-
-    Args:
-        loss: what `Ranker` takes.
-        parameters: by the names that scikit-learn and LightGBM have for them.
-        fixed: the names of what is given besides.
-
-    >>> in_words_of("catboost:YetiRank", {"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
-    {'learning_rate': 0.1, 'rsm': 0.5}
-    """
-    tool = loss.partition(":")[0] if ":" in loss.partition("(")[0] else "lightgbm"
-    said = dict(parameters)
-    if tool == "lightgbm":
-        if "subsample" in said and not _SAMPLING_RATE & {*said, *fixed}:
-            said["subsample_freq"] = 1  # LightGBM samples rows only when it is told how often
-        return said
-    said.pop("min_child_samples", None)
-    if tool == "catboost":
-        renamed = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
-        said = {renamed.get(name, name): value for name, value in said.items()}
-        if "subsample" in said:
-            said["bootstrap_type"] = "Bernoulli"  # the others do not take a share of rows
-    return said

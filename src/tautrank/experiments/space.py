@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 
 from tautrank.arguments import choice
-from tautrank.engines import NativeLoss, Settings, read_loss
+from tautrank.engines import NativeLoss, Settings, engine_named, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import Loss, SmoothedLoss, StochasticRank
@@ -150,7 +150,7 @@ Dimension: TypeAlias = Choice | Uniform
 Space: TypeAlias = dict[str, Dimension]
 
 _KINDS = {"choice": Choice, "float": Uniform, "int": WholeNumber}
-# Names that scikit-learn and LightGBM share; `in_words_of` translates them for the other tools.
+# Names that scikit-learn and LightGBM share; `Engine.in_its_words` translates them for the other tools.
 TREE_SPACE: Mapping[str, Choice] = {
     "learning_rate": Choice((0.02, 0.03, 0.05, 0.08, 0.12, 0.2)),
     "num_leaves": Choice((4, 7, 15, 31, 63)),
@@ -368,7 +368,7 @@ def _parameters(loss: Loss | NativeLoss) -> dict[str, Any]:
 
 
 def _takes_langevin(loss: Loss | NativeLoss) -> bool:
-    return not isinstance(loss, NativeLoss) or loss.tool == "catboost"
+    return not isinstance(loss, NativeLoss) or engine_named(loss.tool).has_langevin
 
 
 def _applies(loss: Loss | NativeLoss, name: str) -> bool:

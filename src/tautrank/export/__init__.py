@@ -1,4 +1,4 @@
-"""Ships a trained model to Solr, Elasticsearch, OpenSearch, Vespa, RankLib, ONNX or LightGBM."""
+"""Export a trained model to Solr, Elasticsearch, OpenSearch, Vespa, RankLib, ONNX or LightGBM."""
 
 from tautrank.export.exporting import FORMATS, export_model
 

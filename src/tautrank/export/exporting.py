@@ -1,4 +1,4 @@
-"""From a fitted ranker to a file that another system reads."""
+"""Write a fitted ranker to a file that another system reads."""
 
 from __future__ import annotations
 
@@ -8,22 +8,27 @@ from pathlib import Path
 
 from tautrank.arguments import choice
 from tautrank.errors import OptionError
+from tautrank.export.base import Export, Format
 from tautrank.export.lightgbm_text import lightgbm_text
-from tautrank.export.missing import warn_of_missing
 from tautrank.export.names import feature_names
 from tautrank.export.onnx_graph import onnx_model
 from tautrank.export.ranklib import ranklib_model
 from tautrank.export.search_plugins import plugin_model
 from tautrank.export.solr import solr_model
-from tautrank.export.trees import trees_of
 from tautrank.export.vespa import vespa_model
 from tautrank.files import write_whole
 from tautrank.ranker.estimator import Ranker, UnfittedError
 
-FORMATS: tuple[str, ...] = ("solr", "elasticsearch", "opensearch", "ranklib", "vespa", "onnx", "lightgbm")
-"""What a model can be shipped as."""
-
-_NAMED = ("solr", "elasticsearch", "opensearch", "onnx")
+FORMATS: dict[str, Format] = {
+    "solr": Format(solr_model, options=("name", "store")),
+    "elasticsearch": Format(plugin_model, options=("name",)),
+    "opensearch": Format(plugin_model, options=("name",)),
+    "ranklib": Format(ranklib_model),
+    "vespa": Format(vespa_model),
+    "onnx": Format(onnx_model, options=("name",)),
+    "lightgbm": Format(lightgbm_text),
+}
+"""The formats that a model can be written in."""
 
 
 def export_model(
@@ -39,19 +44,20 @@ def export_model(
 
     Every document goes to the same leaves as in `Ranker.predict`, values at a threshold included: thresholds are the
     numbers that mean the same under that system's comparison and precision. Solr, RankLib, the search plugins and ONNX
-    add leaves in float32, so that scores agree to about seven digits; Vespa and LightGBM give the same bits. What a
-    format has no way to say is refused, or warned of where it concerns missing values alone.
+    add leaves in float32, so that scores agree to about seven digits; Vespa and LightGBM give the same bits (with
+    Langevin boosting they agree to about 15 digits). What a format cannot express is refused, or warned about where it
+    concerns missing values only.
 
     Args:
-        ranker: fitted, by LightGBM or by XGBoost's own objectives.
-        path: where to.
+        ranker: a ranker fitted by LightGBM or by XGBoost's own objectives.
+        path: file to write.
         format: ``"solr"`` (a MultipleAdditiveTreesModel), ``"elasticsearch"`` or ``"opensearch"`` (a request to the
             learning to rank plugin), ``"ranklib"`` (LambdaMART), ``"vespa"`` (a LightGBM dump as Vespa reads it),
             ``"onnx"`` (needs ONNX) or ``"lightgbm"`` (LightGBM's own text).
-        features: what the system calls the features, in the order of the columns; or a file of names, one a line, a
-            JSON list, or Solr's own definition of features. By default the names the ranker was fitted with, else
+        features: names of the features in that system, in the order of the columns; or a file of names, one per line,
+            a JSON list, or Solr's own definition of features. By default the names the ranker was fitted with, else
             ``f1``, ``f2``, ...
-        name: of the model in Solr, Elasticsearch, OpenSearch or ONNX; by default that of the file.
+        name: name of the model in Solr, Elasticsearch, OpenSearch or ONNX; by default that of the file.
         store: Solr's feature store; by default Solr's default one.
 
     >>> import json, tempfile
@@ -64,36 +70,19 @@ def export_model(
     >>> model["name"], model["features"], len(model["params"]["trees"])
     ('shop', [{'name': 'clicks'}], 3)
     """
-    choice("format", format, FORMATS)
+    choice("format", format, tuple(FORMATS))
     if not hasattr(ranker, "model_"):
         raise UnfittedError("export_model: this Ranker is not fitted; expected a call of fit before")
-    for option, value, takers in (("name", name, _NAMED), ("store", store, ("solr",))):
-        if value is not None and format not in takers:
-            raise OptionError(f"{option}: found '{value}' with the format {format}; expected it with {_listed(takers)}")
+    for option, value in (("name", name), ("store", store)):
+        if value is not None and option not in FORMATS[format].options:
+            able = [known for known, one in FORMATS.items() if option in one.options]
+            raise OptionError(f"{option}: found '{value}' with the format {format}; expected it with {_either(able)}")
         if value is not None and not (value.strip() and value.isprintable()):
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
-    names, known = feature_names(ranker, features)
-    content = _content(ranker, format, names, known, name or Path(path).stem, store)
-    write_whole(path, content)
+    names, named = feature_names(ranker, features)
+    export = Export(format, ranker.model_, names, named, name or Path(path).stem, store)
+    write_whole(path, FORMATS[format].write(export))
 
 
-def _content(
-    ranker: Ranker, format: str, names: tuple[str, ...], known: bool, name: str, store: str | None
-) -> str | bytes:
-    if format == "lightgbm":
-        return lightgbm_text(ranker, names if known else None)
-    trees = trees_of(ranker.model_)
-    if format == "solr":
-        return solr_model(trees, names, name, store)
-    if format == "vespa":
-        return vespa_model(trees, names)
-    if format == "onnx":
-        return onnx_model(trees, names, name)
-    if format == "ranklib":
-        warn_of_missing(trees, names, "ranklib", "RankLib takes them for 0")
-        return ranklib_model(trees)
-    return plugin_model(trees, names, name, ranker.model_.tool, format)
-
-
-def _listed(words: Sequence[str]) -> str:
+def _either(words: Sequence[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"

@@ -1,4 +1,4 @@
-"""What the features of a model are called in the system it is shipped to."""
+"""The names of a model's features in the system it is exported to."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from tautrank.ranker.estimator import Ranker
 
 
 def feature_names(ranker: Ranker, given: Sequence[str] | str | os.PathLike[str] | None) -> tuple[tuple[str, ...], bool]:
-    """One name a column, and whether they were known: the given ones, else the ranker's, else ``f1, f2, ...``.
+    """Return one name per column, and whether they are known: the given ones, else the ranker's, else ``f1, f2, ...``.
 
     Args:
-        ranker: fitted.
-        given: names, or the file of them.
+        ranker: a fitted ranker.
+        given: the names, or a file that holds them.
     """
     count = ranker.n_features_in_
     where = "features"
@@ -31,7 +31,7 @@ def feature_names(ranker: Ranker, given: Sequence[str] | str | os.PathLike[str] 
     else:
         return tuple(f"f{column}" for column in range(1, count + 1)), False
     if len(names) != count:
-        raise DataError(f"{where}: found {len(names)} names; expected {count}, one a feature of the model")
+        raise DataError(f"{where}: found {len(names)} names; expected {count}, one per feature of the model")
     seen: set[str] = set()
     for column, name in enumerate(names, 1):
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
@@ -43,10 +43,10 @@ def feature_names(ranker: Ranker, given: Sequence[str] | str | os.PathLike[str] 
 
 
 def read_names(path: str | os.PathLike[str]) -> list[Any]:
-    """Read names from a file: one a line, a JSON list, or Solr's definition of features (JSON objects with ``name``).
+    """Read names from a file: one per line, a JSON list, or Solr's definition of features (JSON objects with ``name``).
 
     Args:
-        path: of the file.
+        path: file to read.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -60,7 +60,7 @@ def read_names(path: str | os.PathLike[str]) -> list[Any]:
     except OSError as error:
         raise DataError(f"{target}: cannot be read ({error.strerror})") from None
     except UnicodeDecodeError:
-        raise DataError(f"{target}: found bytes that are no text; expected names in UTF-8, one a line") from None
+        raise DataError(f"{target}: found bytes that are not text; expected names in UTF-8, one per line") from None
     if not text.lstrip().startswith("["):
         return [line.strip() for line in text.splitlines() if line.strip()]
     try:

@@ -1,4 +1,4 @@
-"""Thresholds and leaves as the numbers of another system: which ones send every document the same way."""
+"""Thresholds and leaves as the numbers of another system, such that every document goes the same way."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SOLR_SLACK = np.float32(1e-6)
 
 
 def greatest_float32(thresholds: F64) -> F32:
-    """The greatest float32 that is not above a threshold: for float32 values ``<=`` means the same with either.
+    """Return the greatest float32 not above each threshold: for float32 values ``<=`` means the same with either.
 
-    Rounding to the nearest instead could send a value left that lies between the two.
+    Rounding to the nearest could send a value left that lies between the two.
 
     Args:
         thresholds: doubles.
@@ -34,10 +34,11 @@ def greatest_float32(thresholds: F64) -> F32:
 
 
 def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
-    """What to write for Solr, and the thresholds it compares with: the former plus `SOLR_SLACK`, in float32.
+    """Return what to write for Solr, and the thresholds it compares with: the former plus `SOLR_SLACK`, in float32.
 
-    They are those of `greatest_float32` but near 0 and below powers of two, where no float32 plus the slack gives
-    that number; then the next one below that can be had. 0 can be had, so it stays on its side of every threshold.
+    They are those of `greatest_float32`, except near 0 and below powers of two, where no float32 plus the slack gives
+    that number; there it is the next one below that can be reached. 0 can be reached, so it stays on its side of every
+    threshold.
 
     Args:
         thresholds: doubles.
@@ -47,7 +48,7 @@ def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
     (array([ 4.99999e-01, -1.00000e-06], dtype=float32), array([0.5, 0. ], dtype=float32))
     """
     wanted = greatest_float32(thresholds)
-    # The subtraction is rounded: what is looked for may be beside it.
+    # The subtraction is rounded: the number looked for may be next to it.
     near = wanted - SOLR_SLACK
     best, reached = np.full_like(wanted, -math.inf), np.full_like(wanted, -math.inf)
     with np.errstate(over="ignore"):
@@ -62,7 +63,7 @@ def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
 
 
 def float32_leaves(leaves: F64) -> F32:
-    """Leaves as the nearest float32.
+    """Return leaves as the nearest float32.
 
     Args:
         leaves: doubles.
@@ -82,10 +83,10 @@ def float32_leaves(leaves: F64) -> F32:
 
 
 def float32_text(number: np.float32) -> str:
-    """The shortest text that Java's ``Float.parseFloat`` reads as the same float32.
+    """Return the shortest text that Java's ``Float.parseFloat`` reads as the same float32.
 
     Args:
-        number: not NaN.
+        number: any float32 but NaN.
 
     >>> float32_text(np.float32(0.1)), float32_text(np.float32("-inf"))
     ('0.1', '-Infinity')

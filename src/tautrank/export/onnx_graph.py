@@ -1,7 +1,7 @@
 """ONNX: a graph of one node, a TreeEnsembleRegressor over float32 features.
 
-onnxmltools converts LightGBM models too, but none of a loss that LightGBM does not have, and it rounds thresholds to
-the nearest float32, which sends some documents the other way.
+onnxmltools converts LightGBM models too, but only of losses that LightGBM has, and it rounds thresholds to the nearest
+float32, which sends some documents the other way.
 """
 
 from __future__ import annotations
@@ -12,22 +12,21 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.engines.trees import Tree
 from tautrank.errors import MissingDependencyError
+from tautrank.export.base import Export
 from tautrank.export.numbers import float32_leaves, greatest_float32
-from tautrank.export.trees import Tree
 
-# Old enough for every runtime of the last years; the node is one of version 1.
+# Old enough for every runtime of recent years; the node is one of version 1.
 _IR_VERSION = 8
 _OPSETS = {"": 15, "ai.onnx.ml": 1}
 
 
-def onnx_model(trees: Sequence[Tree], names: Sequence[str], name: str) -> bytes:
-    """A model from ``features`` (float32, documents by columns) to ``scores`` (documents by 1).
+def onnx_model(export: Export) -> bytes:
+    """Return a model from ``features`` (float32, documents by columns) to ``scores`` (documents by 1).
 
     Args:
-        trees: of the model.
-        names: of its features, kept as metadata.
-        name: of the graph.
+        export: the model to write; the names of its features are kept as metadata.
     """
     try:
         from onnx import TensorProto, helper
@@ -43,12 +42,12 @@ def onnx_model(trees: Sequence[Tree], names: Sequence[str], name: str) -> bytes:
         n_targets=1,
         aggregate_function="SUM",
         post_transform="NONE",
-        **_attributes(trees),
+        **_attributes(export.trees),
     )
     graph = helper.make_graph(
         [node],
-        name,
-        [helper.make_tensor_value_info("features", TensorProto.FLOAT, [None, len(names)])],
+        export.name,
+        [helper.make_tensor_value_info("features", TensorProto.FLOAT, [None, len(export.names)])],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, 1])],
     )
     model = helper.make_model(
@@ -57,7 +56,7 @@ def onnx_model(trees: Sequence[Tree], names: Sequence[str], name: str) -> bytes:
         producer_name="tautrank",
         opset_imports=[helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()],
     )
-    helper.set_model_props(model, {"feature_names": json.dumps(list(names), ensure_ascii=False)})
+    helper.set_model_props(model, {"feature_names": json.dumps(list(export.names), ensure_ascii=False)})
     return bytes(model.SerializeToString(deterministic=True))
 
 

@@ -1,24 +1,36 @@
 """RankLib's text of a LambdaMART model, which the learning to rank plugins of Elasticsearch and OpenSearch read too.
 
-RankLib reads thresholds and leaves as float32, sends a document left where its value is at most the threshold, takes a
-missing value for 0, and adds the leaves in float32. Features have numbers, from 1.
+RankLib reads thresholds and leaves as float32, sends a document left if its value is at most the threshold, reads a
+missing value as 0, and adds the leaves in float32. Features have numbers, from 1.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from tautrank.engines.trees import Tree
+from tautrank.export.base import Export
+from tautrank.export.nested_text import nested_text
 from tautrank.export.numbers import float32_leaves, float32_text, greatest_float32
-from tautrank.export.trees import Tree, nested_text
 
 
-def ranklib_model(trees: Sequence[Tree]) -> str:
-    """The model file of RankLib's LambdaMART.
+def ranklib_model(export: Export) -> str:
+    """Return the model file of RankLib's LambdaMART.
 
     Args:
-        trees: of the model.
+        export: the model to write.
     """
-    # RankLib tells the kind of model by the first line, and reads no other comment.
+    export.warn_of_missing("and RankLib takes them for 0")
+    return ranklib_text(export.trees)
+
+
+def ranklib_text(trees: Sequence[Tree]) -> str:
+    """Return trees in RankLib's text.
+
+    Args:
+        trees: the trees of a model.
+    """
+    # RankLib finds the kind of model in the first line, and reads no other comment.
     header = [
         "## LambdaMART",
         f"## No. of trees = {len(trees)}",
@@ -35,7 +47,7 @@ def ranklib_model(trees: Sequence[Tree]) -> str:
 def _content(tree: Tree) -> str:
     thresholds, leaves = greatest_float32(tree.threshold), float32_leaves(tree.leaf)
 
-    # One element a line: RankLib joins the lines, and takes white space between elements for a child.
+    # One element per line: RankLib joins the lines, and reads white space between elements as a child.
     def split(node: int, depth: int) -> tuple[str, str, str]:
         indent = "\t" * (depth + 3)
         question = (

@@ -1,7 +1,7 @@
 """The learning to rank plugins of Elasticsearch and OpenSearch: the body of a ``_createmodel`` request.
 
-They read two kinds of trees. ``model/ranklib`` asks ``value <= threshold`` and takes a missing value for 0, in every
-version: this is what LightGBM does. ``model/xgboost+json`` asks ``value < threshold``; what it does with a missing
+They read two kinds of trees. ``model/ranklib`` tests ``value <= threshold`` and reads a missing value as 0, in every
+version: this is what LightGBM does. ``model/xgboost+json`` tests ``value < threshold``; what it does with a missing
 value has changed from version to version. So each tool's trees are written as the kind that works as the tool does.
 """
 
@@ -13,43 +13,39 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from tautrank.export.missing import warn_of_missing
+from tautrank.engines.trees import Tree
+from tautrank.export.base import Export
+from tautrank.export.nested_text import nested_text
 from tautrank.export.numbers import float32_leaves, greatest_float32
-from tautrank.export.ranklib import ranklib_model
-from tautrank.export.trees import Tree, nested_text
+from tautrank.export.ranklib import ranklib_text
 
 
-def plugin_model(trees: Sequence[Tree], names: Sequence[str], name: str, tool: str, system: str) -> str:
-    """The body of ``POST _ltr/_featureset/SET/_createmodel``.
+def plugin_model(export: Export) -> str:
+    """Return the body of ``POST _ltr/_featureset/SET/_createmodel``.
 
     Args:
-        trees: of the model.
-        names: of its features, as in the feature set.
-        name: of the model.
-        tool: what trained it, ``lightgbm`` or ``xgboost``.
-        system: ``elasticsearch`` or ``opensearch``.
+        export: the model to write, with the names in the feature set.
     """
-    if tool == "xgboost":
+    if export.model.tool == "xgboost":
         does = "versions of the plugin differ: some take them for 0, some send them right, some where XGBoost does"
-        kind, definition = "model/xgboost+json", xgboost_json(trees, names)
+        kind, definition = "model/xgboost+json", xgboost_json(export.trees, export.names)
     else:
-        does = f"{system} takes them for 0"
-        # Indentation is for readers, and two bytes a tab inside JSON.
-        kind, definition = "model/ranklib", ranklib_model(trees).replace("\t", "")
-    warn_of_missing(trees, names, system, does)
-    body = {"model": {"name": name, "model": {"type": kind, "definition": definition}}}
+        does = f"{export.format} takes them for 0"
+        # Indentation is for readers, and two bytes per tab inside JSON.
+        kind, definition = "model/ranklib", ranklib_text(export.trees).replace("\t", "")
+    export.warn_of_missing(f"and {does}")
+    body = {"model": {"name": export.name, "model": {"type": kind, "definition": definition}}}
     return json.dumps(body, ensure_ascii=False) + "\n"
 
 
 def xgboost_json(trees: Sequence[Tree], names: Sequence[str]) -> str:
-    """Trees as XGBoost dumps them: a document goes to ``yes`` where its float32 value is below the condition.
+    """Return trees as XGBoost dumps them: a document goes to ``yes`` if its float32 value is below the condition.
 
     Args:
-        trees: of the model.
-        names: of its features.
+        trees: the trees of a model.
+        names: the names of its features.
 
-    >>> tree = Tree(*(np.array(a) for a in ([], [], [], [], [], [0.5])))
-    >>> xgboost_json([tree], [])
+    >>> xgboost_json([Tree.constant(0.5)], [])
     '[{"nodeid": 0, "leaf": 0.5}]'
     """
     return "[" + ",\n".join(_dumped(tree, names) for tree in trees) + "]"

@@ -1,7 +1,7 @@
 """Vespa's import of LightGBM models: ``lightgbm("model.json")`` in a rank profile.
 
-Vespa reads the JSON that LightGBM dumps, but asks ``value < threshold`` where LightGBM asks ``<=``, sends every missing
-value where ``default_left`` says, and needs to be told an objective. So thresholds are the next doubles above the
+Vespa reads the JSON that LightGBM dumps, but tests ``value < threshold`` where LightGBM tests ``<=``, sends every
+missing value where ``default_left`` says, and requires an objective. So thresholds are the next doubles above the
 model's, and ``default_left`` says where LightGBM sends missing values. Vespa computes with doubles.
 """
 
@@ -10,27 +10,28 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Sequence
 
 import numpy as np
 
+from tautrank.engines.trees import Tree
 from tautrank.errors import OptionError
-from tautrank.export.trees import Tree, nested_text
+from tautrank.export.base import Export
+from tautrank.export.nested_text import nested_text
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_]\w*(\([^()]*(\([^()]*\)[^()]*)*\))?(\.\w+)*")
 
 
-def vespa_model(trees: Sequence[Tree], names: Sequence[str]) -> str:
-    """A file for the ``models`` folder of a Vespa application.
+def vespa_model(export: Export) -> str:
+    """Return a file for the ``models`` folder of a Vespa application.
 
     Args:
-        trees: of the model.
-        names: of its features: rank features, or functions of the rank profile.
+        export: the model to write; its features are rank features, or functions of the rank profile.
     """
+    names = export.names
     for name in names:
         if not _RANK_FEATURE.fullmatch(name):
             raise OptionError(
-                f"features: found '{name}', which is no rank feature of Vespa; expected names such as bm25(title), "
+                f"features: found '{name}', which is not a rank feature of Vespa; expected names such as bm25(title), "
                 "attribute(price) or the name of a function"
             )
     head = {
@@ -39,7 +40,7 @@ def vespa_model(trees: Sequence[Tree], names: Sequence[str]) -> str:
         "num_class": 1,
         "num_tree_per_iteration": 1,
         "max_feature_idx": len(names) - 1,
-        # Of those Vespa knows, one that leaves the sum of the leaves as it is.
+        # Among those Vespa knows, one that leaves the sum of the leaves as it is.
         "objective": "lambdarank",
         "feature_names": list(names),
         "feature_infos": {},
@@ -47,7 +48,7 @@ def vespa_model(trees: Sequence[Tree], names: Sequence[str]) -> str:
     }
     texts = [
         f'{{"tree_index": {number}, "num_leaves": {tree.leaf.size}, "tree_structure": {_structure(tree)}}}'
-        for number, tree in enumerate(trees)
+        for number, tree in enumerate(export.trees)
     ]
     return json.dumps(head, ensure_ascii=False)[:-1] + ', "tree_info": [\n' + ",\n".join(texts) + "\n]}\n"
 

@@ -18,8 +18,8 @@ from tautrank.arguments import job_count, whole
 from tautrank.arrays import place
 from tautrank.data import RankingData
 from tautrank.data.arrays import checked_features
-from tautrank.engines import Callback, FittedModel, Record, Settings, Task, engine_for, model_format, read_loss
-from tautrank.engines.langevin import Langevin, Shrunk
+from tautrank.engines import Callback, FittedModel, Record, Settings, Task, engine_for, engine_named, read_loss
+from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning, unknown
 from tautrank.json_values import or_nan
 from tautrank.losses import Loss
@@ -387,7 +387,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 "best_iteration": record.best_iteration,
                 "best_score": record.best_score,
                 "history": record.history,
-                "shrunk": None if record.shrunk is None else dataclasses.asdict(record.shrunk),
+                "scale": self.model_.scale,
             },
         }
         write_model_file(path, meta, self.model_.member, self.model_.to_bytes())
@@ -405,7 +405,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         try:
             described = _Described(meta)
             ranker = cls(**described.parameters)
-            model = model_format(described.engine).from_bytes(content, described.n_features)
+            model = engine_named(described.engine).model_class.from_bytes(content, described.n_features)
+            model.scale = described.scale
         except (DataError, OptionError) as error:
             raise DataError(f"{os.fspath(path)}: {error}") from None
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
@@ -454,6 +455,10 @@ class _Described:
         if self.feature_names is not None and len(self.feature_names) != self.n_features:
             raise ValueError
         self.seed = _typed(training["seed"], int)
+        # Version 0.1.0 wrote the leaves of a shrunk model as they are in its scores: no scale.
+        self.scale = _typed(training.get("scale", 1.0), float)
+        if not 0 < self.scale <= 1:
+            raise ValueError
         best = training["best_score"]
         self.record = Record(
             history={
@@ -466,7 +471,6 @@ class _Described:
             best_iteration=_typed(training["best_iteration"], int),
             best_score=None if best is None else float(best),
             steps=_typed(training["steps"], int),
-            shrunk=_shrunk(training.get("shrunk")),
         )
 
 
@@ -474,14 +478,6 @@ def _typed(value: Any, kind: type[Any]) -> Any:
     if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
         raise ValueError
     return value
-
-
-def _shrunk(described: Any) -> Shrunk | None:
-    if described is None:
-        return None
-    return Shrunk(
-        _typed(described["factor"], float), _typed(described["since"], int), _typed(described["lost"], str)
-    )  # fmt: skip
 
 
 def _ranking_data(X: Any, y: Any, qid: Any, group: Any) -> RankingData:
@@ -546,7 +542,7 @@ def _started(given: Any, train: RankingData, engine: str) -> dict[str, Any]:
     if start.model_.tool != engine:
         raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
     start._check_like_fit(train.n_features, train.feature_names, "init_model, X")
-    return {"start": start.model_, "start_step": start._record.steps, "start_shrunk": start._record.shrunk}
+    return {"start": start.model_, "start_step": start._record.steps}
 
 
 def _only_one(given: Any) -> Any:

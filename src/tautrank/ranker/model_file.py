@@ -18,7 +18,7 @@ from tautrank.errors import DataError
 from tautrank.files import atomic_write
 from tautrank.json_values import to_json
 
-FORMAT_VERSION = 1
+FORMAT_VERSION = 2
 
 _FORMAT = "tautrank model"
 _META = "meta.json"
@@ -32,14 +32,15 @@ def write_model_file(path: str | os.PathLike[str], meta: dict[str, Any], member:
     """Write a model in one step: a reader sees the whole new file or what was there before.
 
     Args:
-        path: where to.
-        meta: what to keep beside the trees; anything JSON can hold, NumPy numbers too.
-        member: what the trees are called in the archive.
+        path: file to write.
+        meta: description to keep beside the trees; anything JSON can hold, NumPy numbers too.
+        member: name of the trees in the archive.
         content: the trees.
     """
     described = {
         "format": _FORMAT,
-        "format_version": FORMAT_VERSION,
+        # Readers of version 1 do not know of a scale, and would predict without it.
+        "format_version": 1 if meta["training"]["scale"] == 1 else FORMAT_VERSION,
         **meta,
         "model": {"member": member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
     }

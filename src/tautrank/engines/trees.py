@@ -1,0 +1,70 @@
+"""A tree as plain arrays, whatever trained it: what every export is written from.
+
+LightGBM tests ``value <= threshold`` on doubles, XGBoost ``value < threshold`` on floats. Both are kept in the first
+form; documents have float32 features here, so that one becomes the other without loss.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+F64 = NDArray[np.float64]
+I64 = NDArray[np.int64]
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """One tree: a document goes left where its value is at most the threshold.
+
+    Args:
+        feature: column that each split tests.
+        threshold: threshold of each split.
+        missing_left: whether a missing value (NaN) goes left at each split.
+        left, right: children of each split: a split, or ``~leaf``.
+        leaf: what each leaf adds to the score.
+
+    >>> tree = Tree.of([0], [0.5], [True], [~0], [~1], [-1.0, 1.0])
+    >>> tree.root, tree.depends_on_missing
+    (0, array([False]))
+    >>> Tree.constant(3.0).root == ~0
+    True
+    """
+
+    feature: I64
+    threshold: F64
+    missing_left: NDArray[np.bool_]
+    left: I64
+    right: I64
+    leaf: F64
+
+    @property
+    def root(self) -> int:
+        """Where a document starts: split 0, or the only leaf."""
+        return 0 if self.feature.size else ~0
+
+    @property
+    def depends_on_missing(self) -> NDArray[np.bool_]:
+        """Which splits send a missing value elsewhere than 0; systems without missing values read them as 0."""
+        return np.asarray(self.missing_left != (self.threshold >= 0.0))
+
+    @classmethod
+    def of(cls, *fields: object) -> Tree:
+        """Make a tree of anything that NumPy turns into its arrays.
+
+        Args:
+            *fields: the fields of a tree, in their order.
+        """
+        kinds = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
+        return cls(*(np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)))
+
+    @classmethod
+    def constant(cls, value: float) -> Tree:
+        """Make a tree of one leaf.
+
+        Args:
+            value: what it adds to the score.
+        """
+        return cls.of([], [], [], [], [], [value])

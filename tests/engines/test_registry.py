@@ -1,0 +1,79 @@
+"""The registry of engines: what a new engine takes, and what is said where one is missing or cannot train a loss."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import tautrank as tr
+from tautrank.engines import ENGINES, engine_for, engine_named, read_loss
+from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.ranker.estimator import Ranker
+from tests.ranker_examples import TRAIN, VALID, ranker
+
+
+@pytest.fixture
+def toy(monkeypatch):
+    monkeypatch.setitem(ENGINES, "toy", "tests.engines.toy_engine:Toy")
+
+
+@pytest.mark.usefixtures("toy")
+class TestAnEngineIsOneFileAndOneLine:
+    def test_it_trains_is_judged_and_stops_early(self, tmp_path):
+        settings = {"engine": "toy", "metric": "ndcg@5", "n_estimators": 40, "learning_rate": 0.5, "num_leaves": 7}
+        fitted = ranker("lambdarank", early_stopping_rounds=3, eval_train=True, **settings).fit(TRAIN, VALID)
+        values = fitted.evals_result_["valid"]["ndcg@5"]
+        assert fitted.n_trees_ == fitted.best_iteration_ == int(np.argmax(values)) + 1 == len(values) - 3
+        assert fitted.score(VALID) == fitted.best_score_ > 0.7
+        fitted.save(tmp_path / "model.taut")
+        np.testing.assert_array_equal(Ranker.load(tmp_path / "model.taut").predict(VALID), fitted.predict(VALID))
+
+    @pytest.mark.parametrize("langevin", [None, tr.Langevin(1e4, 0.5)], ids=str)
+    def test_it_continues_and_shrinks_without_code_of_its_own(self, langevin):
+        whole = ranker("mse", engine="toy", langevin=langevin).fit(TRAIN)
+        half = ranker("mse", engine="toy", langevin=langevin, n_estimators=5).fit(TRAIN)
+        rest = ranker("mse", engine="toy", langevin=langevin, n_estimators=7).fit(TRAIN, init_model=half)
+        np.testing.assert_array_equal(rest.predict(VALID), whole.predict(VALID))
+        assert (whole.model_.scale < 1) == (langevin is not None)
+
+    def test_it_is_compared_and_tuned_in_its_own_words(self):
+        result = tr.compare(TRAIN, VALID, VALID, losses=["mse"], repeats=1, n_estimators=3, engine="toy")
+        assert "toy 1" in result.systems[0].versions
+        assert parameters_of(Configuration("mse", {"subsample": 0.5}), {"engine": "toy"})["subsample"] == 0.5
+        assert "subsample_freq" not in parameters_of(Configuration("mse", {"subsample": 0.5}), {"engine": "toy"})
+        assert parameters_of(Configuration("mse", {"subsample": 0.5}), {})["subsample_freq"] == 1
+
+    def test_it_cannot_be_exported_without_trees(self, tmp_path):
+        fitted = ranker("mse", engine="toy", n_estimators=2).fit(TRAIN)
+        with pytest.raises(tr.OptionError, match="format: found a model trained by toy, which can only be saved"):
+            tr.export_model(fitted, tmp_path / "m.json", "solr")
+
+
+def test_engines_are_imported_when_asked_for():
+    code = "import sys, json, tautrank.engines; print(json.dumps(sorted(sys.modules)))"
+    loaded = set(json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout))
+    assert not {path.partition(":")[0] for path in ENGINES.values()} & loaded
+    assert not set(ENGINES) & loaded
+
+
+@pytest.mark.parametrize("name", list(ENGINES))
+def test_every_engine_says_who_it_is(name):
+    engine = engine_named(name)
+    assert engine.name == engine.model_class.tool == name
+    for objective in engine.objectives:
+        loss = read_loss(f"{name}:{objective.lower()}")
+        assert str(loss) == f"{name}:{objective}"
+        assert engine_for("lightgbm", loss).name == name
+
+
+def test_an_engine_that_does_not_take_losses():
+    with pytest.raises(tr.OptionError) as caught:
+        ranker("xendcg", engine="catboost").fit(TRAIN)
+    assert str(caught.value) == (
+        "engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives here; expected "
+        "lightgbm, or a loss such as 'catboost:YetiRank'"
+    )

@@ -1,0 +1,60 @@
+"""A whole engine in one file: one scikit-learn tree per round, fitted to the Newton steps ``-gradient / hessian``."""
+
+from __future__ import annotations
+
+import pickle
+
+import numpy as np
+from sklearn.tree import DecisionTreeRegressor
+
+from tautrank.engines import Engine, FittedModel
+
+
+class ToyModel(FittedModel):
+    tool, member = "toy", "model.pickle"
+
+    def __init__(self, rounds, n_features):
+        self.rounds, self.n_features, self.n_trees = rounds, n_features, len(rounds)
+
+    def _scores(self, X, threads):
+        return sum((rate * tree.predict(X) for tree, rate in self.rounds), np.zeros(X.shape[0]))
+
+    def importances(self):
+        return sum(tree.feature_importances_ for tree, _ in self.rounds) / self.n_trees
+
+    def to_bytes(self):
+        return pickle.dumps(self.rounds)
+
+    @classmethod
+    def from_bytes(cls, content, n_features):
+        return cls(pickle.loads(content), n_features)
+
+    @classmethod
+    def version(cls):
+        return "1"
+
+
+class Learner:
+    def __init__(self, task, settings):
+        self.task, self.leaves = task, settings.num_leaves
+        self.grown = list(task.start.rounds) if task.start else []
+
+    def grow(self, gradients, rate):
+        gradient, hessian = gradients(self.scores("train"))
+        tree = DecisionTreeRegressor(max_leaf_nodes=self.leaves, random_state=0)
+        tree.fit(self.task.train.X, -gradient / np.maximum(hessian, 1e-6), sample_weight=np.maximum(hessian, 1e-6))
+        self.grown.append((tree, rate))
+        self.rounds = len(self.grown)
+
+    def scores(self, part):
+        return ToyModel(self.grown, 0)._scores(getattr(self.task, part).X, 1)
+
+    def model(self, rounds):
+        return ToyModel(self.grown[:rounds], self.task.train.n_features)
+
+
+class Toy(Engine):
+    name, written, model_class = "toy", "Toy", ToyModel
+
+    def start(self, task, settings):
+        return Learner(task, settings)
