@@ -243,7 +243,7 @@ def test_a_newer_format(saved, tmp_path):
     for version in ("1", None, True, 0, -3, 1.5):
         fails(
             with_meta(saved, tmp_path / "odd.taut", lambda meta, version=version: meta.update(format_version=version)),
-            f"has the format version {version!r}; expected 1",
+            f"has the format version {version!r}; expected 2",
         )
 
 

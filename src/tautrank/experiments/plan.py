@@ -11,7 +11,7 @@ import numpy as np
 
 import tautrank
 from tautrank.arguments import whole
-from tautrank.engines import NativeLoss, engine_for, read_loss
+from tautrank.engines import DEFAULT_ENGINE, NativeLoss, engine_for, read_loss
 from tautrank.errors import OptionError, unknown
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of
@@ -134,7 +134,7 @@ class Experiment:
                 raise unknown("measurement", system.kind, MEASUREMENTS)
             return
         wanted = read_loss(system.loss)
-        engine_for(str({**self.parameters, **system.parameters}.get("engine", "lightgbm")), wanted)
+        engine_for(str({**self.parameters, **system.parameters}.get("engine", DEFAULT_ENGINE)), wanted)
         for condition in self.conditions:
             if not isinstance(wanted, NativeLoss):
                 read_loss(with_parameters(system.loss, condition.loss))
