@@ -5,13 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from tautrank.commands import options
+from tautrank.commands.options import argument, option
 from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
-from tautrank.engines import Settings
 from tautrank.errors import OptionError
 
 
@@ -19,57 +19,41 @@ from tautrank.errors import OptionError
 def compare(
     *,
     context: typer.Context,
-    data: Annotated[
-        Path, typer.Argument(help="Training data, or the folder of a data set with its folds.", show_default=False)
-    ],
-    test: Annotated[Path | None, typer.Option(help="Test data; a folder has its own.")] = None,
-    valid: Annotated[
-        Path | None, typer.Option(help="Validation data; default a fifth of the training queries.")
-    ] = None,
-    fold: Annotated[str, typer.Option(help="Folds to use from a folder: 1, or 1,2,3, or all.")] = "1",
-    losses: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--losses",
-            "-l",
-            help="Losses, separated by commas; may be repeated. Default LightGBM's LambdaRank and several of ours.",
-        ),
-    ] = None,
-    imported: options.Imported = None,
-    metrics: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--metrics", "-m", help="Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map."
-        ),
-    ] = None,
-    repeats: Annotated[int, typer.Option(help="Number of trainings per loss.")] = 5,
-    vary: Annotated[str, typer.Option(help="What differs between repeats: splits or seeds.")] = "splits",
-    tune: Annotated[
-        int, typer.Option(help="Number of random configurations to choose from on validation data; 0 for no tuning.")
-    ] = 0,
-    alpha: Annotated[float, typer.Option(help="Significance level.")] = 0.05,
-    results: Annotated[
-        Path, typer.Option(help="Folder for finished trainings; running the command again continues from there.")
-    ] = Path("tautrank-results"),
-    trees: options.Trees = Settings.n_estimators,
-    learning_rate: options.LearningRate = Settings.learning_rate,
-    leaves: options.Leaves = Settings.num_leaves,
-    early_stopping: options.EarlyStopping = Settings.early_stopping_rounds or 0,
-    param: options.EngineParameters = None,
-    seed: options.Seed = 0,
-    jobs: options.Jobs = None,
-    workers: Annotated[
-        int | None, typer.Option(help="Number of trainings to run in parallel; default by the size of the data.")
-    ] = None,
-    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table.")] = False,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print CSV with all digits.")] = False,
-    html: Annotated[Path | None, typer.Option(help="Also write the table as an HTML page without scripts.")] = None,
-    report: Annotated[
-        Path | None,
-        typer.Option(help="Also write an HTML page with figures; needs pip install 'tautrank\\[report]'."),
-    ] = None,
+    data: Path = argument("Training data, or the folder of a data set with its folds."),
+    test: Path | None = option(None, "Test data; a folder has its own."),
+    valid: Path | None = option(None, "Validation data; default a fifth of the training queries."),
+    fold: str = option("1", "Folds to use from a folder: 1, or 1,2,3, or all."),
+    losses: list[str] | None = option(
+        None,
+        "Losses, separated by commas; may be repeated. Default LightGBM's LambdaRank and several of ours.",
+        "--losses",
+        "-l",
+    ),
+    imported: list[str] | None = options.IMPORTED,
+    metrics: list[str] | None = option(
+        None, "Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map.", "--metrics", "-m"
+    ),
+    repeats: int = option(5, "Number of trainings per loss."),
+    vary: str = option("splits", "What differs between repeats: splits or seeds."),
+    tune: int = option(0, "Number of random configurations to choose from on validation data; 0 for no tuning."),
+    alpha: float = option(0.05, "Significance level."),
+    results: Path = option(
+        Path("tautrank-results"), "Folder for finished trainings; running the command again continues from there."
+    ),
+    trees: int = options.TREES,
+    learning_rate: float = options.LEARNING_RATE,
+    leaves: int = options.LEAVES,
+    early_stopping: int = options.EARLY_STOPPING,
+    param: list[str] | None = options.ENGINE_PARAMETERS,
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    workers: int | None = option(None, "Number of trainings to run in parallel; default by the size of the data."),
+    latex: bool = option(False, "Print a LaTeX table.", "--latex"),
+    as_csv: bool = option(False, "Print CSV with all digits.", "--csv"),
+    html: Path | None = option(None, "Also write the table as an HTML page without scripts."),
+    report: Path | None = option(None, "Also write an HTML page with figures; needs pip install 'tautrank\\[report]'."),
     reading: options.Reading,
-    as_json: options.AsJson = False,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Train several losses on the same data, repeatedly, and test which differences are significant.
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 import typer
 
 from tautrank.commands import options
+from tautrank.commands.options import argument, option
 from tautrank.commands.output import OUT, print_json
 
 data_app = typer.Typer(help="Inspect ranking data.", no_args_is_help=True)
@@ -17,10 +17,10 @@ data_app = typer.Typer(help="Inspect ranking data.", no_args_is_help=True)
 @options.reads_files
 def data_info(
     *,
-    paths: Annotated[list[Path], typer.Argument(help="Files, or the folder of a data set.", show_default=False)],
-    fold: Annotated[int, typer.Option(help="Fold to read from a folder.")] = 1,
+    paths: list[Path] = argument("Files, or the folder of a data set."),
+    fold: int = option(1, "Fold to read from a folder."),
     reading: options.Reading,
-    as_json: options.AsJson = False,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Count queries, documents, features and labels, list lengths, irregular queries and duplicate rows.
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-import typer
-
+from tautrank.commands.options import option
 from tautrank.commands.output import OUT, trainings_bar
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ Next, on your own files:
   tautrank evaluate --model model.taut test.txt --metrics ndcg@10,err@10,map"""
 
 
-def demo(seed: Annotated[int, typer.Option(help="Random seed of the data and the training.")] = 0) -> None:
+def demo(seed: int = option(0, "Random seed of the data and the training.")) -> None:
     """Compare losses with LightGBM's own LambdaRank on synthetic web search data, and show what to type next.
 
     Example: [bold]tautrank demo[/bold]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 from typer.core import TyperGroup
@@ -14,6 +14,7 @@ from tautrank import __version__
 from tautrank.commands.compare import compare
 from tautrank.commands.data import data_app
 from tautrank.commands.demo import demo
+from tautrank.commands.options import option
 from tautrank.commands.output import ERR, OUT
 from tautrank.commands.study import study_app
 from tautrank.commands.theory import theory_app
@@ -54,7 +55,7 @@ for name, group in (("data", data_app), ("study", study_app), ("theory", theory_
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False) -> None:
+def _root(version: bool = option(False, "Print the version and exit.", "--version")) -> None:
     if version:
         OUT.print(f"tautrank {__version__}")
         raise typer.Exit

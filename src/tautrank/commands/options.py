@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tautrank.commands.output import reading_bar
+from tautrank.engines import Settings
 from tautrank.errors import OptionError
 from tautrank.names import split_at_commas
 
@@ -20,22 +21,41 @@ if TYPE_CHECKING:
     from tautrank.data import Judged, RankingData, Splits
     from tautrank.ranker.estimator import Ranker
 
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of a table.")]
-EarlyStopping = Annotated[
-    int, typer.Option(help="Stop after this many trees without a better validation value; 0 to never stop early.")
-]
-EngineParameters = Annotated[
-    list[str] | None, typer.Option("--param", help="Engine parameter as name=value; may be repeated.")
-]
-Imported = Annotated[
-    list[str] | None,
-    typer.Option("--import", help="Python file or module that registers your own loss. Its code is run."),
-]
-Jobs = Annotated[int | None, typer.Option("--jobs", "-j", help="Number of threads; default all cores.")]
-LearningRate = Annotated[float, typer.Option(help="Learning rate: the factor by which each tree is scaled.")]
-Leaves = Annotated[int, typer.Option(help="Maximum number of leaves per tree.")]
-Seed = Annotated[int, typer.Option(help="Random seed.")]
-Trees = Annotated[int, typer.Option(help="Maximum number of trees.")]
+
+def option(default: Any, text: str, *names: str) -> Any:
+    """Declare an option of a command.
+
+    Args:
+        default: default value; ``...`` for an option that is required.
+        text: help text.
+        names: names on the command line; default the name of the parameter.
+    """
+    return typer.Option(default, *names, help=text)
+
+
+def argument(text: str, default: Any = ...) -> Any:
+    """Declare a positional argument of a command.
+
+    Args:
+        text: help text.
+        default: default value; ``...`` for an argument that is required.
+    """
+    return typer.Argument(default, help=text)
+
+
+AS_JSON = option(False, "Print JSON instead of a table.", "--json")
+EARLY_STOPPING = option(
+    Settings.early_stopping_rounds or 0,
+    "Stop after this many trees without a better validation value; 0 to never stop early.",
+)
+ENGINE_PARAMETERS = option(None, "Engine parameter as name=value; may be repeated.", "--param")
+IMPORTED = option(None, "Python file or module that registers your own loss. Its code is run.", "--import")
+JOBS = option(None, "Number of threads; default all cores.", "--jobs", "-j")
+LEARNING_RATE = option(Settings.learning_rate, "Learning rate: the factor by which each tree is scaled.")
+LEAVES = option(Settings.num_leaves, "Maximum number of leaves per tree.")
+METRIC = option("ndcg@10", "Metric for validation and early stopping.")
+SEED = option(0, "Random seed.")
+TREES = option(Settings.n_estimators, "Maximum number of trees.")
 
 
 @dataclass(frozen=True)

@@ -9,12 +9,12 @@ import sys
 from collections.abc import Callable
 from itertools import groupby
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 from rich.table import Table
 
-from tautrank.commands.options import AsJson, Imported, Seed, import_losses
+from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, import_losses, option
 from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
 from tautrank.errors import TautrankError, unknown
 
@@ -29,27 +29,19 @@ study_app = typer.Typer(
 
 _MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
-Store = Annotated[Path, typer.Argument(help="Store of a study.", show_default=False)]
-Data = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--data",
-        help="Folder, file, or simulated:mslr:200 (200 queries like MSLR); or three times: train, valid, test file.",
-        show_default=False,
-    ),
-]
-Fold = Annotated[int | None, typer.Option(help="The only fold (or set) to use from a folder.")]
-Workers = Annotated[int | None, typer.Option(help="Number of processes that train in parallel; default all cores.")]
-Dask = Annotated[
-    str,
-    typer.Option(
-        help="Run on Dask: address or file of a scheduler, or 'local' for a cluster of --workers on this machine."
-    ),
-]
+_STORE = argument("Store of a study.")
+_DATA = option(
+    None,
+    "Folder, file, or simulated:mslr:200 (200 queries like MSLR); or three times: train, valid, test file.",
+    "--data",
+)
+_FOLD = option(None, "The only fold (or set) to use from a folder.")
+_WORKERS = option(None, "Number of processes that train in parallel; default all cores.")
+_DASK = option("", "Run on Dask: address or file of a scheduler, or 'local' for --workers processes on this machine.")
 
 
 @study_app.command("list")
-def list_studies(as_json: AsJson = False) -> None:
+def list_studies(as_json: bool = AS_JSON) -> None:
     """List the studies.
 
     Example: [bold]tautrank study list[/bold]
@@ -81,23 +73,19 @@ def _paper_and_place(citation: str) -> tuple[str, str]:
 
 @study_app.command("run")
 def run(
-    name: Annotated[str, typer.Argument(help="Name of a study; see 'tautrank study list'.", show_default=False)],
-    data: Data = None,
-    store: Annotated[Path | None, typer.Option(help="File that stores finished trials; default NAME.db.")] = None,
-    trials: Annotated[int | None, typer.Option(help="Number of repetitions; default the paper's.")] = None,
-    configs: Annotated[
-        int | None, typer.Option(help="Number of configurations to choose from on validation data; 0 for no tuning.")
-    ] = None,
-    trees: Annotated[int | None, typer.Option(help="Maximum number of trees; default the paper's.")] = None,
-    workers: Workers = None,
-    dask: Dask = "",
-    fold: Fold = None,
-    recipe: Annotated[
-        str, typer.Option(help="Data set whose parameters to use; default the one the data resembles.")
-    ] = "",
-    seed: Seed = 0,
-    jobs: Annotated[int, typer.Option("--jobs", "-j", help="Number of threads per training.")] = 1,
-    as_json: AsJson = False,
+    name: str = argument("Name of a study; see 'tautrank study list'."),
+    data: list[str] | None = _DATA,
+    store: Path | None = option(None, "File that stores finished trials; default NAME.db."),
+    trials: int | None = option(None, "Number of repetitions; default the paper's."),
+    configs: int | None = option(None, "Number of configurations to choose from on validation data; 0 for no tuning."),
+    trees: int | None = option(None, "Maximum number of trees; default the paper's."),
+    workers: int | None = _WORKERS,
+    dask: str = _DASK,
+    fold: int | None = _FOLD,
+    recipe: str = option("", "Data set whose parameters to use; default the one the data resembles."),
+    seed: int = SEED,
+    jobs: int = option(1, "Number of threads per training.", "--jobs", "-j"),
+    as_json: bool = AS_JSON,
 ) -> None:
     """Run a study, or continue it; every finished training is stored at once.
 
@@ -121,14 +109,14 @@ def run(
 
 @study_app.command("resume")
 def resume(
-    store: Store,
-    workers: Workers = None,
-    dask: Dask = "",
-    data: Data = None,
-    fold: Fold = None,
-    retry_failed: Annotated[bool, typer.Option("--retry-failed", help="Also run failed trials again.")] = False,
-    imported: Imported = None,
-    as_json: AsJson = False,
+    store: Path = _STORE,
+    workers: int | None = _WORKERS,
+    dask: str = _DASK,
+    data: list[str] | None = _DATA,
+    fold: int | None = _FOLD,
+    retry_failed: bool = option(False, "Also run failed trials again.", "--retry-failed"),
+    imported: list[str] | None = IMPORTED,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Continue a study where it stopped; the result is the same as without the stop.
 
@@ -146,7 +134,7 @@ def resume(
 
 
 @study_app.command("status")
-def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> None:
+def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json: bool = AS_JSON) -> None:
     """Show the progress of a study, even while it runs.
 
     Example: [bold]tautrank study status xe-table1.db[/bold]
@@ -176,12 +164,10 @@ def status(store: Store, imported: Imported = None, as_json: AsJson = False) -> 
 
 @study_app.command("report")
 def report(
-    store: Store,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="File to write: .html, .md, .tex, .csv or .json.")
-    ] = None,
-    imported: Imported = None,
-    as_json: AsJson = False,
+    store: Path = _STORE,
+    output: Path | None = option(None, "File to write: .html, .md, .tex, .csv or .json.", "--output", "-o"),
+    imported: list[str] | None = IMPORTED,
+    as_json: bool = AS_JSON,
 ) -> None:
     """Show the results of a study next to the numbers the paper printed, even while it runs.
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from tautrank.commands import options
+from tautrank.commands.options import argument, option
 from tautrank.commands.output import OUT, print_json, reading_bar
 from tautrank.errors import OptionError
 
@@ -18,28 +19,21 @@ theory_app = typer.Typer(help="Check what the papers prove, on your data and you
 @options.reads_files
 def theory_check(
     *,
-    data: Annotated[
-        Path | None,
-        typer.Argument(help="Labelled data, or the folder of a data set; default synthetic lists.", show_default=False),
-    ] = None,
-    loss: Annotated[
-        list[str] | None,
-        typer.Option("--loss", "-l", help="Losses, separated by commas; may be repeated. Default every loss."),
-    ] = None,
-    scores: Annotated[
-        Path | None, typer.Option("--scores", help="Scores to check at, one per line; default random scores.")
-    ] = None,
-    imported: options.Imported = None,
-    claims: Annotated[
-        list[str] | None,
-        typer.Option("--claims", "-c", help="Claims, separated by commas; default all claims and all laws."),
-    ] = None,
-    queries: Annotated[int, typer.Option(help="Maximum number of queries to check, spread over the data.")] = 1000,
-    reasons: Annotated[bool, typer.Option("--reasons", help="Also say why claims do not apply.")] = False,
-    fold: Annotated[int, typer.Option(help="Fold to read from a folder; all of its parts are used.")] = 1,
-    seed: options.Seed = 0,
+    data: Path | None = argument("Labelled data, or the folder of a data set; default synthetic lists.", None),
+    loss: list[str] | None = option(
+        None, "Losses, separated by commas; may be repeated. Default every loss.", "--loss", "-l"
+    ),
+    scores: Path | None = option(None, "Scores to check at, one per line; default random scores.", "--scores"),
+    imported: list[str] | None = options.IMPORTED,
+    claims: list[str] | None = option(
+        None, "Claims, separated by commas; default all claims and all laws.", "--claims", "-c"
+    ),
+    queries: int = option(1000, "Maximum number of queries to check, spread over the data."),
+    reasons: bool = option(False, "Also say why claims do not apply.", "--reasons"),
+    fold: int = option(1, "Fold to read from a folder; all of its parts are used."),
+    seed: int = options.SEED,
     reading: options.Reading,
-    as_json: options.AsJson = False,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Check laws that every loss must satisfy, and the papers' claims about it, for our losses and your own.
 

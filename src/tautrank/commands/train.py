@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
-
-import typer
+from typing import Any
 
 from tautrank.commands import options
+from tautrank.commands.options import argument, option
 from tautrank.commands.output import ERR, OUT, print_json
-from tautrank.engines import Settings
 from tautrank.errors import OptionError
 
 _DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
@@ -18,33 +16,28 @@ _DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
 @options.reads_files
 def train(
     *,
-    data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
-    model: Annotated[Path, typer.Option("--model", "-o", help="File to save the model in.", show_default=False)],
-    valid: Annotated[Path | None, typer.Option(help="Validation data, for early stopping.")] = None,
-    loss: Annotated[str, typer.Option(help="Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'.")] = "lambdarank",
-    imported: options.Imported = None,
-    metric: Annotated[str, typer.Option(help="Metric for validation and early stopping.")] = "ndcg@10",
-    trees: options.Trees = Settings.n_estimators,
-    learning_rate: options.LearningRate = Settings.learning_rate,
-    leaves: options.Leaves = Settings.num_leaves,
-    early_stopping: options.EarlyStopping = Settings.early_stopping_rounds or 0,
-    langevin_temperature: Annotated[
-        float | None,
-        typer.Option(
-            help="Langevin boosting: inverse temperature of the gradient noise (higher is less noise). "
-            "Default 1e8 if --langevin-shrink-rate is given."
-        ),
-    ] = None,
-    langevin_shrink_rate: Annotated[
-        float | None,
-        typer.Option(
-            help="Langevin boosting: shrinkage of the model before each tree. "
-            "Default 1e-4 if --langevin-temperature is given."
-        ),
-    ] = None,
-    param: options.EngineParameters = None,
-    seed: options.Seed = 0,
-    jobs: options.Jobs = None,
+    data: Path = argument("Training data (LETOR, Parquet, CSV)."),
+    model: Path = option(..., "File to save the model in.", "--model", "-o"),
+    valid: Path | None = option(None, "Validation data, for early stopping."),
+    loss: str = option("lambdarank", "Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'."),
+    imported: list[str] | None = options.IMPORTED,
+    metric: str = options.METRIC,
+    trees: int = options.TREES,
+    learning_rate: float = options.LEARNING_RATE,
+    leaves: int = options.LEAVES,
+    early_stopping: int = options.EARLY_STOPPING,
+    langevin_temperature: float | None = option(
+        None,
+        "Langevin boosting: inverse temperature of the gradient noise (higher is less noise). "
+        "Default 1e8 if --langevin-shrink-rate is given.",
+    ),
+    langevin_shrink_rate: float | None = option(
+        None,
+        "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given.",
+    ),
+    param: list[str] | None = options.ENGINE_PARAMETERS,
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
     reading: options.Reading,
 ) -> None:
     """Train a model and save it in one file.
@@ -81,29 +74,17 @@ def train(
 @options.reads_files
 def evaluate(
     *,
-    data: Annotated[
-        Path, typer.Argument(help="Labelled data (LETOR, Parquet, CSV), or TREC qrels.", show_default=False)
-    ],
-    scores: Annotated[
-        Path | None, typer.Option("--scores", help="Scores, one per line, or a TREC run for qrels.")
-    ] = None,
-    model: Annotated[
-        Path | None, typer.Option("--model", help="Model to score the documents with, instead of --scores.")
-    ] = None,
-    metrics: Annotated[
-        list[str], typer.Option("--metrics", "-m", help="Metrics, separated by commas; may be repeated.")
-    ] = [_DEFAULT_METRICS],  # noqa: B006 - Typer reads the default, nobody changes it
-    ties: Annotated[
-        str | None, typer.Option(help="Order of tied documents: worst (default), expected, best or input.")
-    ] = None,
-    empty: Annotated[
-        str | None, typer.Option(help="Value of queries without relevant documents: skip (default), zero or one.")
-    ] = None,
-    per_query: Annotated[
-        Path | None, typer.Option(help="Also write the values of every query to this CSV file.")
-    ] = None,
+    data: Path = argument("Labelled data (LETOR, Parquet, CSV), or TREC qrels."),
+    scores: Path | None = option(None, "Scores, one per line, or a TREC run for qrels.", "--scores"),
+    model: Path | None = option(None, "Model to score the documents with, instead of --scores.", "--model"),
+    metrics: list[str] = option(
+        [_DEFAULT_METRICS], "Metrics, separated by commas; may be repeated.", "--metrics", "-m"
+    ),
+    ties: str | None = option(None, "Order of tied documents: worst (default), expected, best or input."),
+    empty: str | None = option(None, "Value of queries without relevant documents: skip (default), zero or one."),
+    per_query: Path | None = option(None, "Also write the values of every query to this CSV file."),
     reading: options.Reading,
-    as_json: options.AsJson = False,
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Evaluate scores from any tool, with explicit rules for ties and for queries without relevant documents.
 
@@ -143,11 +124,11 @@ def evaluate(
 @options.reads_files
 def rank(
     *,
-    data: Annotated[Path, typer.Argument(help="Documents to rank (LETOR, Parquet, CSV).", show_default=False)],
-    model: Annotated[Path, typer.Option("--model", help="Model saved by 'tautrank train'.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
-    kind: Annotated[str, typer.Option("--format", help="scores (one per line) or trec (a TREC run).")] = "scores",
-    tag: Annotated[str, typer.Option(help="Run name for the last column of a TREC run.")] = "tautrank",
+    data: Path = argument("Documents to rank (LETOR, Parquet, CSV)."),
+    model: Path = option(..., "Model saved by 'tautrank train'.", "--model"),
+    output: Path = option(..., "File to write.", "--output", "-o"),
+    kind: str = option("scores", "scores (one per line) or trec (a TREC run).", "--format"),
+    tag: str = option("tautrank", "Run name for the last column of a TREC run."),
     reading: options.Reading,
 ) -> None:
     """Score documents with a model and write one score per line, in the order of the file, or a TREC run.
@@ -182,27 +163,14 @@ def rank(
 
 
 def export(
-    model: Annotated[Path, typer.Argument(help="Model saved by 'tautrank train'.", show_default=False)],
-    output: Annotated[Path, typer.Option("--output", "-o", help="File to write.", show_default=False)],
-    kind: Annotated[
-        str,
-        typer.Option(
-            "--format",
-            "-f",
-            help="solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.",
-            show_default=False,
-        ),
-    ],
-    features: Annotated[
-        Path | None,
-        typer.Option(
-            help="File with the feature names in the model's order: one per line, or JSON; default f1, f2, ..."
-        ),
-    ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the model in the search engine; default the name of the file.")
-    ] = None,
-    store: Annotated[str | None, typer.Option(help="Feature store in Solr; default Solr's own default.")] = None,
+    model: Path = argument("Model saved by 'tautrank train'."),
+    output: Path = option(..., "File to write.", "--output", "-o"),
+    kind: str = option(..., "solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.", "--format", "-f"),
+    features: Path | None = option(
+        None, "File with the feature names in the model's order: one per line, or JSON; default f1, f2, ..."
+    ),
+    name: str | None = option(None, "Name of the model in the search engine; default the name of the file."),
+    store: str | None = option(None, "Feature store in Solr; default Solr's own default."),
 ) -> None:
     """Convert a model for Solr, Elasticsearch, OpenSearch, Vespa, RankLib, ONNX or LightGBM.
 

@@ -4,56 +4,44 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
 from tautrank.commands import options
+from tautrank.commands.options import argument, option
 from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
-from tautrank.engines import Settings
 
 
 @options.reads_files
 def tune(
     *,
-    data: Annotated[Path, typer.Argument(help="Training data (LETOR, Parquet, CSV).", show_default=False)],
-    valid: Annotated[
-        Path, typer.Option(help="Validation data, by which configurations are chosen.", show_default=False)
-    ],
-    loss: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--loss", "-l", help="Loss to optimise, default lambdarank; or several to choose from, separated by commas."
-        ),
-    ] = None,
-    imported: options.Imported = None,
-    metric: Annotated[str, typer.Option(help="Metric for validation and early stopping.")] = "ndcg@10",
-    trials: Annotated[int, typer.Option(help="Number of configurations to try, including those in the storage.")] = 50,
-    space: Annotated[
-        str,
-        typer.Option(help="Search space: default, trees, stochasticrank, or a JSON file of ranges by parameter name."),
-    ] = "default",
-    sampler: Annotated[str, typer.Option(help="random, or tpe, which samples near good earlier trials.")] = "random",
-    prune: Annotated[
-        bool, typer.Option("--prune/--no-prune", help="Stop trials early that are worse than the others.")
-    ] = True,
-    storage: Annotated[
-        Path | None, typer.Option(help="File that stores all trials; running the command again continues from it.")
-    ] = None,
-    timeout: Annotated[float | None, typer.Option(help="Time limit in seconds.")] = None,
-    model: Annotated[Path | None, typer.Option("--model", "-o", help="File to save the best model in.")] = None,
-    refit: Annotated[
-        str, typer.Option(help="Data for the final training of the best model: train or train+valid.")
-    ] = "train",
-    trees: options.Trees = Settings.n_estimators,
-    early_stopping: options.EarlyStopping = Settings.early_stopping_rounds or 0,
-    param: options.EngineParameters = None,
-    seed: options.Seed = 0,
-    jobs: options.Jobs = None,
-    workers: Annotated[int, typer.Option(help="Number of trainings to run in parallel.")] = 1,
+    data: Path = argument("Training data (LETOR, Parquet, CSV)."),
+    valid: Path = option(..., "Validation data, by which configurations are chosen."),
+    loss: list[str] | None = option(
+        None, "Loss to optimise, default lambdarank; or several to choose from, separated by commas.", "--loss", "-l"
+    ),
+    imported: list[str] | None = options.IMPORTED,
+    metric: str = options.METRIC,
+    trials: int = option(50, "Number of configurations to try, including those in the storage."),
+    space: str = option(
+        "default", "Search space: default, trees, stochasticrank, or a JSON file of ranges by parameter name."
+    ),
+    sampler: str = option("random", "random, or tpe, which samples near good earlier trials."),
+    prune: bool = option(True, "Stop trials early that are worse than the others.", "--prune/--no-prune"),
+    storage: Path | None = option(None, "File that stores all trials; running the command again continues from it."),
+    timeout: float | None = option(None, "Time limit in seconds."),
+    model: Path | None = option(None, "File to save the best model in.", "--model", "-o"),
+    refit: str = option("train", "Data for the final training of the best model: train or train+valid."),
+    trees: int = options.TREES,
+    early_stopping: int = options.EARLY_STOPPING,
+    param: list[str] | None = options.ENGINE_PARAMETERS,
+    seed: int = options.SEED,
+    jobs: int | None = options.JOBS,
+    workers: int = option(1, "Number of trainings to run in parallel."),
     reading: options.Reading,
-    as_csv: Annotated[bool, typer.Option("--csv", help="Print all trials as CSV.")] = False,
-    as_json: options.AsJson = False,
+    as_csv: bool = option(False, "Print all trials as CSV.", "--csv"),
+    as_json: bool = options.AS_JSON,
 ) -> None:
     """Search for the parameters that rank best on validation data and train the best model. Needs Optuna.
 
