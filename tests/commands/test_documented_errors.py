@@ -189,7 +189,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "--test: found none; expected test data (only a folder brings its own)": lambda: typed("compare", str(write("train.txt", "1 qid:1 1:1\n"))),
     "--test, --valid: found with the folder MSLR-WEB10K; expected a folder's own parts": lambda: typed("compare", str(write("MSLR-WEB10K/train.txt", "").parent), "--test", "test.txt"),
     "tune.db: holds another search, with seed 3; found 4, expected the same, or another file": tuned_with_another_seed,
-    "space: found no trial that can be trained, trial 0 for one: langevin: shrink_rate=20 times learning_rate=0.1 is 2; expected less than 1": lambda: tune(space={"langevin.shrink_rate": ("choice", 20.0)}, learning_rate=0.1),
+    "space: found no trial that can be trained, trial 0 failed: langevin: shrink_rate=20 times learning_rate=0.1 is 2; expected less than 1": lambda: tune(space={"langevin.shrink_rate": ("choice", 20.0)}, learning_rate=0.1),
     "num_leaves: found a range from 9 to 2; expected the lower end first": lambda: tune(space={"num_leaves": ("int", 9, 2)}),
     "storage: found the address 'sqlite:///tune.db'; expected a file, such as tune.db": lambda: tune(storage="sqlite:///tune.db"),
     "xe-table1.db: holds trials on other data; expected a store of this run (another --store, or 'tautrank study resume' to go on with that one)": study_on_other_data,

@@ -9,7 +9,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, MissingDependencyError, TautrankError
-from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.search_plan import check_data, plan_search
 
 BAD = [
@@ -98,7 +98,7 @@ def test_threads_are_shared_among_processes():
 
 
 def test_how_often_rows_are_sampled_is_set_unless_the_user_sets_it():
-    tried = Configuration("mse", {"subsample": 0.5})
+    tried = {"loss": "mse", "subsample": 0.5}
     assert parameters_of(tried, {})["subsample_freq"] == 1
     assert "subsample_freq" not in parameters_of(tried, {"bagging_freq": 3})
-    assert parameters_of(Configuration("mse", {"subsample": 0.5, "subsample_freq": 4}), {})["subsample_freq"] == 4
+    assert parameters_of({**tried, "subsample_freq": 4}, {})["subsample_freq"] == 4

@@ -16,7 +16,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, Proposer
 from tautrank.experiments.run_lock import RunLock
 from tautrank.experiments.tune import SearchInterrupted, TunedTrial, Tuning
@@ -59,10 +59,8 @@ def test_the_best_trial_has_the_best_score_and_its_model_is_trained(parts, found
 
 def test_every_trial_is_what_a_ranker_of_its_configuration_gives(parts, found):
     for trial in found.trials[:3]:
-        loss, *_ = trial.configuration.values()
-        values = {name: value for name, value in trial.configuration.items() if name != "loss"}
         given = {"n_estimators": 20, "random_state": 3, "n_jobs": 1, "verbose": 0}
-        ranker = tr.Ranker(metric="ndcg@10", **parameters_of(Configuration(loss, values), given)).fit(*parts)
+        ranker = tr.Ranker(metric="ndcg@10", **parameters_of(trial.configuration, given)).fit(*parts)
         assert trial.score == max(ranker.evals_result_["valid"]["ndcg@10"])
         assert trial.trees == ranker.best_iteration_
 

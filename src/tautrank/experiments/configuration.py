@@ -5,42 +5,29 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from tautrank.engines import DEFAULT_ENGINE, NativeLoss, engine_for, read_loss
 from tautrank.engines.langevin import Langevin
 
 
-@dataclass(frozen=True)
-class Configuration:
-    """What is tried.
+def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters of `Ranker` that train a configuration, in the words of the tool that trains its loss.
 
     Args:
-        loss: what `Ranker` takes, without the parameters that are searched.
-        values: by name: of a parameter of `Ranker` or of its engine, ``loss.NAME``, or ``langevin.NAME``.
-    """
-
-    loss: str
-    values: dict[str, Any] = field(default_factory=dict)
-
-
-def parameters_of(configuration: Configuration, fixed: Mapping[str, Any]) -> dict[str, Any]:
-    """What `Ranker` takes to train a configuration, in the words of the tool that trains its loss.
-
-    Args:
-        configuration: what is tried.
+        configuration: the loss, and the values that are tried by name: a parameter of `Ranker` or of its engine,
+            ``loss.NAME``, or ``langevin.NAME``.
         fixed: parameters that are the same whatever is tried.
 
-    >>> tried = Configuration("lambdarank", {"loss.k": 5, "learning_rate": 0.2, "langevin.temperature": 1e9})
+    >>> tried = {"loss": "lambdarank", "loss.k": 5, "learning_rate": 0.2, "langevin.temperature": 1e9}
     >>> parameters_of(tried, {"num_leaves": 7})
     {'loss': 'lambdarank(k=5)', 'num_leaves': 7, 'learning_rate': 0.2, 'langevin': Langevin(temperature=1e+09, ...)}
     """
     parts: dict[str, dict[str, Any]] = defaultdict(dict)
-    for name, value in configuration.values.items():
+    for name, value in configuration.items():
         part, _, rest = name.rpartition(".")
         parts[part][rest] = value
-    loss = with_parameters(configuration.loss, parts["loss"])
+    loss = with_parameters(parts[""].pop("loss"), parts["loss"])
     engine = engine_for(str(fixed.get("engine", DEFAULT_ENGINE)), read_loss(loss))
     given = {"loss": loss, **fixed, **engine.in_its_words(parts[""], fixed)}
     if parts["langevin"]:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from tautrank.data import Splits
 from tautrank.errors import TautrankError
-from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.experiments.configuration import parameters_of
 from tautrank.json_values import or_none
 from tautrank.metrics import Metric
 from tautrank.ranker.estimator import Ranker
@@ -53,7 +53,7 @@ def train_best(
 
     Args:
         loss: the loss, as `Ranker` takes it.
-        configurations: values by name, as in `Configuration`.
+        configurations: values by name, as `parameters_of` takes them.
         fixed: parameters of `Ranker` that all configurations share.
         splits: the data to train, validate and test on.
         metrics: the first one decides, all are measured.
@@ -72,7 +72,7 @@ def train_best(
     best: Trained | None = None
     tried: list[dict[str, Any]] = []
     for configuration in configurations:
-        ranker = Ranker(metric=metrics[0], **parameters_of(Configuration(loss, configuration), fixed))
+        ranker = Ranker(metric=metrics[0], **parameters_of({"loss": loss, **configuration}, fixed))
         ranker.fit(splits.train, splits.valid)
         valid = judge.mean(ranker.predict(splits.valid))
         scores = ranker.predict(splits.test)

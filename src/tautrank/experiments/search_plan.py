@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import warnings
 from collections.abc import Mapping
@@ -17,10 +16,9 @@ from tautrank.arguments import choice, job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.propose import SAMPLERS, require_optuna
 from tautrank.experiments.space import Space, spaces_of
-from tautrank.json_values import canonical
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
@@ -122,27 +120,20 @@ class SearchPlan:
         Args:
             data: A hash of the data.
         """
-        implied = {"random_state": self.seed, "verbose": 0}
-        fixed = {name: value for name, value in self.fixed.items() if implied.get(name) != value}
-        spec = {
+        spec: dict[str, Any] = {
             "version": _VERSION,
             "loss": list(self.losses),
             "metric": str(self.metric),
             "sampler": self.sampler,
             "seed": self.seed,
             "pruning": self.prune,
-            "space": {
-                self.keys(loss)[name]: one.to_plain()
-                for loss, space in zip(self.losses, self.spaces, strict=True)
-                for name, one in space.items()
-            },
-            "parameter": {name: repr(value) for name, value in fixed.items()},
-            "data": data,
         }
+        for loss, space in zip(self.losses, self.spaces, strict=True):
+            spec |= {f"space {key}": space[name].to_plain() for name, key in self.keys(loss).items()}
+        spec |= {f"parameter {name}": repr(value) for name, value in sorted(self.fixed.items())}
         # The text of a loss of this library says everything; a loss of the user's own may mean something else tomorrow.
         spec |= {f"code of {own.name}": own.code for own in own_losses(self.losses)}
-        plain: dict[str, Any] = json.loads(canonical(spec))
-        return plain
+        return {**spec, "data": data}
 
 
 def plan_search(
@@ -226,14 +217,13 @@ def _check_storage(path: str) -> None:
 
 def _check_parameters(plan: SearchPlan) -> None:
     """Train one tree on tiny data with each tool, which reports the names that it does not know."""
-    own = {"n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds", "langevin"}
-    Settings(**{name: value for name, value in plan.fixed.items() if name in own})
+    Settings(n_estimators=plan.fixed.get("n_estimators", 1))
     left_out = {"n_estimators", "categorical_feature"}
     lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
     seen = []
     for loss, space in zip(plan.losses, plan.spaces, strict=True):
         values = {name: given.probes()[0] for name, given in space.items() if "." not in name}
-        tried = Configuration(loss if isinstance(read_loss(loss), NativeLoss) else "mse", values)
+        tried = {"loss": loss if isinstance(read_loss(loss), NativeLoss) else "mse", **values}
         if tried in seen:
             continue
         seen.append(tried)

@@ -21,7 +21,7 @@ from zlib import crc32
 import numpy as np
 
 from tautrank.arguments import choice
-from tautrank.engines import NativeLoss, Settings, engine_named, read_loss
+from tautrank.engines import DEFAULTS, NativeLoss, Settings, engine_named, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import Loss, SmoothedLoss, StochasticRank
@@ -321,7 +321,6 @@ _NOT_SEARCHED = {
     "eval_train": "what changes the model",
     "categorical_feature": "the same columns in all trials",
 }
-_RANKER = ("n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds")
 _LANGEVIN = tuple(field.name for field in dataclasses.fields(Langevin))
 
 
@@ -402,7 +401,7 @@ def _check_values(loss: Loss | NativeLoss, name: str, given: Dimension) -> None:
                 Langevin(**{parameter: value})
             elif part == "loss" and not isinstance(loss, NativeLoss):
                 dataclasses.replace(loss, **{parameter: value})
-            elif name in _RANKER:
+            elif name in DEFAULTS:
                 Settings(**{name: value})
     except OptionError as error:
         raise OptionError(f"{part}.{error}" if part else str(error)) from None

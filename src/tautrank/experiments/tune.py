@@ -19,7 +19,7 @@ from typing import Any
 from tautrank.data import RankingData, Splits
 from tautrank.engines import Step
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.configuration import Configuration, parameters_of
+from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
 from tautrank.experiments.fit_best import Progress
 from tautrank.experiments.processes import Ask, Lost, run_jobs
@@ -204,7 +204,7 @@ class Tuning:
     @property
     def best_params(self) -> dict[str, Any]:
         """The parameters of `Ranker` that train the best model: the best number of trees, no early stopping."""
-        parameters = {"metric": str(self.metric), **_ranker_parameters(self.plan, self.best.configuration)}
+        parameters = {"metric": str(self.metric), **parameters_of(self.best.configuration, self.plan.fixed)}
         return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
 
     def ranked(self) -> list[TunedTrial]:
@@ -352,7 +352,7 @@ def run_search_trial(
 
     def train(spec: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
         data = around.held[spec["data"]["fingerprint"]]
-        parameters = {**_ranker_parameters(plan, spec["configuration"]), "n_jobs": around.threads}
+        parameters = {**parameters_of(spec["configuration"], plan.fixed), "n_jobs": around.threads}
         Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
         if math.isnan(found["score"]):
             raise DataError(f"{plan.metric} of the validation data is not a number; expected a query that counts")
@@ -392,11 +392,6 @@ def _outcomes(
     for trial in jobs():
         ask = partial(is_hopeless, trial)
         yield trial, run_search_trial(trial, ask, plan=plan, around=around, deadline=deadline)
-
-
-def _ranker_parameters(plan: SearchPlan, configuration: Mapping[str, Any]) -> dict[str, Any]:
-    values = {name: value for name, value in configuration.items() if name != "loss"}
-    return parameters_of(Configuration(configuration["loss"], values), plan.fixed)
 
 
 def _refit(found: Tuning, train: RankingData, valid: RankingData) -> Ranker:
@@ -462,21 +457,14 @@ def _difference(found: Any, expected: Mapping[str, Any]) -> str:
     """Return the first difference between two specifications of searches, in words."""
     if not isinstance(found, dict):
         return "no search of tautrank tune; expected another file"
-    for name, value in expected.items():
-        old = found.get(name)
-        if old != value and name == "data":
-            return "another search, on other data; expected the same data, or another file"
-        if old != value and isinstance(old, dict) and isinstance(value, dict):
-            inner = next(key for key in sorted({*old, *value}) if old.get(key) != value.get(key))
-            name, old, value = f"{name} {inner}", old.get(inner), value.get(inner)
-        if old != value:
-            return f"another search, with {name} {_text(old)}; found {_text(value)}, expected the same, or another file"
-    return "another search, of another version of tautrank; expected another file"
+    name = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
+    if name == "data":
+        return "another search, on other data; expected the same data, or another file"
+    old, new = (_text(spec.get(name, "none")) for spec in (found, expected))
+    return f"another search, with {name} {old}; found {new}, expected the same, or another file"
 
 
 def _text(value: Any) -> str:
-    if value is None:
-        return "none"
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
 
 
