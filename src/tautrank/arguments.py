@@ -1,4 +1,4 @@
-"""Checking parameters: each value that cannot be used is refused in one sentence that names it."""
+"""Check parameters: every value that cannot be used is refused in one sentence that names it."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tautrank.errors import OptionError, unknown
 
 
 def whole(name: str, value: object, least: int = 0, most: float = 2**32 - 1, otherwise: str = "") -> int:
-    """``value`` as a whole number from ``least`` to ``most``, or a sentence that says what was found.
+    """Return ``value`` as an int from ``least`` to ``most``, or raise an error that says what was found.
 
     Args:
-        name: of the parameter.
-        value: what was given; 5.0 is a whole number, True is none.
-        least: the smallest one allowed.
-        most: the largest one allowed; by default what fits a word of the random numbers' counters.
-        otherwise: what else the caller takes, for the sentence.
+        name: the parameter's name.
+        value: the value given; 5.0 is a whole number, True is not.
+        least: the smallest number allowed.
+        most: the largest number allowed; by default what fits a word of the random numbers' counters.
+        otherwise: what else the caller accepts, for the error.
 
     >>> whole("samples", 0, least=1)
     Traceback (most recent call last):
@@ -33,19 +33,19 @@ def whole(name: str, value: object, least: int = 0, most: float = 2**32 - 1, oth
     if isinstance(value, bool) or not least <= number <= most:
         limit = f" and at most {most}" if number > most else ""
         rest = f", or {otherwise}" if otherwise else ""
-        raise OptionError(f"{name}: found {_shown(value)}; expected a whole number of at least {least}{limit}{rest}")
+        raise OptionError(f"{name}: found {_text(value)}; expected a whole number of at least {least}{limit}{rest}")
     return number
 
 
 def real(name: str, value: object, least: float = 0.0, above: bool = False, most: float = math.inf) -> float:
-    """``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or a sentence that says what was found.
+    """Return ``value`` as a finite float from ``least`` (or ``above`` it) to ``most``, or raise an error.
 
     Args:
-        name: of the parameter.
-        value: what was given.
-        least: the smallest one allowed.
+        name: the parameter's name.
+        value: the value given.
+        least: the smallest number allowed.
         above: whether ``least`` itself is too small.
-        most: the largest one allowed.
+        most: the largest number allowed.
 
     >>> real("sigma", 0, above=True)
     Traceback (most recent call last):
@@ -60,12 +60,12 @@ def real(name: str, value: object, least: float = 0.0, above: bool = False, most
     if not (math.isfinite(number) and least <= number <= most) or (above and number == least):
         bound = f"above {least:g}" if above else f"of at least {least:g}"
         bound += "" if math.isinf(most) else f" and at most {most:g}"
-        raise OptionError(f"{name}: found {_shown(value)}; expected a number {bound}")
+        raise OptionError(f"{name}: found {_text(value)}; expected a number {bound}")
     return number
 
 
 def choice(name: str, value: object, known: tuple[str, ...]) -> str:
-    """``value`` if it is one of ``known``, or a sentence with the nearest of them.
+    """Return ``value`` if it is one of ``known``, or raise an error with the nearest of them.
 
     >>> choice("target", "liner", ("linear", "softmax"))
     Traceback (most recent call last):
@@ -77,12 +77,12 @@ def choice(name: str, value: object, known: tuple[str, ...]) -> str:
 
 
 def available_cores() -> int:
-    """Number of cores this process may use, which a container or `taskset` may have made fewer than there are."""
+    """Return the number of cores this process may use; a container or `taskset` may allow fewer than there are."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def job_count(n_jobs: int | None) -> int:
-    """How many threads or processes ``n_jobs`` asks for; None or -1 is every core this process may use.
+    """Return the number of threads or processes ``n_jobs`` asks for; None or -1 is every core this process may use.
 
     >>> job_count(2)
     2
@@ -95,6 +95,6 @@ def job_count(n_jobs: int | None) -> int:
     return whole("n_jobs", n_jobs, 1, otherwise="-1 for all cores")
 
 
-def _shown(value: object) -> str:
-    """The value as one would type it; NumPy's numbers without the name of their type."""
+def _text(value: object) -> str:
+    """Write a value as one would type it; NumPy's numbers without the name of their type."""
     return repr(value.item() if isinstance(value, np.generic) else value)

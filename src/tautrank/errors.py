@@ -1,4 +1,4 @@
-"""The errors and warnings a user of tautrank sees: each one a sentence that says what to change."""
+"""The errors and warnings that users see: each is one sentence that says what to change."""
 
 from __future__ import annotations
 

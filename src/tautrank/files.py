@@ -1,4 +1,4 @@
-"""Writing files so that a reader sees the old content or the new, never half of it."""
+"""Write files so that a reader sees either the old content or the new, never half of it."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tautrank.errors import DataError
 
 
 def require_writable(path: str | os.PathLike[str]) -> None:
-    """Say that a file cannot be written before hours of work go into it.
+    """Raise an error if a file cannot be written, before hours of work go into it.
 
     Args:
-        path: what `atomic_write` will write later; it is left as it is.
+        path: the file that `atomic_write` will write later; it is not changed.
 
     >>> require_writable("no/such/folder/out.txt")
     Traceback (most recent call last):
@@ -68,22 +68,22 @@ def atomic_write(path: str | os.PathLike[str], *, durable: bool = True) -> Itera
 
 
 def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
-    """Write a file of which all is at hand.
+    """Write a whole file in one step.
 
     Args:
-        path: where to.
-        content: text, which becomes UTF-8, or bytes.
+        path: the file.
+        content: text, which is written as UTF-8, or bytes.
     """
     with atomic_write(path) as file:
         file.write(content if isinstance(content, bytes) else content.encode())
 
 
 def handed_out(text: str, path: str | os.PathLike[str] | None) -> str:
-    """Return a text, after writing it to a file where one is asked for.
+    """Return a text, after writing it to a file if one is given.
 
     Args:
-        text: what is handed out.
-        path: where to write it, too; None for nowhere.
+        text: the text.
+        path: the file to write; None for none.
 
     >>> handed_out("loss,trees\\n", None)
     'loss,trees\\n'

@@ -143,7 +143,7 @@ def test_table_errors(tmp_path, frame):
     with pytest.raises(DataError, match=r"column 'qid' has 1 empty cells; expected a query id in every row"):
         tr.read_parquet(tmp_path / "q.parquet")
     frame[:0].to_parquet(tmp_path / "e.parquet")
-    with pytest.raises(DataError, match=r"e.parquet: found no rows; expected one row a document"):
+    with pytest.raises(DataError, match=r"e.parquet: found no rows; expected one row per document"):
         tr.read_parquet(tmp_path / "e.parquet")
     frame[["label", "qid"]].to_parquet(tmp_path / "f.parquet")
     with pytest.raises(DataError, match=r"found no feature columns beside 'label' and 'qid'; expected at least one"):

@@ -200,7 +200,7 @@ def exact_derivative(name: str, z: np.ndarray, y: np.ndarray, sigma: float, mu: 
 
 
 def copies(subject: SmoothedLoss, z: np.ndarray, y: np.ndarray, number: int, step: int = 0) -> np.ndarray:
-    """Gradients of many queries that differ in nothing but their noise, one a row."""
+    """Gradients of many queries that differ in nothing but their noise, one per row."""
     n = z.size
     objective = subject.bind(np.tile(y, number), np.arange(number + 1) * n, seed=5)
     return objective.gradients(np.tile(z, number), step)[0].reshape(number, n)

@@ -186,7 +186,7 @@ def test_evaluation_refuses_and_writes(tmp_path):
     lists = [3.0, 2.0, 1.0], [0, 1, 0], [0, 2, 3]
     with pytest.raises(OptionError, match=r"^metrics: found none; expected at least one, such as 'ndcg@10'$"):
         evaluate([], *lists)
-    with pytest.raises(DataError, match=r"^qids: found 3 ids; expected 2, one a query$"):
+    with pytest.raises(DataError, match=r"^qids: found 3 ids; expected 2, one per query$"):
         evaluate(["mrr"], *lists, qids=[1, 2, 3])
     found = evaluate(["mrr", "arp"], *lists, qids=["a", "b"])
     assert (found.mean(0), found.skipped(0)) == (0.5, 1)

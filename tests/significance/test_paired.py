@@ -452,17 +452,17 @@ REFUSED = [
     (lambda: S.paired_t_test([], []), "a and b: found 0 queries with a value; expected at least 2"),
     (
         lambda: S.bootstrap_interval([1, 2], [1, 2, 3]),
-        "a and b: found 2 and 3 values; expected one a query in both",
+        "a and b: found 2 and 3 values; expected one per query in both",
     ),
     (lambda: S.bootstrap_interval([np.nan]), "a: found 0 queries with a value; expected at least 2"),
     (lambda: S.paired_t_test([1, np.inf], [1, 2]), "a[1]: found inf; expected a finite number"),
     (
         lambda: S.paired_t_test([1, 2], [[1, 2]]),
-        "b: found an array of 2 dimensions; expected one number a query",
+        "b: found an array of 2 dimensions; expected one number per query",
     ),
     (
         lambda: S.paired_t_test(["x", "y"], [1, 2]),
-        "a: found values that are not numbers; expected one number a query",
+        "a: found values that are not numbers; expected one number per query",
     ),
     (
         lambda: S.corrected_resampled_t_test([1], test_fraction=0.2),

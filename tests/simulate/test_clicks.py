@@ -164,11 +164,11 @@ WRONG = {
     ),
     "probability": (
         lambda: simulate_clicks(judged_with(1), probabilities=(0.1, float("nan"))),
-        "probabilities: found nan for label 1; expected numbers from 0 to 1, one a label",
+        "probabilities: found nan for label 1; expected numbers from 0 to 1, one per label",
     ),
     "probabilities": (
         lambda: simulate_clicks(judged_with(1), probabilities="often"),
-        "probabilities: found 'often'; expected numbers from 0 to 1, one a label",
+        "probabilities: found 'often'; expected numbers from 0 to 1, one per label",
     ),
     "label": (
         lambda: simulate_clicks(judged_with(5)),

@@ -171,11 +171,11 @@ WRONG = {
     ),
     "negative": (
         lambda: perturb_labels(DATA, 0.5, distribution=(1.5, -0.5)),
-        "distribution: found 1.5 for label 0; expected numbers from 0 to 1, one a label",
+        "distribution: found 1.5 for label 0; expected numbers from 0 to 1, one per label",
     ),
     "nothing": (
         lambda: perturb_labels(DATA, 0.5, distribution=()),
-        "distribution: found (); expected numbers from 0 to 1, one a label",
+        "distribution: found (); expected numbers from 0 to 1, one per label",
     ),
     "threshold": (lambda: binarise(DATA, -1), "threshold: found -1; expected a number of at least 0"),
 }

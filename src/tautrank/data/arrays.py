@@ -1,4 +1,4 @@
-"""Checking arrays and frames that come from outside, once, with a sentence for each thing that can be wrong."""
+"""Check arrays and frames given by users: features, labels, query ids and group sizes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, t
     if names is None:
         return matrix, None
     if len(names) != matrix.shape[1]:
-        raise DataError(f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one a column of X")
+        raise DataError(f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one per column of X")
     return matrix, tuple(str(name) for name in names)
 
 
@@ -129,9 +129,9 @@ def checked_labels(y: Any, rows: int) -> F32:
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1:
-        raise DataError(f"y: found {values.ndim} dimensions; expected 1, one label a document")
+        raise DataError(f"y: found {values.ndim} dimensions; expected 1, one label per document")
     if values.size != rows:
-        raise DataError(f"y: found {values.size} labels, but X has {rows} rows; expected one label a row")
+        raise DataError(f"y: found {values.size} labels, but X has {rows} rows; expected one label per row")
     with np.errstate(over="ignore"):
         labels = np.ascontiguousarray(values, np.float32)
     wrong = ~(np.isfinite(labels) & (labels >= 0))
@@ -146,12 +146,12 @@ def _array(values: Any) -> Array:
 
 
 def checked_ids(qid: Any, rows: int) -> Array:
-    """Return query ids as an array of integers or text, one a row."""
+    """Return query ids as an array of integers or text, one per row."""
     ids = _array(qid)
     if ids.ndim != 1:
-        raise DataError(f"qid: found {ids.ndim} dimensions; expected 1, one id a document")
+        raise DataError(f"qid: found {ids.ndim} dimensions; expected 1, one id per document")
     if ids.size != rows:
-        raise DataError(f"qid: found {ids.size} ids, but X has {rows} rows; expected one id a row")
+        raise DataError(f"qid: found {ids.size} ids, but X has {rows} rows; expected one id per row")
     if ids.dtype.kind == "f":
         if not np.all(np.isfinite(ids)):
             place = int(np.argmin(np.isfinite(ids)))

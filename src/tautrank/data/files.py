@@ -1,4 +1,4 @@
-"""Files as a user names them: told apart by their endings, or by what is in them."""
+"""Read any file a user names: the format is recognised by the ending, or by the content."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ def read_data(
     progress: Callable[[float], None] | None = None,
     **letor_options: Any,
 ) -> RankingData:
-    """Read Parquet, CSV or TSV where the file's name ends so, else LETOR text.
+    """Read Parquet, CSV or TSV if the file's name has that ending, else LETOR text.
 
     Args:
         path: the file, compressed or not.
-        label, qid: columns of a table.
-        unlabelled: whether a table may be without labels.
-        progress: called while text is read.
-        letor_options: passed on to :func:`read_letor`.
+        label, qid: names of the columns of a table.
+        unlabelled: whether a table may lack labels.
+        progress: function called while text is read.
+        letor_options: options of `read_letor`.
     """
     reader = _TABLES.get(ending(path))
     if reader is not None:
@@ -43,17 +43,17 @@ def read_data(
 
 
 def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
-    """Bring a score file and its data together, or a TREC run and its judgments.
+    """Read a score file and its data, or a TREC run and its judgments.
 
     Args:
-        scores: one a line, or a run.
-        data: labelled data, or qrels.
-        options: passed on to :func:`read_data`.
+        scores: file of one score per line, or a run.
+        data: file of labelled data, or qrels.
+        options: options of `read_data`.
     """
     is_run = len(_first_line(scores)) == RUN_COLUMNS
     is_qrels = _looks_like_qrels(_first_line(data))
     if is_run != is_qrels:
-        kind, other = ("a TREC run", "qrels") if is_run else ("scores, one a line", "ranking data with labels")
+        kind, other = ("a TREC run", "qrels") if is_run else ("scores, one per line", "ranking data with labels")
         found = "qrels" if is_qrels else "not qrels"
         raise DataError(f"{data}: is {found}, but {scores} holds {kind}; expected {other}")
     if is_run:
@@ -63,13 +63,13 @@ def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
     if values.size != ranking.n_documents:
         raise DataError(
             f"{scores}: found {values.size} scores, but {data} has {ranking.n_documents} documents; "
-            "expected one a document"
+            "expected one per document"
         )
     return Judged(ranking.in_document_order(values), ranking.labels, ranking.offsets, ranking.qids)
 
 
 def _first_line(path: Path) -> list[str]:
-    """The words of the first line that has any."""
+    """Return the words of the first line that has any."""
     with TextSource(path) as source:
         for buffer, start, end in line_blocks(source, lambda: bytearray(2**16)):
             for line in bytes(memoryview(buffer)[start:end]).split(b"\n"):

@@ -1,4 +1,4 @@
-"""Data sets as they are unpacked: MSLR, LETOR 4.0, OHSUMED, Yahoo! and Istella folders."""
+"""Read the folders of published data sets as they are unpacked: MSLR, LETOR 4.0, OHSUMED, Yahoo! and Istella."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def read_folder(path: str | os.PathLike[str], fold: int = 1, **options: Any) -> 
 
     Args:
         path: the folder.
-        fold: which fold (or set).
-        options: passed on to :func:`read_letor`.
+        fold: number of the fold (or set).
+        options: options of `read_letor`.
 
     >>> import tempfile, pathlib
     >>> root = pathlib.Path(tempfile.mkdtemp())
@@ -107,7 +107,7 @@ def _find(root: Path, fold: int) -> Files:
 
 
 def _candidates(root: Path) -> list[Path]:
-    """The folder itself, then the folders in it: archives often unpack to one more level."""
+    """Return the folder itself, then the folders in it: archives often unpack to one more level."""
     try:
         return [root, *sorted(p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name))]
     except OSError as error:
@@ -136,7 +136,7 @@ def _triple(folder: Path, prefix: str = "") -> Files | None:
 
 
 def _layouts(folder: Path, fold: int) -> Iterator[Files | None]:
-    """The files of a fold in each layout of `read_folder`; None where the folder is not laid out so."""
+    """Yield the files of a fold in each layout of `read_folder`; None where the folder has another layout."""
     for name in (f"Fold{fold}", f"fold{fold}"):
         yield _triple(folder / name)
     yield _triple(folder, f"set{fold}.")
@@ -148,7 +148,7 @@ def _layouts(folder: Path, fold: int) -> Iterator[Files | None]:
 
 
 def _numbered(folder: Path, stem: str, first: int = 1) -> list[Path]:
-    """The five parts of that name, counted round from the first; none where one is missing."""
+    """Return the five parts of that name, starting at `first` and wrapping around; none if one is missing."""
     found = [_file(folder, f"{stem}{(first - 1 + i) % _PARTS + 1}") for i in range(_PARTS)]
     files = [file for file in found if file is not None]
     return files if len(files) == _PARTS and 1 <= first <= _PARTS else []

@@ -1,4 +1,4 @@
-"""From ids or sizes to queries: which documents belong together, and in which order."""
+"""Group documents into queries, from ids or from sizes."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SIDE_SUFFIXES = (".query", ".group")
 
 
 def offsets_from_sizes(sizes: I64) -> Offsets:
-    """Where queries of the given sizes start, and the number of documents at the end.
+    """Return the starts of queries of the given sizes, and the number of documents at the end.
 
     >>> offsets_from_sizes(np.array([2, 3]))
     array([0, 2, 5])
@@ -36,14 +36,14 @@ def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[I64, Of
 
 
 def _typed_ids(tokens: list[bytes]) -> Ids:
-    """Integers if every token is one, as LETOR ids are; otherwise text, so that '007' and '7' stay apart."""
+    """Return integers if every token is one; otherwise text, so that '007' and '7' stay different."""
     if all(_INTEGER.fullmatch(token) for token in tokens):
         return np.array([int(token) for token in tokens], np.int64)
     return np.array([token.decode("utf-8", "replace") for token in tokens])
 
 
 def codes_by_appearance(ids: Ids) -> tuple[I64, Offsets, Ids]:
-    """The same as `offsets_from_runs`, for one id a row: runs of equal ids, numbered by first appearance."""
+    """The same as `offsets_from_runs`, for one id per row: runs of equal ids, numbered by first appearance."""
     if ids.size == 0:
         return np.zeros(0, np.int64), np.zeros(1, np.int64), ids
     change = np.flatnonzero(ids[1:] != ids[:-1]) + 1
@@ -57,11 +57,11 @@ def codes_by_appearance(ids: Ids) -> tuple[I64, Offsets, Ids]:
 
 
 def gather_scattered(codes: I64, boundaries: Offsets, n_queries: int) -> tuple[Offsets, I64 | None, int]:
-    """Offsets of the queries, the row order that makes each query adjacent (None if it is), and how many were not."""
+    """Return offsets, the row order that makes queries adjacent (None if they are), and how many were scattered."""
     lengths = np.diff(boundaries)
     sizes = np.bincount(codes, weights=lengths, minlength=n_queries).astype(np.int64)
     offsets = offsets_from_sizes(sizes)
-    if codes.size == n_queries:  # one run a query, and queries are numbered by appearance
+    if codes.size == n_queries:  # one run per query, and queries are numbered by appearance
         return offsets, None, 0
     order = np.argsort(np.repeat(codes, lengths), kind="stable")
     scattered = int(np.count_nonzero(np.bincount(codes, minlength=n_queries) > 1))
@@ -78,7 +78,7 @@ def side_file(file: Path) -> Path | None:
 
 
 def read_group_sizes(side: Path, file: Path, rows: int) -> I64:
-    """Read one group size a line and check that they add up to the rows of `file`."""
+    """Read one group size per line and check that they add up to the rows of `file`."""
     sizes = []
     for number, line in enumerate(read_lines(side), 1):
         token = line.strip()

@@ -34,8 +34,8 @@ class RankingData:
         X: float32 ``[n, d]``, or a SciPy CSR matrix of float32.
         labels: float32 ``[n]``, finite and at least 0.
         offsets: int64 ``[q + 1]``.
-        qids: one id a query, integers or text.
-        feature_names: one name a column, where the source had names.
+        qids: one id per query, integers or text.
+        feature_names: one name per column, where the source had names.
         source_rows: where documents were gathered, the row each had in its source; None if they stand as they were.
 
     >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 1], qid=["a", "a", "b"])
@@ -56,7 +56,7 @@ class RankingData:
     def from_arrays(
         cls, X: Any, y: Any, qid: Any = None, *, group: Any = None, feature_names: Sequence[str] | None = None
     ) -> RankingData:
-        """Make ranking data of arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy sparse matrices.
+        """Make ranking data from arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy sparse matrices.
 
         Rows of a query may be scattered: they are gathered, queries in order of first appearance and documents in input
         order, and a warning says so once. NaN in `X` is a missing value; infinities are an error.
@@ -64,8 +64,8 @@ class RankingData:
         Args:
             X: ``[n, d]`` features.
             y: ``[n]`` labels, finite and at least 0.
-            qid: one query id a row; or
-            group: the number of rows of each query, in order, as LightGBM and XGBoost take it.
+            qid: one query id per row; or
+            group: number of rows of each query, in order, as LightGBM and XGBoost take it.
             feature_names: names of the columns; a frame brings its own.
 
         >>> RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2]).qids
@@ -133,7 +133,7 @@ class RankingData:
         """Return the data of some queries, in the order given.
 
         Args:
-            queries: positions of queries (negative ones count from the end), or a boolean mask of one value a query.
+            queries: positions of queries (negative ones count from the end), or a boolean mask of one value per query.
 
         >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 1], group=[1, 2])
         >>> data.subset([1]).X.tolist()
@@ -155,7 +155,7 @@ class RankingData:
         if chosen.dtype == bool:
             if chosen.size != self.n_queries:
                 raise DataError(
-                    f"queries: found a mask of {chosen.size} values; expected {self.n_queries}, one a query"
+                    f"queries: found a mask of {chosen.size} values; expected {self.n_queries}, one per query"
                 )
             return np.flatnonzero(chosen).astype(np.int64)
         if chosen.size == 0:

@@ -1,4 +1,4 @@
-"""Scores written by any tool: a text file with one number a line."""
+"""Scores written by any tool: a text file with one number per line."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tautrank.files import write_whole
 
 
 def read_scores(path: str | os.PathLike[str]) -> F64:
-    """Read one finite score a line; compressed files too.
+    """Read one finite score per line; compressed files too.
 
     >>> import tempfile, pathlib
     >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.txt"
@@ -25,21 +25,21 @@ def read_scores(path: str | os.PathLike[str]) -> F64:
     file = Path(path)
     lines = read_lines(file)
     if not lines:
-        raise DataError(f"{file}: found an empty file; expected one score a line")
+        raise DataError(f"{file}: found an empty file; expected one score per line")
     scores = [finite_number(line) for line in lines]
     if None in scores:
         number = scores.index(None)
         words = lines[number].split()
         found = f"'{words[0][:40]}'" if len(words) == 1 else f"{len(words)} columns" if words else "a blank line"
-        raise DataError(f"{file}:{number + 1}: found {found}; expected one finite score a line")
+        raise DataError(f"{file}:{number + 1}: found {found}; expected one finite score per line")
     return np.array(scores, np.float64)
 
 
 def write_scores(path: str | os.PathLike[str], scores: F64) -> None:
-    """Write one score a line, with as many digits as name it exactly.
+    """Write one score per line, with as many digits as name it exactly.
 
     Args:
-        path: where to.
-        scores: finite.
+        path: the file.
+        scores: finite numbers.
     """
     write_whole(path, "".join(f"{score!r}\n" for score in scores.tolist()))

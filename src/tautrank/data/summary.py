@@ -1,4 +1,4 @@
-"""What is in a data set, in numbers a person checks before training on it."""
+"""Summary statistics of a data set, to check before training on it."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class DataSummary:
         return result
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return (what, value) pairs as a person reads them."""
+        """Return (name, value) pairs as readable text."""
         shortest, median, mean, longest = self.list_length
         low, high = self.label_range
         if self.labels is None:
@@ -136,7 +136,7 @@ def _constant_features(X: Any) -> int:
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
-    """One 64-bit hash a row, from the bits of its entries: equal rows get equal hashes."""
+    """One 64-bit hash per row, from the bits of its entries: equal rows get equal hashes."""
     weights = np.random.default_rng(0).integers(1, 2**63, X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
     hashes = np.zeros(X.shape[0], np.uint64)
     if isinstance(X, np.ndarray):

@@ -29,7 +29,7 @@ def read_parquet(
     features: Sequence[str] | None = None,
     unlabelled: bool = False,
 ) -> RankingData:
-    """Read ranking data from a Parquet file (or a folder of them) with one row a document.
+    """Read ranking data from a Parquet file (or a folder of them) with one row per document.
 
     Needs ``pip install 'tautrank[parquet]'``.
 
@@ -52,7 +52,7 @@ def read_csv(
     features: Sequence[str] | None = None,
     unlabelled: bool = False,
 ) -> RankingData:
-    """Read ranking data from a CSV file with a header line and one row a document (.gz and .bz2 too).
+    """Read ranking data from a CSV file with a header line and one row per document (.gz and .bz2 too).
 
     Columns are separated by commas, or by tabs where the file's name ends in ``.tsv``.
 
@@ -95,7 +95,7 @@ def _ranking_data(
             raise DataError(f"{file}: {kind}: {unknown('column', name, table.column_names)}")
     names = list(features) if features is not None else [n for n in table.column_names if n not in (label, qid)]
     if table.num_rows == 0:
-        raise DataError(f"{file}: found no rows; expected one row a document")
+        raise DataError(f"{file}: found no rows; expected one row per document")
     if not names:
         raise DataError(f"{file}: found no feature columns beside '{label}' and '{qid}'; expected at least one")
     X = np.empty((table.num_rows, len(names)), np.float32)
@@ -119,7 +119,7 @@ def _ranking_data(
 
 
 def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
-    """Say what is wrong with a first line before a column is looked for in it."""
+    """Raise an error if the first line cannot be the names of columns."""
     for mark, called in _SEPARATORS.items():
         if len(names) == 1 and mark in names[0] and mark != separator:
             raise DataError(f"{file}: found columns separated by {called}; expected {_SEPARATORS[separator]}")

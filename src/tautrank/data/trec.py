@@ -1,4 +1,4 @@
-"""TREC runs and relevance judgments (qrels), and what a run earns under the judgments."""
+"""TREC runs and relevance judgments (qrels), and both as flat arrays for the metrics."""
 
 from __future__ import annotations
 
@@ -51,12 +51,12 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
 
 
 def write_run(path: str | os.PathLike[str], qid: Any, row: Any, rank: Any, score: Any, tag: str) -> None:
-    """Write a TREC run; a document is called by its place in the file it was read from: d1, d2, ...
+    """Write a TREC run; documents are named by their row in the file they were read from: d1, d2, ...
 
     Args:
-        path: where to.
-        qid, row, rank, score: arrays of one value a line; rows count from 0.
-        tag: the name of the run.
+        path: the file.
+        qid, row, rank, score: arrays of one value per line; rows count from 0.
+        tag: name of the run.
     """
     columns = (qid.tolist(), (row + 1).tolist(), rank.tolist(), score.tolist())
     lines = (f"{qid} Q0 d{row} {place} {score!r} {tag}\n" for qid, row, place, score in zip(*columns, strict=True))
@@ -106,16 +106,16 @@ class Judged:
 
     @property
     def remarks(self) -> list[str]:
-        """What was left out or filled in, as a person reads it."""
-        told = {
+        """Sentences about what was left out or filled in."""
+        counts = {
             "judged queries are not in the run; they count with nothing retrieved": self.not_in_run,
             "queries of the run have no judgments; they are left out": self.not_judged,
         }
-        return [f"{count} {what}" for what, count in told.items() if count]
+        return [f"{count} {what}" for what, count in counts.items() if count]
 
 
 def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]) -> Judged:
-    """Lay a run and its judgments out as flat arrays.
+    """Turn a run and its judgments into flat arrays.
 
     >>> judged = judge_run({"q1": {"d1": 9.5, "d2": 8.0}}, {"q1": {"d1": 2, "d9": 1}})
     >>> judged.scores.tolist(), judged.labels.tolist()

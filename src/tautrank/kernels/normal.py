@@ -83,7 +83,7 @@ def _words_to_normals(out: F64) -> None:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
-    """Fill ``out`` with standard normal numbers, one a document; they do not depend on the length of ``out``.
+    """Fill ``out`` with standard normal numbers, one per document; they do not depend on the length of ``out``.
 
     Args:
         out: float64, its length a multiple of ``GROUP``.

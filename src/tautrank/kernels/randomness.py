@@ -88,10 +88,10 @@ def philox(
 
 @njit(nogil=True, cache=True)
 def fill_uniform(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
-    """Fill ``out`` with uniform numbers of the open interval (0, 1), one a document.
+    """Fill ``out`` with uniform numbers of the open interval (0, 1), one per document.
 
     Args:
-        out: float64, one value a document of the query.
+        out: float64, one value per document of the query.
         seed: below 2^64.
         step: below 2^32.
         query: index of the query, below 2^32.
@@ -159,13 +159,12 @@ def add_gumbel(
     """Write ``scores + strength * Gumbel`` to ``out`` for the queries ``first`` to ``last``.
 
     Args:
-        scores: one a document.
-        offsets: where each query starts.
+        scores: one per document.
+        offsets: start of each query.
         strength: scale of the noise.
         seed: below 2^64.
         step: below 2^32.
-        first: first query.
-        last: one past the last query.
+        first, last: the first query, and one past the last.
         out: the noisy scores, of the type of ``scores``.
 
     >>> out = np.empty(2)
@@ -197,14 +196,13 @@ def add_normal(
     """Write ``scores + spread * Normal`` to ``out`` for the queries ``first`` to ``last``.
 
     Args:
-        scores: one a document.
-        offsets: where each query starts.
+        scores: one per document.
+        offsets: start of each query.
         spread: standard deviation of the noise.
         seed: below 2^64.
         step: below 2^32.
         stream: what the numbers are for, below 2^32.
-        first: first query.
-        last: one past the last query.
+        first, last: the first query, and one past the last.
         out: the noisy scores, of the type of ``scores``.
 
     >>> out = np.empty(2)

@@ -29,11 +29,10 @@ def rank_queries(scores: Array, arrangement: I64, offsets: I64, first: int, last
     """Write the 0-based rank of every document, highest score first, to its place in the arrangement.
 
     Args:
-        scores: one a document.
+        scores: one per document.
         arrangement: flat indices of the documents in the order that equal scores are to have.
-        offsets: where each query starts.
-        first: first query.
-        last: one past the last query.
+        offsets: start of each query.
+        first, last: the first query, and one past the last.
         ranks: receives one rank a document: ``ranks[p]`` belongs to the document ``arrangement[p]``.
     """
     longest = longest_list(offsets, first, last)

@@ -64,17 +64,16 @@ def each_list(
 
     Args:
         one_list: as `ListLoss` describes it.
-        scores: one a document.
-        labels: one a document.
-        held: the scores that weights are taken from, one a document; None for a function that does not take them.
-        offsets: where each query starts.
+        scores: one per document.
+        labels: one per document.
+        held: the scores that weights are taken from, one per document; None for a function that does not take them.
+        offsets: start of each query.
         scale: the weight of each query; 0 where it has no relevant document.
         parameters: what ``one_list`` takes behind ``hess`` or ``held``.
-        first: first query.
-        last: one past the last query.
-        grad: receives the gradient, one a document.
-        hess: receives the hessian, one a document.
-        values: receives one value a query; filled with 0.
+        first, last: the first query, and one past the last.
+        grad: receives the gradient, one per document.
+        hess: receives the hessian, one per document.
+        values: receives one value per query; filled with 0.
     """
     for query in range(first, last):
         start, stop = offsets[query], offsets[query + 1]

@@ -1,7 +1,7 @@
 """Kernels of the LambdaLoss family.
 
 Documents are laid out by rank, so that ``x = exp(-sigma (s_i - s_j))`` of a document ``i`` above ``j`` is at most
-1, and it factors into ``a_i b_j``: two exponentials a document instead of one a pair. With
+1, and it factors into ``a_i b_j``: two exponentials per document instead of one per pair. With
 ``p = 1/(1 + x)`` and ``y = x p = 1 - p``, a pair whose upper document is the better one has the derivative
 ``-sigma w y``, the other way round ``+sigma w p``, and both have the second derivative ``sigma^2 w y p``.
 A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are.
@@ -28,13 +28,13 @@ class Pairs(NamedTuple):
     """Ranked lists and how their pairs are weighed: what every kernel of the family is given.
 
     Args:
-        scores: one a document: those that rank the documents.
+        scores: one per document: those that rank the documents.
         arrangement: flat indices of the documents in the order of equal scores.
         ranks: 0-based, in the order of the arrangement.
-        gains: one row a sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
+        gains: one row per sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
         levels: rank of the label among the distinct labels, in that order; not read by `swap_gradients`.
-        offsets: where each query starts.
-        scale: one a query: what the sums are multiplied by, 0 where there is nothing to learn.
+        offsets: start of each query.
+        scale: one per query: what the sums are multiplied by, 0 where there is nothing to learn.
         v: discount by rank, padded.
         gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
         cap: the most that a difference of gains counts.
@@ -159,10 +159,9 @@ def swap_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: Arra
     Args:
         pairs: the lists; their gains never fall as labels rise, so that levels are not read.
         reach: see `_exponentials`.
-        first: first query.
-        last: one past the last query.
-        grad: receives the gradient, one a document.
-        hess: receives the second derivative, one a document.
+        first, last: the first query, and one past the last.
+        grad: receives the gradient, one per document.
+        hess: receives the second derivative, one per document.
     """
     scores, arrangement, ranks, by_sample, _, offsets, scale, v, gap, _, _, _, k, sigma = pairs
     gains = by_sample[0]
@@ -304,10 +303,9 @@ def general_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: A
     Args:
         pairs: the lists.
         reach: see `_exponentials`.
-        first: first query.
-        last: one past the last query.
-        grad: receives the gradient, one a document.
-        hess: receives the second derivative, one a document.
+        first, last: the first query, and one past the last.
+        grad: receives the gradient, one per document.
+        hess: receives the second derivative, one per document.
     """
     scores, arrangement, ranks, gains, levels, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last) + 2 * LANES
@@ -372,9 +370,8 @@ def pair_values(pairs: Pairs, scores: F64, first: int, last: int, values: F64) -
     Args:
         pairs: the lists, ranked by the scores that are held; all in float64.
         scores: the scores of the smooth part.
-        first: first query.
-        last: one past the last query.
-        values: receives one value a query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``; filled with 0.
+        first, last: the first query, and one past the last.
+        values: receives one value per query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``; filled with 0.
     """
     held, arrangement, ranks, gains, levels, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last)

@@ -35,7 +35,7 @@ class Kernels(NamedTuple):
     Args:
         gradients: coordinate conditional sampling; receives the estimate and the mean size of its terms.
         log_derivatives: the log-derivative estimate; likewise.
-        values: the negated metric; receives one value a query.
+        values: the negated metric; receives one value per query.
     """
 
     gradients: Callable[..., None]

@@ -77,16 +77,15 @@ def finish_queries(
     least ``|grad| / sigma``, so that no Newton step goes further than the smoothing reaches.
 
     Args:
-        scores: ``z``, one a document.
-        offsets: where each query starts.
-        scale: one a query: its weight, 0 where there is nothing to learn.
+        scores: ``z``, one per document.
+        offsets: start of each query.
+        scale: one per query: its weight, 0 where there is nothing to learn.
         sigma: the reach of the smoothing.
         nu: what keeps ``u`` finite where all scores are equal.
         accelerate: whether to.
         centre: whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the mean.
         curvature: which hessian.
-        first: first query.
-        last: one past the last query.
+        first, last: the first query, and one past the last.
         grad: holds the estimates, receives the gradients.
         hess: holds the mean sizes of the terms of the estimates, receives the hessians.
     """
@@ -236,13 +235,13 @@ class Draws(NamedTuple):
     """Lists in noise: what every kernel of a smoothed metric is given.
 
     Args:
-        scores: one a document.
+        scores: one per document.
         arrangement: flat indices of the documents in the order of equal scores: from the lowest label to the highest,
             or, in a selection, as they come.
         shift: ``mu y``, in the order of the arrangement.
         values: what each document brings to the metric (a gain, a chance to stop), in that order.
-        offsets: where each query starts.
-        scale: one a query: its weight, 0 where there is nothing to learn, and kernels write nothing.
+        offsets: start of each query.
+        scale: one per query: its weight, 0 where there is nothing to learn, and kernels write nothing.
         k: the cut-off; at least the longest list if there is none.
         sigma: standard deviation of the noise.
         samples: draws to average.

@@ -26,14 +26,13 @@ def uniform_targets(
     """Targets with a gamma drawn uniformly for each document.
 
     Args:
-        base: the part of the target that gamma does not touch, one a document.
-        unit: what a gamma of 1 takes away, one a query.
-        offsets: where each query starts.
+        base: the part of the target that gamma does not touch, one per document.
+        unit: what a gamma of 1 takes away, one per query.
+        offsets: start of each query.
         seed: of the gammas.
         step: of the gammas.
-        first: first query.
-        last: one past the last query.
-        phi: receives the targets, one a document.
+        first, last: the first query, and one past the last.
+        phi: receives the targets, one per document.
     """
     for query in range(first, last):
         t = phi[offsets[query] : offsets[query + 1]]
@@ -80,16 +79,15 @@ def tight_targets(
     long as the next one costs less than the mean so far.
 
     Args:
-        scores: one a document.
+        scores: one per document.
         arrangement: flat indices of the documents, in any order within their query.
         ranks: 0-based, in the order of the arrangement.
-        base: the part of the target that gamma does not touch, one a document.
-        unit: what a gamma of 1 takes away, one a query.
-        offsets: where each query starts.
-        scale: one a query; 0 where no target is needed.
-        first: first query.
-        last: one past the last query.
-        phi: receives the targets, one a document.
+        base: the part of the target that gamma does not touch, one per document.
+        unit: what a gamma of 1 takes away, one per query.
+        offsets: start of each query.
+        scale: one per query; 0 where no target is needed.
+        first, last: the first query, and one past the last.
+        phi: receives the targets, one per document.
     """
     cost = np.empty(longest_list(offsets, first, last))
     for query in range(first, last):
@@ -178,15 +176,14 @@ def softmax_gradients(
     """Gradients of the cross entropy.
 
     Args:
-        scores: one a document.
-        targets: the distribution of each query, one a document.
-        offsets: where each query starts.
-        scale: one a query; 0 where there is nothing to learn.
+        scores: one per document.
+        targets: the distribution of each query, one per document.
+        offsets: start of each query.
+        scale: one per query; 0 where there is nothing to learn.
         hessian: ``DIAGONAL``, ``NEUMANN`` or ``EXACT``.
-        first: first query.
-        last: one past the last query.
-        grad: receives the gradient, one a document.
-        hess: receives the hessian, one a document.
+        first, last: the first query, and one past the last.
+        grad: receives the gradient, one per document.
+        hess: receives the hessian, one per document.
     """
     q = np.empty(longest_list(offsets, first, last), scores.dtype)
     for query in range(first, last):
@@ -237,13 +234,12 @@ def softmax_values(scores: F64, targets: F64, offsets: I64, scale: F64, first: i
     """The cross entropy of each query.
 
     Args:
-        scores: one a document.
-        targets: the distribution of each query, one a document.
-        offsets: where each query starts.
-        scale: one a query; 0 where the value is not written.
-        first: first query.
-        last: one past the last query.
-        values: receives one value a query.
+        scores: one per document.
+        targets: the distribution of each query, one per document.
+        offsets: start of each query.
+        scale: one per query; 0 where the value is not written.
+        first, last: the first query, and one past the last.
+        values: receives one value per query.
     """
     for query in range(first, last):
         if scale[query] == 0.0:

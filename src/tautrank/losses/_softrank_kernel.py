@@ -470,22 +470,21 @@ def softrank_queries(
     """``1 - SoftNDCG`` of each query and, if ``wanted``, its gradient and the size of its curvature.
 
     Args:
-        scores: one a document.
+        scores: one per document.
         arrangement: flat indices of the documents in the order of equal scores.
         ranks: 0-based, in the order of the arrangement.
         gains: normalised gains in that order.
-        offsets: where each query starts.
-        scale: one a query, its weight; 0 where there is nothing to gain.
+        offsets: start of each query.
+        scale: one per query, its weight; 0 where there is nothing to gain.
         discount: by 0-based rank, up to the last one that has any: what the recursion takes.
         powers: the discount as `power_tables` returns it. One of the two is ``None``, and the way that would take it
             is not even compiled.
         sigma: standard deviation of every score.
         wanted: whether to write ``grad`` and ``hess``.
-        first: first query.
-        last: one past the last query.
-        values: receives one value a query; filled with 0.
-        grad: receives the gradient, one a document.
-        hess: receives ``sum_m |w_im| density_im / sigma``, one a document, see `SoftRank`.
+        first, last: the first query, and one past the last.
+        values: receives one value per query; filled with 0.
+        grad: receives the gradient, one per document.
+        hess: receives ``sum_m |w_im| density_im / sigma``, one per document, see `SoftRank`.
     """
     real = scores.dtype.type
     precise = scores.itemsize == 8

@@ -237,10 +237,9 @@ def reader_gradients(draws: Draws, drops: F64, stops: bool, first: int, last: in
         draws: the lists; their values are normalised gains (or chances to stop) of the type of the scores.
         drops: ``w_p - w_{p+1}`` by rank from 0.
         stops: whether the reader stops with the chance of the gain.
-        first: first query.
-        last: one past the last query.
-        grad: receives the estimate, one a document.
-        hess: receives the mean size of its terms, one a document.
+        first, last: the first query, and one past the last.
+        grad: receives the estimate, one per document.
+        hess: receives the mean size of its terms, one per document.
     """
     scores, arrangement, _, gains, offsets, scale, k, sigma, samples, _, _, _ = draws
     longest = longest_list(offsets, first, last)
@@ -308,10 +307,9 @@ def reader_log_derivatives(
         draws: as in `reader_gradients`, but for gains in float64.
         weights: ``w`` by rank from 0.
         stops: as there, as is all that follows.
-        first: first query.
-        last: one past the last query.
-        grad: receives the estimate, one a document.
-        hess: receives the mean size of its terms, one a document.
+        first, last: the first query, and one past the last.
+        grad: receives the estimate, one per document.
+        hess: receives the mean size of its terms, one per document.
     """
     scores, arrangement, _, gains, offsets, scale, k, sigma, samples, _, _, _ = draws
     longest = longest_list(offsets, first, last)
@@ -353,9 +351,8 @@ def reader_values(draws: Draws, weights: F64, stops: bool, first: int, last: int
         draws: as in `reader_log_derivatives`, as is all that follows but the last.
         weights: as there.
         stops: as there.
-        first: first query.
-        last: one past the last query.
-        values: receives one value a query.
+        first, last: the first query, and one past the last.
+        values: receives one value per query.
     """
     offsets, scale, samples = draws.offsets, draws.scale, draws.samples
     x, t, noise, best, order, some, top = _scratch(longest_list(offsets, first, last))

@@ -1,4 +1,4 @@
-"""What a loss is: a small frozen object of parameters that prints as you would type it.
+"""The base of all losses: a small frozen object of parameters that prints as you would type it.
 
 `bind` a loss to labels and it becomes an `Objective`: a pure function of ``(scores, step)``.
 """
@@ -24,7 +24,7 @@ from tautrank.metrics.ordering import query_sums
 from tautrank.names import Registry, changed_options, write_name
 
 Floats: TypeAlias = NDArray[np.floating[Any]]
-"""float32 or float64, one value a document."""
+"""float32 or float64, one value per document."""
 
 _NOISES = ("gumbel",)
 _Float = TypeVar("_Float", bound=np.floating[Any])
@@ -38,7 +38,7 @@ class Loss(abc.ABC):
         noise: ``None``, or ``"gumbel"`` to add ``strength * Gumbel`` to the scores before the loss sees them,
             fresh for every (seed, step, query, document): the E-lambda baselines of Ustimenko and Prokhorenkova,
             *StochasticRank*, ICML 2020.
-        strength: the scale of the noise.
+        strength: scale of the noise.
 
     >>> noisy = loss("lambdarank", noise="gumbel", strength=0.5)
     >>> noisy, noisy.is_random
@@ -57,12 +57,12 @@ class Loss(abc.ABC):
 
     @property
     def gradient_is_derivative(self) -> bool:
-        """Whether ``gradients`` returns the derivative of ``values`` (and not a direction made from it)."""
+        """Whether ``gradients`` returns the derivative of ``values``, rather than a direction derived from it."""
         return True
 
     @property
     def ignores_shifts(self) -> bool:
-        """Whether adding a constant to the scores of a query leaves the loss as it is."""
+        """Whether adding a constant to the scores of a query leaves the loss unchanged."""
         return True
 
     @property
@@ -87,14 +87,14 @@ class Loss(abc.ABC):
         seed: int = 0,
         n_jobs: int | None = None,
     ) -> Objective:
-        """Tie the loss to labels: the result gives gradients and values for scores.
+        """Bind the loss to labels; the result computes gradients and values for scores.
 
         Args:
-            labels: relevance, one finite number of at least 0 a document, documents of a query adjacent.
-            offsets: where each query starts, and the number of documents at the end.
-            weights: one a query; they scale value, gradient and hessian.
-            seed: of all random numbers.
-            n_jobs: threads; ``None`` is all cores. The result does not depend on it.
+            labels: relevance, one finite number of at least 0 per document, documents of a query adjacent.
+            offsets: start of each query, and the number of documents at the end.
+            weights: one per query; they scale value, gradient and hessian.
+            seed: seed of all random numbers.
+            n_jobs: number of threads; ``None`` is all cores. The result does not depend on it.
         """
         return self._bind(Lists.of(labels, offsets, weights), whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs))
 
@@ -121,16 +121,16 @@ register = REGISTRY.register
 
 
 def loss(name: str | Loss, **parameters: Any) -> Loss:
-    """The loss of that name, with parameters.
+    """Make a loss by name, with parameters.
 
-    What a loss prints is also a name, so losses travel through files and command lines as text.
+    A loss prints as a name that parses back, so losses travel through files and command lines as text.
 
     Args:
         name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
             ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank`` or ``reinforce``, alone or
-            followed by parameters in parentheses; or a loss, which comes back as it is, or with ``parameters``
+            followed by parameters in parentheses; or a loss, which is returned as it is, or with ``parameters``
             changed.
-        **parameters: those of the loss's class.
+        **parameters: parameters of the loss's class.
 
     >>> loss("ndcg-loss2++", k=5, mu=10)
     ndcg-loss2++(k=5,mu=10)
@@ -145,14 +145,14 @@ def loss(name: str | Loss, **parameters: Any) -> Loss:
 
 @dataclass(frozen=True, eq=False)
 class Lists:
-    """Labelled lists that have been checked: what a loss is bound to.
+    """Checked labelled lists, which a loss is bound to.
 
     Args:
-        labels: float64, one a document.
-        offsets: int64, where each query starts, and the number of documents at the end.
-        weights: float64, one a query.
-        has_relevant: one a query, whether any label is above 0; the others have value 0 and gradient 0 in
-            every loss.
+        labels: float64, one per document.
+        offsets: int64, start of each query, and the number of documents at the end.
+        weights: float64, one per query.
+        has_relevant: one per query: whether any label is above 0. The other queries have value 0 and gradient 0
+            in every loss.
     """
 
     labels: F64
@@ -162,7 +162,7 @@ class Lists:
 
     @classmethod
     def of(cls, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None) -> Lists:
-        """Check three flat arrays, naming the query of what is wrong.
+        """Check three flat arrays; errors name the query.
 
         >>> Lists.of([0, 1, -1], [0, 2, 3], None)
         Traceback (most recent call last):
@@ -175,7 +175,7 @@ class Lists:
 
     @functools.cached_property
     def sizes(self) -> I64:
-        """Documents a query."""
+        """Number of documents of each query."""
         return np.diff(self.offsets)
 
     @property
@@ -185,15 +185,15 @@ class Lists:
 
     @functools.cached_property
     def arrangement(self) -> I64:
-        """Documents of each query from the lowest label to the highest, then in input order (flat indices).
+        """Flat indices of the documents of each query, from the lowest label to the highest, then in input order.
 
-        This is the order of equal scores: the metric's worst case.
+        Equal scores are ranked in this order, the worst case of a metric.
         """
         return np.lexsort((self.labels, self.query)).astype(np.int64)
 
     @property
     def longest(self) -> int:
-        """Documents of the longest list."""
+        """Length of the longest list."""
         return int(self.sizes.max(initial=0))
 
     def scores(self, scores: ArrayLike) -> Floats:
@@ -201,7 +201,7 @@ class Lists:
         return check_finite_scores(scores, self.offsets)
 
     def gains(self, gain: Gain) -> F64:
-        """What each label is worth; a label the gain does not know is reported with its query."""
+        """Return the gains of the labels; an error about a label names its query."""
         with naming_queries(self.offsets):
             return gain_values(self.labels, gain)
 
@@ -209,8 +209,8 @@ class Lists:
 class Objective(abc.ABC):
     """A loss bound to labels: a pure function of scores and of the step (the number of the tree).
 
-    float32 scores are computed in float32 lanes and give float32 results; any other scores are computed in
-    float64 throughout. Calls may come from several threads at once.
+    float32 scores are computed in float32 and give float32 results; any other scores are computed in float64
+    throughout. Several threads may call it at once.
 
     >>> objective = loss("mse").bind(labels=[0, 1, 2], offsets=[0, 3])
     >>> grad, hess = objective.gradients([0.0, 0.0, 0.0])
@@ -231,32 +231,32 @@ class Objective(abc.ABC):
         self._ranges: list[Range] = balanced_ranges(costs, threads)
 
     def gradients(self, scores: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
-        """First and second derivative of the loss by each score: what a booster consumes.
+        """Return the first and second derivative of the loss with respect to each score, as a booster takes them.
 
         Args:
-            scores: one a document.
-            step: keys the random numbers together with the seed; a booster's iteration.
+            scores: one per document.
+            step: number that keys the random numbers together with the seed; a booster's iteration.
         """
         step = whole("step", step, least=0)
         return self._gradients(self._noisy(self.lists.scores(scores), step), step)
 
     def values(self, scores: ArrayLike, step: int = 0) -> F64:
-        """The loss of each query, its weight included.
+        """Return the loss of each query, its weight included.
 
         Args:
-            scores: one a document.
+            scores: one per document.
             step: as in `gradients`.
         """
         return self.frozen(scores, step).values(scores)
 
     def frozen(self, scores: ArrayLike, step: int = 0) -> Frozen:
-        """The loss with everything but its smooth part held as it is at ``scores`` and ``step``.
+        """Freeze everything but the smooth part of the loss at ``scores`` and ``step``.
 
-        Pair weights (they depend on the ranking), normalisers, sampled targets and noise stay; what is left is a
-        smooth function of the scores, and `gradients` returns its derivative.
+        Pair weights (which depend on the ranking), normalisers, sampled targets and noise stay fixed; what is left is
+        a smooth function of the scores, and `gradients` returns its derivative.
 
         Args:
-            scores: where to hold it.
+            scores: the scores to freeze it at.
             step: as in `gradients`.
         """
         step = whole("step", step, least=0)
@@ -278,7 +278,7 @@ class Objective(abc.ABC):
         return out
 
     def _ranks(self, scores: Floats) -> I32:
-        """0-based ranks in the order of the arrangement, which is also the order of equal scores."""
+        """Return 0-based ranks in the order of the arrangement, which is also the order of equal scores."""
         from tautrank.kernels.ranking import rank_queries
 
         ranks = np.empty(scores.size, np.int32)
@@ -286,13 +286,13 @@ class Objective(abc.ABC):
         return ranks
 
     def _filled_gradients(self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any) -> tuple[Floats, Floats]:
-        """Gradient and hessian of type ``kind`` from a kernel that writes both."""
+        """Return gradient and hessian of type ``kind`` from a kernel that writes both."""
         grad, hess = (np.empty(self.lists.labels.size, kind) for _ in range(2))
         self._fill(kernel, given, grad, hess)
         return grad, hess
 
     def _filled_values(self, kernel: Callable[..., None], *given: Any) -> F64:
-        """One value a query from a kernel that passes over queries where it is 0."""
+        """Return one value per query from a kernel that skips queries where it is 0."""
         values = np.zeros(self.lists.sizes.size)
         self._fill(kernel, given, values)
         return values
@@ -303,7 +303,7 @@ class Objective(abc.ABC):
 
 
 class Frozen:
-    """What `Objective.frozen` returns: the smooth part of a loss at one ranking, one noise, one target.
+    """The smooth part of a loss, with ranking, noise and targets fixed; returned by `Objective.frozen`.
 
     >>> objective = loss("xendcg").bind(labels=[0, 1], offsets=[0, 2])  # draws a target at every step
     >>> held = objective.frozen([0.0, 0.0], step=4)
@@ -317,10 +317,10 @@ class Frozen:
         self._step = step
 
     def values(self, scores: ArrayLike) -> F64:
-        """The loss of each query at ``scores``, with what was held.
+        """Return the loss of each query at ``scores``, with everything else as it was frozen.
 
         Args:
-            scores: one a document.
+            scores: one per document.
         """
         objective = self._objective
         s = np.asarray(objective.lists.scores(scores), dtype=np.float64)

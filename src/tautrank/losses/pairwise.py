@@ -1,13 +1,13 @@
-"""The LambdaLoss family: logistic loss over pairs, weighed by what the pair means to the metric.
+"""The LambdaLoss family: logistic loss over pairs, weighted by how much the pair matters to the metric.
 
 Every member has the value
 
     sum over pairs of  w_ij log2(1 + exp(-sigma (s_i - s_j)))
 
-where the weights come from the current ranking and are held while differentiating (the M-step of EM). They differ
-in the pairs and in ``w``. Ranks are by decreasing score; equal scores are ranked with the lower label first, then in
-input order, as the metric's worst case ranks them. ``G_i`` is the gain of document ``i`` over maxDCG@k, ``1/D_r`` the
-discount of rank ``r``.
+where the weights come from the current ranking and are held constant when differentiating (the M-step of EM). The
+members differ in the pairs and in ``w``. Ranks are by decreasing score; equal scores are ranked with the lower label
+first, then in input order, the worst case of the metric. ``G_i`` is the gain of document ``i`` over maxDCG@k, ``1/D_r``
+the discount of rank ``r``.
 
 Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018.
 """
@@ -41,24 +41,23 @@ _REACH = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LambdaLoss(Loss):
-    """What the members of the family share.
+    """The base of the family.
 
     Args:
-        k: a pair stays when at least one of its documents is ranked ``k`` or better (eq. 18 of the paper), and maxDCG
-            is taken at ``k``; ``None`` is the full list.
+        k: cutoff: a pair counts when at least one of its documents is ranked ``k`` or better (eq. 18 of the paper),
+            and maxDCG is taken at ``k``; ``None`` is the full list.
         sigma: steepness of the logistic function.
-        mu: what NDCG-Loss2 counts beside LambdaRank in ``ndcg-loss2++``. Every member takes it, so that one set of
-            parameters serves them all; the others have nothing to weigh by it.
+        mu: weight of the NDCG-Loss2 term in ``ndcg-loss2++``; the other losses accept it and ignore it.
         assignment: ``"hard"`` takes the weights of the current ranking; ``"soft"`` (sec. 5.4) draws ``samples``
             rankings from scores ``N(s, spread^2)`` and averages the weights, in which ``G_i`` becomes
             ``G_i (1 - 1/D_sampled) / (1 - 1/D_i)``, or stays where ``D_i = 1``. Weights without gains stay.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
+        samples: number of rankings drawn.
+        spread: standard deviation of the drawn scores.
         norm: ``None``; ``"lightgbm"`` divides ``w_ij`` by ``0.01 + |s_i - s_j|`` where not all scores of the query
             are equal, and multiplies the query by ``log2(1 + S)/S``, where
             ``S = 2 sum w_ij sigma / (1 + exp(sigma (s_i - s_j)))`` adds up the sizes of all lambdas, as LightGBM's
             ``lambdarank_norm`` does; ``"xgboost"`` does the same and doubles the hessian, as XGBoost's
-            ``rank:ndcg`` does. Both factors are held while differentiating.
+            ``rank:ndcg`` does. Both factors are held constant when differentiating.
         noise: see `Loss`.
         strength: see `Loss`.
 
@@ -67,10 +66,10 @@ class LambdaLoss(Loss):
     """
 
     every_pair: ClassVar[bool] = False
-    """Whether the weight belongs to a document and all its pairs count, or only pairs of unlike labels do."""
+    """Whether all pairs of a document count with its weight, rather than only pairs of different labels."""
 
     _cap: ClassVar[float] = math.inf
-    """The most that a difference of document weights counts."""
+    """Upper limit of the difference of document weights."""
 
     k: int | None = 30
     sigma: float = 1.0
@@ -103,16 +102,16 @@ class LambdaLoss(Loss):
 
     @property
     def _draws_rankings(self) -> bool:
-        return False  # what is not made of gains has nothing to average
+        return False  # weights without gains do not depend on the drawn rankings
 
     @abc.abstractmethod
     def _document_weights(self, lists: Lists) -> F64:
-        """The number of each document (a gain, a label) whose difference, or which itself, weighs a pair."""
+        """Return the number of each document (a gain, a label) that weights its pairs, itself or by its difference."""
 
     @abc.abstractmethod
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        """``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of ranks ``i < j`` weighs
-        ``v_i - v_j + gap_(j - i)``; if every pair counts, a document of rank ``i`` weighs ``v_i``."""
+        """Return ``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of ranks ``i < j`` has the
+        weight ``v_i - v_j + gap_(j - i)``; if every pair counts, a document of rank ``i`` has the weight ``v_i``."""
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _PairObjective(self, lists, seed, threads)
@@ -120,7 +119,7 @@ class LambdaLoss(Loss):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class _GainLoss(LambdaLoss):
-    """The members whose weights are made of the metric's gain and discount."""
+    """The members whose weights are built from the metric's gain and discount."""
 
     gain: Gain = "exp2"
     discount: Discount = "log2"
@@ -162,27 +161,19 @@ class _GainLoss(LambdaLoss):
 @register("ranknet")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RankNet(LambdaLoss):
-    """Every pair of documents with unlike labels counts the same.
+    """Every pair of documents with different labels counts the same.
 
-    ``w_ij = 1`` for ``y_i > y_j``; the weights do not depend on the ranking, the cutoff ``k`` does.
+    ``w_ij = 1`` for ``y_i > y_j``; the weights do not depend on the ranking, but the cutoff ``k`` does.
 
     Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005.
 
-    Args:
-        k: the cutoff; for this and all that follows see `LambdaLoss`.
-        sigma: steepness.
-        assignment: ``"hard"`` or ``"soft"``, which are the same here.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
-        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `LambdaLoss`; ``assignment`` makes no difference.
 
     >>> RankNet(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0])  # log2(1 + e^0)
     array([1.])
     """
 
-    # Labels are numbered 0, 1, 2, ... by `_document_weights`, and a difference of 1 is as good as any.
+    # `_document_weights` numbers the labels 0, 1, 2, ...; every difference counts as 1.
     _cap: ClassVar[float] = 1.0
 
     def _document_weights(self, lists: Lists) -> F64:
@@ -202,17 +193,7 @@ class LambdaRank(_GainLoss):
     Burges, *From RankNet to LambdaRank to LambdaMART: An Overview*, MSR-TR-2010-82; as a LambdaLoss it bounds the
     metric of eq. 17 in Wang et al., CIKM 2018.
 
-    Args:
-        k: the cutoff; for this and all that follows see `LambdaLoss`.
-        sigma: steepness.
-        assignment: ``"hard"`` or ``"soft"``.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
-        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
-        gain: ``"exp2"``, ``"linear"``, or a table by label.
-        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
 
     >>> objective = LambdaRank(k=None).bind(labels=[0, 0, 1, 2], offsets=[0, 4])
     >>> objective.values([0.0, 3.0, 1.0, 2.0]).round(7)
@@ -235,15 +216,7 @@ class ARPLoss1(LambdaLoss):
 
     Wang et al., CIKM 2018, sec. 5.1.
 
-    Args:
-        k: the cutoff; for this and all that follows see `LambdaLoss`.
-        sigma: steepness.
-        assignment: ``"hard"`` or ``"soft"``, which are the same here.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
-        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `LambdaLoss`; ``assignment`` makes no difference.
 
     >>> ARPLoss1(k=None).bind([0, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # 3 log2(2), twice
     array([6.])
@@ -267,15 +240,7 @@ class ARPLoss2(LambdaLoss):
 
     Wang et al., CIKM 2018, sec. 5.1.
 
-    Args:
-        k: the cutoff; for this and all that follows see `LambdaLoss`.
-        sigma: steepness.
-        assignment: ``"hard"`` or ``"soft"``, which are the same here.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
-        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `LambdaLoss`; ``assignment`` makes no difference.
 
     >>> ARPLoss2(k=None).bind([1, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # (3-1) + (3-0) + (1-0)
     array([6.])
@@ -297,17 +262,7 @@ class NDCGLoss1(_GainLoss):
 
     Wang et al., CIKM 2018, sec. 5.2.
 
-    Args:
-        k: the cutoff; for this and all that follows see `LambdaLoss`.
-        sigma: steepness.
-        assignment: ``"hard"`` or ``"soft"``.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
-        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
-        gain: ``"exp2"``, ``"linear"``, or a table by label.
-        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
 
     >>> NDCGLoss1(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0]).round(4)  # 1/log2(3): ties rank it second
     array([0.6309])
@@ -329,17 +284,7 @@ class NDCGLoss2(_GainLoss):
 
     Wang et al., CIKM 2018, sec. 5.2, eq. 15 and 16.
 
-    Args:
-        k: the cutoff; for this and all that follows see `LambdaLoss`.
-        sigma: steepness.
-        assignment: ``"hard"`` or ``"soft"``.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
-        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
-        gain: ``"exp2"``, ``"linear"``, or a table by label.
-        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
 
     >>> NDCGLoss2(k=None).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
     array([0.8460206])
@@ -359,18 +304,7 @@ class NDCGLoss2PP(_GainLoss):
 
     Wang et al., CIKM 2018, eq. 19.
 
-    Args:
-        mu: how much NDCG-Loss2 counts.
-        k: the cutoff; for this and all that follows see `LambdaLoss`.
-        sigma: steepness.
-        assignment: ``"hard"`` or ``"soft"``.
-        samples: how many rankings are drawn.
-        spread: the standard deviation of the drawn scores.
-        norm: ``None``, ``"lightgbm"`` or ``"xgboost"``.
-        gain: ``"exp2"``, ``"linear"``, or a table by label.
-        discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `LambdaLoss`, and ``gain`` and ``discount`` as in `tautrank.metrics.NDCG`.
 
     >>> NDCGLoss2PP(k=None, mu=10).bind([0, 0, 1, 2], [0, 4]).values([0.0, 3.0, 1.0, 2.0]).round(7)
     array([9.5320258])
@@ -394,7 +328,7 @@ class _PairObjective(Objective):
         # Pairs, and per document about thirty pairs' worth of ranking and exponentials.
         costs = sizes * (np.minimum(self._rows, sizes) + 30.0)
         super().__init__(loss, lists, seed, threads, costs)
-        # Everything a kernel reads a document is in the order of the arrangement.
+        # All arrays that a kernel reads are in the order of the arrangement.
         self._weights = loss._document_weights(lists)[lists.arrangement]
         self._scale = np.where(lists.has_relevant, lists.weights, 0.0) / math.log(2.0)
 
@@ -448,14 +382,14 @@ class _PairObjective(Objective):
         return self._filled_values(pair_values, self._pairs(held, step, self._scale), scores)
 
     def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:
-        """The document weights, one row a sampled ranking; one row in all for the hard assignment."""
+        """Return the document weights, one row per sampled ranking; a single row for the hard assignment."""
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
         from tautrank.kernels.randomness import RANKING_STREAM, add_normal
 
         cost = 1.0 - loss._discounts(lists.longest)
-        # The first rank costs nothing, so there is nothing to scale there.
+        # The first rank costs nothing, so it is not scaled.
         share = np.divide(1.0, cost, out=np.zeros_like(cost), where=cost > 0)
         gains = np.empty((loss.samples, scores.size), scores.dtype)
         drawn = np.empty_like(scores)

@@ -1,4 +1,4 @@
-"""The pointwise loss: regression on the label, the baseline every ranking loss has to beat."""
+"""The pointwise loss: regression on the label, the baseline for every ranking loss."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""What StochasticRank needs to know of a metric: what it is worth when one document moves.
+"""What StochasticRank needs to know about a metric: its value after one document moves.
 
-A metric is scale-free when multiplying all scores by a positive number leaves it as it is. Such a metric changes only
+A metric is scale-free when multiplying all scores by a positive number does not change it. Such a metric changes only
 where the score of a document crosses a breaking point: the score of another document, for a metric of a
 ranking, or 0, for a metric of a selection.
 
@@ -23,13 +23,14 @@ class ScaleFreeMetric(Protocol):
     """A metric, higher is better, that StochasticRank can optimise: ``tr.loss("stochasticrank", metric=MyMetric())``.
 
     Subclass it, or write an object with the same attributes and methods. Lists come one at a time. Places and documents
-    are counted from 0. ``sums`` is called once a list; ``moved`` is called for each document and each of its breaking
+    are counted from 0. ``sums`` is called once per list; ``moved`` is called for each document and each of its breaking
     points, so it should take O(1) time, with the help of what ``sums`` returned.
 
     A plain Python object works; one whose ``sums`` and ``moved`` are Numba-compiled functions (static methods, since
     compiled code has no ``self``) runs at native speed. If the object is hashable and comparable, as a frozen
     dataclass is, so is the loss; the loss prints the object's ``str``.
 
+    >>> import numpy as np
     >>> class Precision(ScaleFreeMetric):
     ...     '''The share of the first k documents that are relevant.'''
     ...
@@ -60,7 +61,7 @@ class ScaleFreeMetric(Protocol):
     """The metric depends on the first ``k`` places only; None: on all."""
 
     def document_values(self, labels: F64) -> F64:
-        """What each document brings to the metric, worked out once from its label; the label itself by default.
+        """Return what each document brings to the metric, computed once from the labels; by default the labels.
 
         Args:
             labels: the labels of all documents of all lists.
@@ -69,24 +70,23 @@ class ScaleFreeMetric(Protocol):
 
     @abc.abstractmethod
     def sums(self, values: F64, scores: F64, k: int) -> Any:
-        """What ``moved`` needs to know of a list: an array.
+        """Return what ``moved`` needs to know about a list, as an array.
 
         Args:
-            values: what ``document_values`` gave to the documents of the list: in the order of the ranking, first place
-                first (``breaks_at="scores"``), or in input order (``"zero"``).
-            scores: noisy scores in the same order; only their order or sign means anything.
+            values: the ``document_values`` of the list: in the order of the ranking, first place first
+                (``breaks_at="scores"``), or in input order (``"zero"``).
+            scores: noisy scores in the same order; only their order or sign has a meaning.
             k: the metric's ``k``, or the length of the list if that is less.
         """
 
     @abc.abstractmethod
     def moved(self, values: F64, sums: Any, document: int, place: int, k: int) -> float:
-        """The metric of the list after one document was moved, the others keeping their order.
+        """Return the metric of the list after one document is moved and the others keep their order.
 
         Args:
             values: as in ``sums``.
             sums: what ``sums`` returned.
-            document: where the document stands in ``values``.
-            place: where it goes: to that place of the ranking (``breaks_at="scores"``); or below 0 (place 0) or above 0
-                (place 1).
+            document: the document's index in ``values``.
+            place: its new place in the ranking (``breaks_at="scores"``); or 0 for below 0 and 1 for above 0.
             k: as in ``sums``.
         """

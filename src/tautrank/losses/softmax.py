@@ -27,7 +27,7 @@ _GAMMAS = ("uniform", "tight")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SoftmaxLoss(Loss):
-    """What the members of the family share.
+    """The base of the family.
 
     Args:
         hessian: ``"diagonal"`` is ``grad = rho - phi`` with ``hess = rho (1 - rho)``; ``"neumann"`` (sec. 4.4 of the
@@ -63,15 +63,11 @@ class SoftmaxLoss(Loss):
         *,
         propensities: ArrayLike | None = None,
     ) -> Objective:
-        """Tie the loss to labels, see `Loss.bind`.
+        """Bind the loss to labels; see `Loss.bind` for the arguments that are not described here.
 
         Args:
-            labels: relevance, one finite number of at least 0 a document.
-            offsets: where each query starts, and the number of documents at the end.
-            weights: one a query.
-            seed: of all random numbers.
-            n_jobs: threads; ``None`` is all cores.
-            propensities: probability, above 0 and at most 1, that a user looked at the document, one a document.
+            labels, offsets, weights, seed, n_jobs: as in `Loss.bind`.
+            propensities: probability that a user looked at the document, above 0 and at most 1, one per document.
                 What a label earns in the target is divided by it (inverse propensity scoring, Joachims,
                 Swaminathan and Schnabel, WSDM 2017, as the binary-relevance paper suggests): ``y_i / p_i`` for
                 ``listnet``, ``1 + (e^y_i - 1) / p_i`` for its softmax target, ``1 - gamma_i + (2^y_i - 1) / p_i``
@@ -85,18 +81,18 @@ class SoftmaxLoss(Loss):
 
     @property
     def _kind(self) -> str:
-        """Where gamma comes from: ``"fixed"``, ``"uniform"`` or ``"tight"``."""
+        """Source of gamma: ``"fixed"``, ``"uniform"`` or ``"tight"``."""
         return "fixed"
 
     @abc.abstractmethod
     def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
-        """The target without gamma, one a document, and what a gamma of 1 takes from it, one a query."""
+        """Return the target without gamma, one per document, and what a gamma of 1 subtracts, one per query."""
 
 
 @register("listnet")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ListNet(SoftmaxLoss):
-    """Cross entropy with the labels as a distribution; with binary labels it bounds MRR and NDCG.
+    """Cross entropy with the labels as the target distribution; with binary labels it bounds MRR and NDCG.
 
     ``phi_i = y_i / sum_j y_j`` (``target="linear"``, eq. 6 of Bruch et al., ICTIR 2019) or ``e^y_i / sum_j e^y_j``
     (``target="softmax"``, as first published).
@@ -137,20 +133,20 @@ class ListNet(SoftmaxLoss):
 @register("xendcg")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class XENDCG(SoftmaxLoss):
-    """Cross entropy that is a convex bound on NDCG for graded labels.
+    """Cross entropy that is a convex bound of NDCG for graded labels.
 
     ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)`` with any ``gamma`` in ``[0, 1]``.
 
-    ``gamma="tight"`` is the one that minimises the loss at the current scores, and so gives the tightest bound. It
+    ``gamma="tight"`` minimises the loss at the current scores, which gives the tightest bound. It
     minimises a ratio of linear functions over a box: with ``c = -log rho``, ``gamma_i`` is 0 where ``c_i`` lies below
-    the minimum and 1 elsewhere, which one sort finds.
+    the minimum and 1 elsewhere; one sort finds the threshold.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, WWW 2021.
 
     Args:
         gamma: ``"uniform"`` draws it for every (step, query, document); a number in [0, 1]; or ``"tight"``.
         hessian: ``"neumann"``, ``"diagonal"`` or ``"exact"``, see `SoftmaxLoss`; with ``"neumann"`` and
-            ``gamma="uniform"`` this is LightGBM's ``rank_xendcg``, other random numbers apart.
+            ``gamma="uniform"`` this is LightGBM's ``rank_xendcg`` with other random numbers.
         noise: ``None`` or ``"gumbel"``, see `Loss`.
         strength: scale of the noise.
 
@@ -184,7 +180,7 @@ class XENDCG(SoftmaxLoss):
         return self.gamma if isinstance(self.gamma, str) else "fixed"
 
     def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
-        # All in units of the query's highest 2^y, so that no label overflows.
+        # In units of the query's highest 2^y, so that no label overflows.
         highest = query_maxima(lists.labels, lists.offsets)
         unit = np.exp2(-highest)
         earned = np.exp2(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(unit, lists.sizes)

@@ -36,26 +36,26 @@ _Tables: TypeAlias = tuple[
 @register("softrank")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SoftRank(Loss):
-    """One minus the NDCG to expect when every score is a normal distribution around what the model says.
+    """One minus the expected NDCG when every score is a normal distribution around the model's score.
 
     Scores ``S_i ~ N(s_i, sigma^2)`` make a contest of every pair of documents, which ``i`` wins with probability
     ``pi_ij = Pr(S_i > S_j) = (1 + erf((s_i - s_j) / (2 sigma))) / 2``. The rank of a document is the number of
-    contests it loses: its distribution ``p_j`` starts at the first rank and takes up one contest after the other,
+    contests it loses: its distribution ``p_j`` starts at the first rank and is updated contest by contest,
     ``p_j(r) <- p_j(r - 1) pi_mj + p_j(r) (1 - pi_mj)`` for every ``m != j``. The value is ``1 - SoftNDCG@k``,
 
         SoftNDCG@k = sum_j G_j sum_r p_j(r) / D_r,    G_j = gain_j / maxDCG@k,    1/D_r = 0 beyond k
 
     As ``sigma`` falls to 0 it becomes ``1 - NDCG@k``. The contests of a document are taken as independent, as in the
     paper. They are not, since they share its score: SoftNDCG is near the expected NDCG of the noisy scores, not equal
-    to it, and may even exceed 1 (four equal documents, ``k=3``: 1.03). One consequence matters. Among ``n`` documents
-    with equal scores every one is as good as certain to be ranked within a few times ``sqrt(n)`` of the middle, so
-    that a cutoff far above it, such as ``k=10`` of a hundred documents, has no gradient to start from. The default is
-    therefore the full list.
+    to it, and may even exceed 1 (four equal documents, ``k=3``: 1.03). This has one practical consequence. Among
+    ``n`` documents with equal scores, each is almost certainly ranked within a few times ``sqrt(n)`` of the middle, so
+    with a cutoff far above the middle, such as ``k=10`` of a hundred documents, there is no gradient to start from. The
+    default is therefore the full list.
 
-    The gradient is exact. With a cutoff it takes time ``O(n^2 k)``, by going back through the contests. On the full
+    The gradient is exact. With a cutoff it takes ``O(n^2 k)`` time, by a reverse pass over the contests. On the full
     list it takes ``O(n^2)`` times the number of powers ``x^r`` that add up to the discount, about twenty (to 1e-9; in
-    float32 to 2e-6). Either takes memory proportional to ``n``, and no time for documents without a gain, or without
-    a chance of a discount.
+    float32 to 2e-6). Both take memory proportional to ``n``, and skip documents without a gain or without a
+    chance of a discount.
 
     Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metrics*, WSDM 2008; He and Liu, *Are
     Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. III.
@@ -69,11 +69,11 @@ class SoftRank(Loss):
             NDCG@k by coordinate conditional sampling, which is how Ustimenko and Prokhorenkova, *StochasticRank*,
             ICML 2020, run SoftRank: `StochasticRank` with ``mu = 0`` and without scale-free acceleration. The value
             is then one minus the mean NDCG of the noisy scores.
-        samples: draws of the noise to average, for ``"ccs"``.
+        samples: number of draws to average, for ``"ccs"``.
         scale: ``"plain"`` is ``hess = 1``, the papers' form. ``"curvature"`` is the size of SoftNDCG's own curvature:
             with ``w_im`` the derivative of SoftNDCG by ``pi_im``, through the ranks of both documents, and ``psi_im``
             the derivative of ``pi_im`` by ``s_i``, the gradient is ``-sum_m w_im psi_im`` and ``hess_i = sum_m |w_im|
-            psi_im / sigma``. So ``|grad| <= sigma hess``: no Newton step goes further than the smoothing reaches. In
+            psi_im / sigma``. So ``|grad| <= sigma hess``: no Newton step is longer than the reach of the smoothing. In
             a list with more than 1024 documents that have a gain, the sizes of the two parts of ``w_im``, one for the
             ranks of each document, are added instead.
         noise: ``None`` or ``"gumbel"``, see `Loss`.
@@ -112,7 +112,7 @@ class SoftRank(Loss):
 
     @property
     def gradient_is_derivative(self) -> bool:
-        """Not with ``estimator="ccs"``, which estimates the derivative of an expected value."""
+        """False for ``estimator="ccs"``, which estimates the derivative of an expected value."""
         return self.estimator == "exact"
 
     @property
@@ -131,14 +131,14 @@ class _ExactObjective(Objective):
     def __init__(self, loss: SoftRank, lists: Lists, seed: int, threads: int) -> None:
         # LambdaRank's document weights are the gains over maxDCG@k.
         gains = LambdaRank(k=loss.k, gain=loss.gain, discount=loss.discount)._document_weights(lists)
-        rich = query_sums(gains > 0, lists.offsets)
+        with_gain = query_sums(gains > 0, lists.offsets)
         self._depth = lists.longest if loss.k is None else min(loss.k, lists.longest)
         # Contests, each a dozen and a few more for every rank (or power) in the pairs that `balanced_ranges` counts
         # in; and thirty of those for every document.
         contest = 12.0 + (20.0 if self._by_powers(loss) else 1.0 * self._depth)
-        super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * rich))
+        super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * with_gain))
         self._gains = gains[lists.arrangement]
-        self._scale = np.where(lists.has_relevant & (rich > 0), lists.weights, 0.0)
+        self._scale = np.where(lists.has_relevant & (with_gain > 0), lists.weights, 0.0)
         self._tables: dict[np.dtype[Any], _Tables] = {}
 
     @staticmethod
@@ -146,7 +146,7 @@ class _ExactObjective(Objective):
         return loss.k is None and isinstance(loss.discount, str)
 
     def _make_tables(self, kind: np.dtype[Any]) -> _Tables:
-        """Gains, and the discount as the kernel takes it: by rank or as a sum of powers."""
+        """Return gains, and the discount as the kernel takes it: by rank or as a sum of powers."""
         from tautrank.losses._discount_powers import power_tables
         from tautrank.losses._softrank_kernel import POWERS
 
@@ -160,16 +160,16 @@ class _ExactObjective(Objective):
         return gains, np.trim_zeros(discount, "b").astype(kind), None
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        _, grad, hess = self._results(scores, wanted=True)
+        _, grad, hess = self._results(scores, derivatives=True)
         if self.loss.scale == "plain":
             hess[:] = np.repeat(self._scale, self.lists.sizes)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._results(scores, wanted=False)[0]
+        return self._results(scores, derivatives=False)[0]
 
-    def _results(self, scores: Floats, wanted: bool) -> tuple[F64, Floats, Floats]:
-        """Values and, if ``wanted``, gradients and hessians."""
+    def _results(self, scores: Floats, derivatives: bool) -> tuple[F64, Floats, Floats]:
+        """Return values and, if ``derivatives``, gradients and hessians."""
         from tautrank.losses._softrank_kernel import softrank_queries
 
         lists, kind = self.lists, scores.dtype
@@ -177,10 +177,10 @@ class _ExactObjective(Objective):
             self._tables[kind] = self._make_tables(kind)
         gains, discount, powers = self._tables[kind]
         values = np.zeros(lists.sizes.size)
-        grad, hess = (np.empty(scores.size if wanted else 0, kind) for _ in range(2))
+        grad, hess = (np.empty(scores.size if derivatives else 0, kind) for _ in range(2))
         given = (
             scores, lists.arrangement, self._ranks(scores), gains, lists.offsets, self._scale,
-            discount, powers, self.loss.sigma, wanted,
+            discount, powers, self.loss.sigma, derivatives,
         )  # fmt: skip
         self._fill(softrank_queries, given, values, grad, hess)
         return values, grad, hess
@@ -199,7 +199,7 @@ class _SampledObjective(Objective):
             scale=loss.scale,
         )
         self._smoothed = smoothed._bind(lists, seed, threads)
-        # What is spread over threads here is the noise of `Loss`, a few operations a document.
+        # What is spread over threads here is the noise of `Loss`, a few operations per document.
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
         gains = query_sums(lists.gains(loss.gain), lists.offsets)
         self._scale = np.where(lists.has_relevant & (gains > 0), lists.weights, 0.0)

@@ -1,9 +1,9 @@
 """The StochasticRank family: the metric itself, smoothed by noise on the scores.
 
 With ``L = -metric`` and noise ``eps ~ N(-mu y, I)`` the loss is ``E L(s + sigma eps)``, a smooth function of the scores
-``s``. The shift by ``-mu y`` puts the better one of two equal documents lower, so that a metric that ranks ties for the
-worst is smoothed without a bias towards ties; without it (``mu = 0``) ties count as their expected value. The members
-differ in how they estimate the derivative from one draw of the noise.
+``s``. The shift by ``-mu y`` puts the better of two equal documents lower, so that a metric that ranks ties in the
+worst order is smoothed without a bias towards ties; without it (``mu = 0``) ties count as their expected value. The
+members differ in how they estimate the derivative from one draw of the noise.
 
 Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020.
 """
@@ -44,12 +44,12 @@ _FAR = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SmoothedLoss(Loss):
-    """What the members of the family share.
+    """The base of the family.
 
     Args:
         metric: the metric to optimise: ``dcg``, ``ndcg``, ``err``, ``mrr`` or ``dcg-rr``, with its options and ``@k``,
-            by name or as a `Metric`; or any `ScaleFreeMetric`. ``empty`` is not looked at: a query with nothing to
-            gain counts nothing.
+            by name or as a `Metric`; or any `ScaleFreeMetric`. ``empty`` is ignored: a query with nothing to gain
+            does not count.
         sigma: standard deviation of the noise.
         mu: how far a label shifts the mean of the noise; ``None`` is 0.1, or 0 for a metric without ties (``dcg-rr``)
             and for one with ``ties=expected``.
@@ -102,27 +102,27 @@ class SmoothedLoss(Loss):
 
     @property
     def accelerates(self) -> bool:
-        """Whether the gradient is scale-free accelerated: what ``sfa`` says, or ``None`` of it means."""
+        """Whether scale-free acceleration is on: ``sfa``, or its default where ``sfa`` is None."""
         return self.scale == "plain" if self.sfa is None else self.sfa
 
     @property
     def follows_curvature(self) -> bool:
-        """Whether the hessian is the curvature's: what ``scale`` says, or ``None`` of it means."""
+        """Whether the hessian is the curvature: ``scale``, or its default where ``scale`` is None."""
         return not self.sfa if self.scale is None else self.scale == "curvature"
 
     @property
     def gradient_is_derivative(self) -> bool:
-        """False: it is an estimate of the derivative of the expected value."""
+        """False: the gradient is an estimate of the derivative of the expected value."""
         return False
 
     @property
     def ignores_shifts(self) -> bool:
-        """Whether the metric is one of a ranking; one of a selection compares scores with 0."""
+        """Whether the metric depends on the ranking; one of a selection compares scores with 0."""
         return getattr(self.metric, "breaks_at", "scores") == "scores"
 
     @property
     def is_random(self) -> bool:
-        """True: every step draws its noise."""
+        """True: every step draws new noise."""
         return True
 
     @property
@@ -142,7 +142,7 @@ class SmoothedLoss(Loss):
     @property
     @abc.abstractmethod
     def _by_log_derivative(self) -> bool:
-        """Which of the two estimates."""
+        """Whether the derivative is estimated by the log-derivative trick."""
 
 
 @register("stochasticrank")
@@ -150,7 +150,7 @@ class SmoothedLoss(Loss):
 class StochasticRank(SmoothedLoss):
     """The smoothed metric, its derivative estimated by coordinate conditional sampling: low variance, no bias.
 
-    For each document ``j`` only the noise of the others is drawn; over its own the derivative is worked out. With ``b``
+    For each document ``j`` only the noise of the others is drawn; the derivative over its own is exact. With ``b``
     the breaking points of document ``j`` (the others' noisy scores) and ``phi`` the normal density
 
         g_j = (1/sigma) sum_b (L(b+) - L(b-)) phi((b - s_j)/sigma + mu y_j)
@@ -162,16 +162,7 @@ class StochasticRank(SmoothedLoss):
     Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
     Theorem 3 with the sign of its Lemma 1, and Theorem 4.
 
-    Args:
-        metric: the metric to optimise, by name or as an object; for this and all that follows see `SmoothedLoss`.
-        sigma: standard deviation of the noise.
-        mu: how far a label shifts the mean of the noise; ``None`` is 0.1 where ties count as the worst case, else 0.
-        nu: keeps scale-free acceleration finite.
-        sfa: whether to use scale-free acceleration; ``None`` is true with ``scale="plain"`` alone.
-        samples: draws to average.
-        scale: ``"curvature"``, or ``"plain"``, the paper's form; ``None`` is ``"plain"`` with ``sfa=True`` alone.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `SmoothedLoss`.
 
     >>> objective = StochasticRank(metric="mrr", mu=0, samples=1000).bind(labels=[0, 1], offsets=[0, 2])
     >>> grad, hess = objective.gradients([0.0, 0.0])
@@ -193,26 +184,17 @@ class StochasticRank(SmoothedLoss):
 @register("reinforce")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class Reinforce(SmoothedLoss):
-    """The smoothed metric, its derivative estimated by the log-derivative trick: no bias either, but a high variance.
+    """The smoothed metric, its derivative estimated by the log-derivative trick: unbiased too, but of high variance.
 
     ``g = (1/sigma) (L(s + sigma eps) - L(s)) (eps + mu y)``, where the loss without noise, ties at their worst, is the
-    baseline. The baseline of StochasticRank's experiments: what coordinate conditional sampling improves on. With
+    baseline. StochasticRank's experiments compare coordinate conditional sampling with this estimate. With
     ``scale="curvature"`` the mass is the mean over the draws of the estimate's size, so that ``|grad| <= sigma hess``
     holds here as well.
 
     Williams, *Simple Statistical Gradient-Following Algorithms for Connectionist Reinforcement Learning*, Machine
     Learning 8, 1992; in this form Nesterov and Spokoiny, *Random Gradient-Free Minimization of Convex Functions*, 2017.
 
-    Args:
-        metric: the metric to optimise, by name or as an object; for this and all that follows see `SmoothedLoss`.
-        sigma: standard deviation of the noise.
-        mu: how far a label shifts the mean of the noise; ``None`` is 0.1 where ties count as the worst case, else 0.
-        nu: keeps scale-free acceleration finite.
-        sfa: whether to use scale-free acceleration.
-        samples: draws to average.
-        scale: ``"curvature"``, or ``"plain"``, the paper's form; ``None`` is ``"plain"`` with ``sfa=True`` alone.
-        noise: ``None`` or ``"gumbel"``.
-        strength: scale of the noise.
+    Its parameters are those of `SmoothedLoss`.
 
     >>> grad, hess = Reinforce(metric="ndcg@10").bind([0, 1, 2], [0, 3]).gradients([0.1, 0.0, -0.1])
     >>> bool((abs(grad) <= hess).all())
@@ -234,7 +216,7 @@ class _SmoothedObjective(Objective):
 
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int, k: int, a_jump: float) -> None:
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
-        # about forty a document, and its jumps.
+        # about forty per document, and its jumps.
         sizes = lists.sizes.astype(np.float64)
         super().__init__(
             loss, lists, seed, threads, loss.samples * sizes * (40.0 + a_jump * np.minimum(k + 1.0, sizes))
@@ -246,7 +228,7 @@ class _SmoothedObjective(Objective):
 
     @abc.abstractmethod
     def _kernel(self, result: str, kind: np.dtype[Any]) -> tuple[Callable[..., None], Floats, tuple[Any, ...]]:
-        """The kernel of gradients, log_derivatives or values, what documents bring, and what else it takes."""
+        """Return the kernel of gradients, log_derivatives or values, the document values, and its other arguments."""
 
     def _draws(self, scores: Floats, step: int, values: Floats) -> Draws:
         from tautrank.losses._smoothing_kernel import Draws
@@ -281,7 +263,7 @@ class _ReaderObjective(_SmoothedObjective):
         assert isinstance(metric, ReaderMetric)
         with naming_queries(lists.offsets):
             model = ReaderModel.of(metric, lists.labels, lists.offsets)
-        # Ranks that are worth nothing are beyond the cut-off, whoever cut them off.
+        # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
         super().__init__(loss, lists, seed, threads, max(int(np.count_nonzero(model.weights)), 1), 1.0)
         self._scale = self._scales(model.filled)
         gains = model.gains / np.repeat(model.norms, lists.sizes)
@@ -325,10 +307,10 @@ class _ScaleFreeObjective(_SmoothedObjective):
         if values.shape != lists.labels.shape:
             raise DataError(
                 f"metric: the document_values of {loss.metric} have the shape {values.shape}; "
-                f"expected {lists.labels.shape}, one a document"
+                f"expected {lists.labels.shape}, one per document"
             )
         self._scale = self._scales(query_sums(values != 0, lists.offsets) > 0)
-        # A selection keeps the order it is given; in a ranking the order is that of equal scores.
+        # A selection keeps the input order; a ranking uses the order of equal scores.
         self._order = lists.arrangement if by_score else np.arange(values.size)
         self._document_values = np.ascontiguousarray(values[self._order])
         self._shift = loss._shift_by_label * lists.labels[self._order]

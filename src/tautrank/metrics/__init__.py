@@ -1,4 +1,4 @@
-"""What "good" means: ranking metrics, tie policies, empty queries, significance."""
+"""Ranking metrics, tie policies and empty queries."""
 
 from tautrank.metrics.average_precision import MAP
 from tautrank.metrics.base import METRICS, BoundMetric, Metric, metric, register

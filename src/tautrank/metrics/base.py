@@ -1,4 +1,4 @@
-"""What every metric shares: options, the text form, the registry, per-query values and their mean."""
+"""The base of all metrics: options, text form, registry, per-query values and their mean."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from tautrank.metrics.ordering import TIES
 from tautrank.names import Registry, changed_options, write_name
 
 EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
-"""What a query without a relevant document is worth."""
+"""Value of a query without a relevant document."""
 
 Scorer: TypeAlias = Callable[[NDArray[np.floating]], F64]
-"""From checked scores to one value a query."""
+"""From checked scores to one value per query."""
 
 
 @dataclass(frozen=True, repr=False)
 class Metric(ABC):
-    """What "good" means: a number for each query, from its scores and labels.
+    """A number for each query, from its scores and labels.
 
-    A metric is an immutable set of options. It compares and hashes by value and prints as what you would
-    type. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one.
+    A metric is an immutable set of options. It compares and hashes by value and prints as you would type
+    it. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one.
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: how equal scores are ranked: ``"worst"`` (lower label first), ``"best"`` (higher label first),
             ``"input"`` (input order), or ``"expected"`` (the exact mean over every order of the tied
             documents).
@@ -57,10 +57,10 @@ class Metric(ABC):
         choice("empty", self.empty, tuple(EMPTY))
 
     def bind(self, labels: ArrayLike, offsets: ArrayLike) -> BoundMetric:
-        """Fix the labels, so that many scorings of the same documents are judged cheaply.
+        """Fix the labels, so that many scorings of the same documents are evaluated cheaply.
 
         Args:
-            labels: one non-negative finite number a document, documents of a query adjacent.
+            labels: one finite number of at least 0 per document, documents of a query adjacent.
             offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
 
         >>> judge = metric("ndcg").bind([0, 1], [0, 2])
@@ -72,11 +72,11 @@ class Metric(ABC):
         return BoundMetric(self, cuts, scorer, filled)
 
     def per_query(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
-        """One value a query; NaN where the query is skipped.
+        """Return one value per query; NaN where the query is skipped.
 
         Args:
-            scores: one number a document; ``-inf`` marks a document that was not retrieved.
-            labels: one non-negative finite number a document.
+            scores: one number per document; ``-inf`` marks a document that was not retrieved.
+            labels: one finite number of at least 0 per document.
             offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
 
         >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 0], [0, 2, 4])
@@ -85,13 +85,13 @@ class Metric(ABC):
         return self.bind(labels, offsets).per_query(scores)
 
     def mean(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None = None) -> float:
-        """The (weighted) mean over the queries that are not skipped; NaN when all are.
+        """Return the (weighted) mean over the queries that are not skipped; NaN when all are.
 
         Args:
-            scores: one number a document; ``-inf`` marks a document that was not retrieved.
-            labels: one non-negative finite number a document.
+            scores: one number per document; ``-inf`` marks a document that was not retrieved.
+            labels: one finite number of at least 0 per document.
             offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
-            weights: one non-negative finite number a query; None for equal weights.
+            weights: one finite number of at least 0 per query; None for equal weights.
 
         >>> metric("mrr").mean([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], [0, 2, 4], weights=[3, 1])
         0.625
@@ -100,7 +100,7 @@ class Metric(ABC):
 
     @abstractmethod
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
-        """Work out what depends on the labels alone.
+        """Compute what depends on the labels alone.
 
         Returns:
             The scorer, and which queries have a relevant document (the value of the others is not looked at).
@@ -121,7 +121,7 @@ class BoundMetric:
     Args:
         metric: the metric.
         offsets: checked offsets of the lists.
-        scorer: from checked scores to one value a query.
+        scorer: from checked scores to one value per query.
         filled: which queries have a relevant document.
 
     >>> metric("precision@1").bind([0, 1], [0, 2]).per_query([1.0, 2.0])
@@ -135,21 +135,21 @@ class BoundMetric:
         self._empty = np.flatnonzero(~filled)
 
     def per_query(self, scores: ArrayLike) -> F64:
-        """One value a query; NaN where the query is skipped.
+        """Return one value per query; NaN where the query is skipped.
 
         Args:
-            scores: one number a document; ``-inf`` marks a document that was not retrieved.
+            scores: one number per document; ``-inf`` marks a document that was not retrieved.
         """
         values = self._scorer(check_scores(scores, self.offsets))
         values[self._empty] = EMPTY[self.metric.empty]
         return values
 
     def mean(self, scores: ArrayLike, weights: ArrayLike | None = None) -> float:
-        """The (weighted) mean over the queries that are not skipped; NaN when all are.
+        """Return the (weighted) mean over the queries that are not skipped; NaN when all are.
 
         Args:
-            scores: one number a document; ``-inf`` marks a document that was not retrieved.
-            weights: one non-negative finite number a query; None for equal weights.
+            scores: one number per document; ``-inf`` marks a document that was not retrieved.
+            weights: one finite number of at least 0 per query; None for equal weights.
         """
         values = self.per_query(scores)
         if weights is not None:
@@ -161,11 +161,11 @@ class BoundMetric:
 
 
 def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
-    """``sum w v / sum w`` over the queries that are not skipped; NaN when none has weight.
+    """Return ``sum w v / sum w`` over the queries that are not skipped; NaN when none has weight.
 
     Args:
-        values: one a query, NaN where it is skipped.
-        weights: checked weights, one a query; None for equal weights.
+        values: one per query, NaN where it is skipped.
+        weights: checked weights, one per query; None for equal weights.
 
     >>> mean_over_queries(np.array([1.0, np.nan, 0.0]), np.array([3.0, 100.0, 1.0]))
     0.75
@@ -194,7 +194,7 @@ register = METRICS.register
 
 
 def metric(name: str | Metric, **options: Any) -> Metric:
-    """The metric you typed: ``"ndcg"``, ``"ndcg@10"`` or ``"ndcg(ties=expected,gain=linear)@10"``.
+    """Make a metric by name: ``"ndcg"``, ``"ndcg@10"`` or ``"ndcg(ties=expected,gain=linear)@10"``.
 
     Args:
         name: a name of `METRICS` in any case, with options in parentheses and a cutoff after ``@`` if you like; or a

@@ -33,7 +33,7 @@ class MRR(BinaryMetric):
     ECIR 2008. Empty: no relevant document.
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         relevant: a document is relevant when its label is at least this; None when it is above 0.
@@ -91,7 +91,7 @@ class ERR(RankedMetric):
     label above ``max_label`` is an error.
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         max_label: the highest label of the scale.

@@ -1,4 +1,4 @@
-"""Several metrics over one set of scores, with what was skipped said beside each mean."""
+"""Evaluate one set of scores by several metrics; each mean comes with the number of skipped queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Evaluation:
     Attributes:
         metrics: the metrics, in the order asked for.
         values: float64 ``[metrics, queries]``; NaN where a metric skipped a query.
-        qids: one id a query.
+        qids: one id per query.
     """
 
     metrics: tuple[Metric, ...]
@@ -65,7 +65,7 @@ class Evaluation:
         }
 
     def write_per_query(self, path: str | os.PathLike[str]) -> None:
-        """Write a CSV with a row a query and a column a metric; a skipped query's cell is empty."""
+        """Write a CSV with a row per query and a column per metric; a skipped query's cell is empty."""
         text = io.StringIO()
         writer = csv.writer(text, lineterminator="\n")
         writer.writerow(["qid", *(str(m) for m in self.metrics)])
@@ -77,12 +77,12 @@ class Evaluation:
 def evaluate(
     metrics: Sequence[str | Metric], scores: Any, labels: Any, offsets: Any, *, qids: Any = None, **options: Any
 ) -> Evaluation:
-    """Judge one set of scores by several metrics.
+    """Evaluate one set of scores by several metrics.
 
     Args:
         metrics: names or metric objects.
         scores, labels, offsets: the flat arrays every metric takes.
-        qids: one id a query; default 0, 1, 2, ...
+        qids: one id per query; default 0, 1, 2, ...
         options: options given to every metric named by text, such as ``ties="expected"``.
 
     >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0], [0, 3]).mean(1)
@@ -94,5 +94,5 @@ def evaluate(
     values = np.stack([m.per_query(scores, labels, offsets) for m in chosen])
     ids = np.arange(values.shape[1]) if qids is None else np.asarray(qids)
     if ids.shape != (values.shape[1],):
-        raise DataError(f"qids: found {ids.size} ids; expected {values.shape[1]}, one a query")
+        raise DataError(f"qids: found {ids.size} ids; expected {values.shape[1]}, one per query")
     return Evaluation(chosen, values, ids)

@@ -1,6 +1,6 @@
-"""What a label is worth (gain) and what a rank is worth (discount).
+"""Gains of labels and discounts of ranks.
 
-Both are named by a word or given as a table, so that an option prints, parses back and hashes.
+Both are given by a name or as a table, so that an option prints, parses back and hashes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def check_discount(discount: Discount) -> Discount:
 
 
 def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
-    """What each label is worth.
+    """Return the gains of the labels.
 
     ``exp2`` is ``2^y - 1``, ``linear`` is ``y``, and a table gives ``table[y]`` to the integer label ``y``.
 
@@ -82,7 +82,7 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
     20(4), 2002.
 
     Args:
-        labels: non-negative finite relevance labels, one a document.
+        labels: relevance, one finite number of at least 0 per document.
         gain: ``"exp2"``, ``"linear"``, or a table indexed by label.
 
     >>> gain_values([0, 1, 2, 3])
@@ -125,7 +125,7 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
 
 
 def discount_values(n: int, discount: Discount = "log2") -> F64:
-    """What each of the ranks 1 to ``n`` is worth.
+    """Return the discounts of the ranks 1 to ``n``.
 
     ``log2`` is ``1 / log2(1 + rank)``, ``reciprocal`` is ``1 / rank``, and a table gives its own values,
     0 beyond its end.
@@ -133,7 +133,7 @@ def discount_values(n: int, discount: Discount = "log2") -> F64:
     The logarithmic discount is that of Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005.
 
     Args:
-        n: how many ranks.
+        n: number of ranks.
         discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
 
     >>> discount_values(3)
@@ -165,7 +165,7 @@ def _table(name: str, values: tuple[float, ...], words: tuple[str, ...]) -> tupl
         raise OptionError(f"{name}: found an empty table; expected at least one number")
     for at, value in enumerate(table):
         if not (math.isfinite(value) and value >= 0):
-            raise OptionError(f"{name}: entry {at} of the table is {value:g}; expected a finite number, 0 or above")
+            raise OptionError(f"{name}: entry {at} of the table is {value:g}; expected a finite number of at least 0")
     return table
 
 

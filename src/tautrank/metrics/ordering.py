@@ -165,11 +165,11 @@ class TieGroups:
         return cls(values, starts, sizes, row_starts)
 
     def sums(self, values: F64) -> F64:
-        """Add up ``values`` (one a position) inside each group."""
+        """Add up ``values`` (one per position) inside each group."""
         return np.add.reduceat(np.ravel(values), self.starts)
 
     def row_sums(self, of_groups: F64) -> F64:
-        """Add up ``of_groups`` (one a group) inside each row."""
+        """Add up ``of_groups`` (one per group) inside each row."""
         return np.add.reduceat(of_groups, self.row_starts)
 
     def positions(self) -> I64:
@@ -235,7 +235,7 @@ def break_ties(order: I64, sorted_keys: NDArray[np.floating], codes: I64) -> I64
 
 
 def tie_codes(labels: NDArray[np.number], ties: str) -> I64:
-    """One integer a document: inside a tie the lower code comes first.
+    """One integer per document: inside a tie the lower code comes first.
 
     Args:
         labels: checked labels.
@@ -277,8 +277,8 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     bottom.
 
     Args:
-        scores: one number a document.
-        labels: one non-negative finite number a document.
+        scores: one number per document.
+        labels: one finite number of at least 0 per document.
         offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
         ties: ``"worst"`` (lower label first), ``"best"`` (higher label first) or ``"input"`` (input order).
 
@@ -340,10 +340,10 @@ def ordered(
 
 
 def query_sums(values: Array, offsets: I64) -> F64:
-    """Add up ``values`` (one a document) inside each query; 0 where a query has no documents.
+    """Add up ``values`` (one per document) inside each query; 0 where a query has no documents.
 
     Args:
-        values: one number a document; of booleans the true ones are counted.
+        values: one number per document; of booleans the true ones are counted.
         offsets: checked offsets of the lists.
 
     >>> query_sums(np.array([1.0, 2.0, 3.0]), np.array([0, 2, 2, 3]))
@@ -353,10 +353,10 @@ def query_sums(values: Array, offsets: I64) -> F64:
 
 
 def query_maxima(values: F64, offsets: I64) -> F64:
-    """The highest of the ``values`` (one a document) of each query; 0 where a query has no documents.
+    """The highest of the ``values`` (one per document) of each query; 0 where a query has no documents.
 
     Args:
-        values: one number a document.
+        values: one number per document.
         offsets: checked offsets of the lists.
 
     >>> query_maxima(np.array([1.0, 3.0, -2.0]), np.array([0, 2, 2, 3]))

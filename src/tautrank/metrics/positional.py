@@ -1,7 +1,7 @@
-"""Metrics that add up (what a document brings) times (what its rank is worth): DCG and its relatives.
+"""Metrics that add up the value of a document times the weight of its rank: DCG and its relatives.
 
 Their mean over the orders of tied documents is exact and cheap: inside a tie every document has the same
-chance of every rank, so a tie is worth the sum of its documents times the mean of its ranks.
+chance of every rank, so a tie has the value of the sum of its documents times the mean of its ranks.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class _Positional(RankedMetric):
     """``sum_r value_r * weight_r`` over the ranks."""
 
     def _rank_weights(self, n: int) -> F64:
-        """What each of the ranks 1 to ``n`` is worth."""
+        """Return the weights of the ranks 1 to ``n``."""
         return np.ones(n)
 
     def _judge(self, values: F64) -> F64:
@@ -63,7 +63,7 @@ class _Gained(_Positional):
         """The DCG@k of each query's best ranking."""
         ideal = np.zeros(offsets.size - 1)
         for block in blocks(offsets):
-            # Up to the cut-off also where the metric itself looks further.
+            # Up to the cutoff also where the metric itself looks further.
             depth = block.width if self.k is None else min(self.k, block.width)
             best = np.negative(block.matrix(values, 0.0))
             best.sort(axis=1)
@@ -85,7 +85,7 @@ class DCG(_Gained):
     document with a gain.
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         gain: ``"exp2"``, ``"linear"`` or a table by label.
@@ -114,7 +114,7 @@ class NDCG(_Gained):
     ties: McSherry and Najork, ECIR 2008. Empty: no document with a gain.
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         gain: ``"exp2"``, ``"linear"`` or a table by label.
@@ -173,7 +173,7 @@ class ARP(_Positional):
     """Average relevance position: how far down the relevant documents stand; a cost.
 
     ``ARP = sum_r y_r * r``. With ``k``, a rank counts as ``min(r, k + 1)``: every document below the
-    cut-off is as bad as the first one below it, so that pushing a relevant document out never pays.
+    cutoff is as bad as the first one below it, so that pushing a relevant document out never pays.
 
     Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4, without its
     constant factor. Empty: no positive label. Documents that were not retrieved are tied at the bottom.
@@ -238,7 +238,7 @@ class Recall(BinaryMetric, _Positional):
     relevant document.
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         relevant: a document is relevant when its label is at least this; None when it is above 0.

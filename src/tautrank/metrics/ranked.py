@@ -32,7 +32,7 @@ class RankedMetric(Metric):
     and what to divide by (``_norms``).
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
 
@@ -42,7 +42,7 @@ class RankedMetric(Metric):
     """
 
     all_count: ClassVar[bool] = False
-    """Whether documents behind the cut-off and those not retrieved, tied at the bottom, count: they do in a cost."""
+    """Whether documents behind the cutoff and those not retrieved, tied at the bottom, count: they do in a cost."""
 
     @abstractmethod
     def _document_values(self, labels: NDArray[np.number]) -> F64:
@@ -50,11 +50,11 @@ class RankedMetric(Metric):
 
     @abstractmethod
     def _judge(self, values: F64) -> F64:
-        """One number a row of document values in rank order, cut at ``_depth``."""
+        """One number per row of document values in rank order, cut at ``_depth``."""
 
     @abstractmethod
     def _judge_expected(self, groups: TieGroups) -> F64:
-        """The mean of ``_judge`` over every order inside the tie groups, one number a row."""
+        """The mean of ``_judge`` over every order inside the tie groups, one number per row."""
 
     def _norms(self, values: F64, offsets: I64) -> F64 | None:
         """What to divide each query's number by, or None."""
@@ -114,7 +114,7 @@ class BinaryMetric(RankedMetric):
     """A metric that knows two kinds of documents: relevant and not.
 
     Args:
-        k: count the first ``k`` ranks; None for the full list.
+        k: number of ranks that count; None for the full list.
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         relevant: a document is relevant when its label is at least this; None when it is above 0.

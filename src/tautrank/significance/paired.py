@@ -1,4 +1,4 @@
-"""Whether one system is really better than another: paired tests, intervals, and many comparisons at once.
+"""Is one system really better than another? Paired tests, confidence intervals, multiple comparisons.
 
 Every function takes plain per-query values, as ``metric.per_query`` returns them, so the same test serves
 every metric. A query that the metric skipped (NaN for both systems) is left out; a query with a value for
@@ -35,14 +35,14 @@ _BATCH_BYTES = 1 << 24
 
 @dataclass(frozen=True, repr=False)
 class TestResult:
-    """What a significance test found; ``difference`` is the mean of a - b, positive when a is better.
+    """The result of a significance test; ``difference`` is the mean of a - b, positive when a is better.
 
     Attributes:
         statistic: the test's own statistic (t, or the mean difference for a randomisation test).
         p_value: the probability, were the systems equal, of a statistic at least this extreme.
         difference: mean of a - b over the pairs used.
-        n: how many pairs (queries, or splits) were used.
-        test: the name of the test.
+        n: number of pairs (queries, or splits).
+        test: name of the test.
         alternative: ``"two-sided"``, ``"greater"`` (a is better than b) or ``"less"``.
 
     >>> TestResult(2.5, 0.0125, 0.031, 784, "paired t-test", "two-sided")
@@ -75,8 +75,8 @@ class Interval:
         high: upper end.
         estimate: the mean (or mean difference) of the data themselves.
         confidence: the probability with which such intervals cover the truth.
-        n: how many queries were used.
-        method: how the interval was made.
+        n: number of queries.
+        method: method of the interval.
 
     >>> interval = Interval(0.41, 0.47, 0.44, 0.95, 784, "bca")
     >>> interval
@@ -142,7 +142,7 @@ def corrected_resampled_t_test(
     52, 2003, sec. 3).
 
     Args:
-        differences: one value a split: the metric of the first system minus that of the second.
+        differences: one value per split: the metric of the first system minus that of the second.
         test_fraction: the part of the data each split holds out, such as 0.2; or give both of the next two.
         n_train: size of a split's training set, in queries.
         n_test: size of a split's test set, in queries.
@@ -182,8 +182,8 @@ def randomisation_test(
     Args:
         a: per-query values of the first system; NaN where the metric skipped the query.
         b: per-query values of the second system, the same queries in the same order.
-        resamples: how many random assignments to draw.
-        seed: of the random assignments; the same seed gives the same p-value.
+        resamples: number of random assignments to draw.
+        seed: seed of the random assignments; the same seed gives the same p-value.
         alternative: ``"two-sided"``, ``"greater"`` (a is better than b) or ``"less"``.
 
     Of the 2^3 sign assignments only +++ and --- are as extreme as the three wins seen here:
@@ -203,7 +203,7 @@ def randomisation_test(
     # T and T* are compared as sums: n is common to both. The observed sum comes from the same table of
     # partial sums as the resampled ones (all flips off), so it has the same rounding.
     slack = _ROUNDING * float(np.abs(moving).sum())
-    words = max(1, -(-moving.size // 64))  # of 64 bits, one coin flip a query
+    words = max(1, -(-moving.size // 64))  # of 64 bits, one coin flip per query
     extreme = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}[alternative]
     observed = extreme(_flipped_sums(moving, np.zeros((1, words), dtype="<u8"))[0])
     generator = np.random.PCG64(seed)
@@ -242,8 +242,8 @@ def bootstrap_interval(
         a: per-query values; NaN where the metric skipped the query.
         b: per-query values of a second system; the interval is then of the mean of a - b.
         confidence: between 0 and 1.
-        resamples: how many resampled means to draw.
-        seed: of the resampling; the same seed gives the same interval.
+        resamples: number of resampled means to draw.
+        seed: seed of the resampling; the same seed gives the same interval.
         method: ``"percentile"``, ``"basic"`` or ``"bca"``.
 
     >>> bootstrap_interval([0.25, 0.5, 0.75, 1.0], [0.25, 0.5, 0.75, 1.0])
@@ -297,7 +297,7 @@ def holm(p_values: ArrayLike) -> F64:
     simple sequentially rejective multiple test procedure", Scandinavian Journal of Statistics 6, 1979).
 
     Args:
-        p_values: one a comparison, in any order; NaN (a comparison that was not made) stays NaN and does not
+        p_values: one per comparison, in any order; NaN (a comparison that was not made) stays NaN and does not
             count towards m.
 
     Returns:
@@ -349,7 +349,7 @@ def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
     """Return sum(+-d) for each row of ``flips``: bit i of the little-endian row set means -d[i].
 
     Eight flips at a time: the 256 signed sums of eight differences are tabulated once, and a row's sum is one
-    table entry a byte. This reads 1 bit a flip where a matrix of signs would read 32 or 64.
+    table entry per byte. This reads 1 bit per flip where a matrix of signs would read 32 or 64.
     """
     octets = flips.view(np.uint8)
     padded = np.zeros(8 * octets.shape[1])
@@ -357,7 +357,7 @@ def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
     groups = padded.reshape(-1, 8)
     signs = 1.0 - 2.0 * ((np.arange(256)[:, None] >> np.arange(8)) & 1)
     sums = np.zeros(octets.shape[0])
-    # Blocks keep the table (2 KiB a group) in the processor's cache, and bounded for any number of queries.
+    # Blocks keep the table (2 KiB per group) in the processor's cache, and bounded for any number of queries.
     for start in range(0, groups.shape[0], 64):
         block = groups[start : start + 64]
         # Written as eight additions rather than a matrix product, whose rounding differs between machines.
@@ -408,9 +408,9 @@ def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:
     try:
         x = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(f"{name}: found values that are not numbers; expected one number a query") from None
+        raise DataError(f"{name}: found values that are not numbers; expected one number per query") from None
     if x.ndim != 1:
-        raise DataError(f"{name}: found an array of {x.ndim} dimensions; expected one number a query")
+        raise DataError(f"{name}: found an array of {x.ndim} dimensions; expected one number per query")
     wrong = np.flatnonzero(np.isinf(x) if allow_nan else ~np.isfinite(x))
     if wrong.size:
         raise DataError(f"{name}[{wrong[0]}]: found {x[wrong[0]]:g}; expected a finite number")
@@ -422,7 +422,7 @@ def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
     x = _finite_vector(a, "a", allow_nan=True)
     y = _finite_vector(b, "b", allow_nan=True)
     if x.size != y.size:
-        raise DataError(f"a and b: found {x.size} and {y.size} values; expected one a query in both")
+        raise DataError(f"a and b: found {x.size} and {y.size} values; expected one per query in both")
     missing = np.isnan(x)
     alone = np.flatnonzero(missing != np.isnan(y))
     if alone.size:

@@ -1,8 +1,8 @@
-"""Made-up web search whose truth is known, what real data goes through, and the papers' small examples.
+"""Synthetic web search with known truth, perturbations of real data, and the papers' toy data.
 
-`simulate_web_search` makes data in the shape of MSLR-WEB30K or Yahoo!. `add_negatives`, `perturb_labels`,
-`simulate_clicks` and `binarise` take any data and return what longer lists, judges' mistakes, users' clicks or
-binary judgments would have made of it; they are pure functions of the data, their parameters and a seed.
+`simulate_web_search` generates data in the shape of MSLR-WEB30K or Yahoo!. `add_negatives`, `perturb_labels`,
+`simulate_clicks` and `binarise` perturb any data by longer lists, mistakes of judges, clicks of users or binary
+judgments; they are pure functions of the data, their parameters and a seed.
 """
 
 from tautrank.simulate.clicks import simulate_clicks

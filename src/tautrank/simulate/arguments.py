@@ -1,4 +1,4 @@
-"""Checking the parameters of simulations: one sentence for each that cannot be used."""
+"""Check the parameters of simulations."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ def checked_seed(seed: object) -> int:
 
 
 def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
-    """Return one probability a label, for the labels 0, 1, 2, ...
+    """Return one probability per label, for the labels 0, 1, 2, ...
 
     >>> probabilities_by_label("probabilities", (0.05, 1.3))
     Traceback (most recent call last):
-    tautrank.errors.OptionError: probabilities: found 1.3 for label 1; expected numbers from 0 to 1, one a label
+    tautrank.errors.OptionError: probabilities: found 1.3 for label 1; expected numbers from 0 to 1, one per label
     """
-    expected = "expected numbers from 0 to 1, one a label"
+    expected = "expected numbers from 0 to 1, one per label"
     try:
         table = np.asarray(values, np.float64)
     except (TypeError, ValueError):

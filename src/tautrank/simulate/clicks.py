@@ -44,8 +44,8 @@ def simulate_clicks(
 
     Args:
         data: the data, with labels 0, 1, 2, ...; it is not changed.
-        impressions: how many users see each list.
-        probabilities: of a click on a document of label 0, 1, 2, ... that is read.
+        impressions: number of users who see each list.
+        probabilities: click probabilities of the labels 0, 1, 2, ... for documents that are read.
         keep_unclicked: keep impressions without a click, the whole list with labels 0.
         seed: the same seed gives the same clicks.
 

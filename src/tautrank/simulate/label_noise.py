@@ -1,4 +1,4 @@
-"""Labels made coarser or noisier: what judges' mistakes and binary judgments do to a data set."""
+"""Make labels noisier or coarser: mistakes of judges, and binary judgments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def perturb_labels(
 
     Args:
         data: the data; it is not changed, and the result shares its features.
-        probability: of a label being chosen.
+        probability: probability that a label is chosen.
         distribution: probabilities of the new labels 0, 1, 2, ...; the paper's are .5, .2, .15, .1, .05.
         seed: the same seed gives the same labels.
 

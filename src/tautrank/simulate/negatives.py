@@ -1,4 +1,4 @@
-"""Lists made longer with documents of other queries: noise that a ranker has to see through."""
+"""Make lists longer with irrelevant documents of other queries."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
 
     Args:
         data: the data; it is not changed.
-        share: how many documents to add, as a share of the list; 0.4 makes lists 40% longer, 2 three times as long.
+        share: number of documents to add, as a share of the list; 0.4 makes lists 40% longer, 2 three times as long.
         seed: the same seed gives the same documents.
 
     >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0], [4.0]], [0, 2, 1, 1], group=[2, 2])

@@ -14,17 +14,17 @@ from tautrank.simulate.text_match_features import NAMES, fill_text_match
 
 @dataclass(frozen=True)
 class Shape:
-    """What a simulated data set has in common with a published one.
+    """The properties that a simulated data set shares with a published one.
 
     Attributes:
         key: keys the random numbers, so that two shapes of one seed have nothing else in common.
-        mean_length: documents a query.
+        mean_length: documents per query.
         draw_lengths: (generator, number of queries, mean) -> list lengths, before rounding.
         label_shares: shares of the labels 0 to 4.
         unanswerable: share of the queries for which there is nothing to be found.
         n_features: columns in use.
         feature_names: their names, where they have names.
-        fill: writes the features of some documents, a feature a row.
+        fill: writes the features of some documents, one feature per row.
     """
 
     key: int

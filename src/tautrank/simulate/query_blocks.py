@@ -1,4 +1,4 @@
-"""Data of any size, made in blocks of queries: each block from its own key, straight into the arrays of the result."""
+"""Generate data of any size in blocks of queries: each block from its own key, directly into the result."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ _NOTHING = 6.0  # standard deviations by which documents of an unanswerable quer
 def simulate_blocks(
     shape: Shape, n_queries: int, n_features: int, mean_length: float, noise: float, seed: int, threads: int
 ) -> tuple[RankingData, Doubles]:
-    """Make data of a shape, and the truth behind its labels.
+    """Generate data of a shape, and the truth behind its labels.
 
-    Blocks are keyed by (seed, shape, block) and always made whole, so a query is the same whatever the number of
+    Blocks are keyed by (seed, shape, block) and always generated whole, so a query is the same whatever the number of
     queries, of threads, or of features.
 
     Args:
-        shape: what the data looks like.
+        shape: the shape of the data.
         n_queries: number of queries.
         n_features: number of columns; fewer than the shape has are a fixed choice of them, more are columns of zeros.
-        mean_length: documents a query.
+        mean_length: documents per query.
         noise: standard deviation of the judges' noise.
-        seed: keys everything that is drawn.
-        threads: how many blocks are made at a time.
+        seed: key of all random numbers.
+        threads: number of blocks generated at a time.
 
     >>> from tautrank.simulate.published_shapes import MSLR
     >>> data, truth = simulate_blocks(MSLR, 3, 136, 20.0, 0.8, seed=0, threads=1)

@@ -69,7 +69,7 @@ def fill_scaled(out: Singles, qualities: Singles, intents: Doubles, query: I64, 
     """Write the 519 features of some documents.
 
     Args:
-        out: float32 ``[519, n]``, a feature a row.
+        out: float32 ``[519, n]``, one feature per row.
         qualities: float32 ``[6, n]``.
         intents: ``[q, 6]``.
         query: the query of each document, from 0 to q - 1.

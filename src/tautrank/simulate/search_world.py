@@ -1,4 +1,4 @@
-"""The world behind the made-up searches: hidden qualities of documents, what a query is after, how relevant that is."""
+"""The model behind the synthetic data: hidden qualities of documents, intents of queries, and relevance."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The 136 features of MSLR-WEB30K, computed from made-up documents: term counts, lengths, links and clicks.
+"""The 136 features of MSLR-WEB30K, computed from synthetic documents: term counts, lengths, links and clicks.
 
 Every document has four streams of text (body, anchor, title, URL) and the whole of them. How often each query term
 occurs in a stream is drawn; the 125 text features follow from these counts by their usual formulas, so they are
@@ -91,7 +91,7 @@ def fill_text_match(out: Singles, qualities: Singles, intents: Doubles, query: I
     """Write the 136 features of some documents.
 
     Args:
-        out: float32 ``[136, n]``, a feature a row.
+        out: float32 ``[136, n]``, one feature per row.
         qualities: float32 ``[6, n]``.
         intents: ``[q, 6]``.
         query: the query of each document, from 0 to q - 1.
@@ -199,7 +199,7 @@ def _fill_statistics(out: Singles, values: Singles, asked: Singles, n: Singles) 
 
 
 def _fill_page(out: Singles, qualities: Singles, rng: np.random.Generator) -> None:
-    """Write what is known of a page beside its text: its address, links, ranks, and how users took to it."""
+    """Write the features of a page other than its text: address, links, ranks and clicks."""
     n = qualities.shape[1]
     popular, pushed, trusted, useful = (qualities[k] for k in (POPULAR, PUSHED, TRUSTED, USEFUL))
 

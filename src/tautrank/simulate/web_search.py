@@ -1,4 +1,4 @@
-"""A synthetic web search engine: queries, result lists and features with the habits of the published data sets."""
+"""A synthetic web search engine: queries, result lists and features that resemble the published data sets."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def simulate_web_search(
     return_truth: bool = False,
     n_jobs: int | None = None,
 ) -> RankingData | tuple[RankingData, Doubles]:
-    """Make a web-search data set whose truth is known: heavy-tailed features, graded labels, lists of many lengths.
+    """Generate web search data with known truth: heavy-tailed features, graded labels, lists of many lengths.
 
     Every document has hidden qualities (how well it matches, how popular, how fresh, how spammy it is, ...), every
     query an intent that says which of them matter. The truth, how relevant a document is, is a nonlinear function of
@@ -71,16 +71,16 @@ def simulate_web_search(
 
     The shapes:
 
-    - ``like="mslr"`` is MSLR-WEB30K: 120 documents a query, half of the labels 0, and its 136 features by name,
-      computed from made-up term counts, lengths, links and clicks (Qin and Liu, 2013).
-    - ``like="yahoo"`` is the Yahoo! Learning to Rank Challenge, set 1: 24 documents a query, half of the labels 1, and
-      519 features from 0 to 1, some of a few levels, some known of few documents, 30 the same for a whole query, 18
-      copies of others; ``n_features=700`` adds the empty columns of the published files (Chapelle and Chang, 2011).
-    - ``None`` is a simpler relative of the first, with features of eight kinds in turn. All queries are made at once,
-      the labels have exactly WEB30K's shares, and the columns mean something else for every seed.
+    - ``like="mslr"`` is MSLR-WEB30K: 120 documents per query, half of the labels 0, and its 136 features by name,
+      computed from synthetic term counts, lengths, links and clicks (Qin and Liu, 2013).
+    - ``like="yahoo"`` is the Yahoo! Learning to Rank Challenge, set 1: 24 documents per query, half of the labels 1,
+      and 519 features from 0 to 1, some with few levels, some known for few documents, 30 the same for a whole query,
+      18 copies of others; ``n_features=700`` adds the empty columns of the published files (Chapelle and Chang, 2011).
+    - ``None`` is a simpler relative of the first, with features of eight kinds in turn. All queries are generated at
+      once, the labels have exactly WEB30K's shares, and the columns mean something else for every seed.
 
-    With ``like``, data is made in blocks of queries straight into the result, so that any size needs little
-    more memory than its result; the first queries are the same whatever their number; and the columns mean the same
+    With ``like``, data is generated in blocks of queries directly into the result, so that any size needs little
+    more memory than the result; the first queries are the same whatever their number; and the columns mean the same
     for every seed, so a model trained on ``seed=0`` can be tested on ``seed=1``.
 
     Args:
@@ -92,7 +92,7 @@ def simulate_web_search(
             ``like``, the few queries for which there is nothing to be found: their truth is far below all others).
         seed: the same seed gives the same data.
         like: ``"mslr"``, ``"yahoo"`` or None.
-        return_truth: return (data, truth), the truth as float64, one a document.
+        return_truth: return (data, truth), the truth as float64, one per document.
         n_jobs: threads to use with ``like``; the data does not depend on it. Default all cores of this process.
 
     >>> data = simulate_web_search(50, n_features=20, seed=1)

@@ -29,7 +29,7 @@ def train(
     data = xgboost.DMatrix(features, lists.labels)
     data.set_group(np.diff(lists.offsets))
     if weights is not None:
-        data.set_weight(weights)  # one a query
+        data.set_weight(weights)  # one per query
     reported: dict[str, dict[str, list[float]]] = {}
     fixed = {"objective": "rank:ndcg", "nthread": 1, "verbosity": 0, "max_depth": 2, "min_child_weight": 0}
     model = xgboost.train(
