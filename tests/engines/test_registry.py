@@ -8,11 +8,13 @@ import sys
 
 import numpy as np
 import pytest
+import sklearn
 
 import tautrank as tr
 from tautrank.engines import ENGINES, engine_for, engine_named, read_loss
 from tautrank.experiments.configuration import Configuration, parameters_of
 from tautrank.ranker.estimator import Ranker
+from tests.command_line import run
 from tests.ranker_examples import TRAIN, VALID, ranker
 
 
@@ -42,7 +44,7 @@ class TestAnEngineIsOneFileAndOneLine:
 
     def test_it_is_compared_and_tuned_in_its_own_words(self):
         result = tr.compare(TRAIN, VALID, VALID, losses=["mse"], repeats=1, n_estimators=3, engine="toy")
-        assert "toy 1" in result.systems[0].versions
+        assert f"toy {sklearn.__version__}" in result.systems[0].versions
         assert parameters_of(Configuration("mse", {"subsample": 0.5}), {"engine": "toy"})["subsample"] == 0.5
         assert "subsample_freq" not in parameters_of(Configuration("mse", {"subsample": 0.5}), {"engine": "toy"})
         assert parameters_of(Configuration("mse", {"subsample": 0.5}), {})["subsample_freq"] == 1
@@ -77,3 +79,45 @@ def test_an_engine_that_does_not_take_losses():
         "engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives here; expected "
         "lightgbm, or a loss such as 'catboost:YetiRank'"
     )
+
+
+@pytest.fixture
+def text(tmp_path):
+    tr.write_letor(VALID, tmp_path / "data.txt")
+    return tmp_path / "data.txt"
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["train", "-o", "toy.taut"],
+        ["compare", "--test", "data.txt", "--losses", "mse", "--repeats", 1, "--json"],
+        ["tune", "--valid", "data.txt", "--loss", "mse", "--trials", 1, "-o", "toy.taut"],
+    ],
+    ids=lambda command: command[0],
+)
+def test_the_commands_take_an_engine(command, text, capsys, monkeypatch):
+    if command[0] == "tune":
+        pytest.importorskip("optuna")
+    monkeypatch.chdir(text.parent)
+    code, out, err = run(capsys, command[0], "data.txt", *command[1:], "--engine", "toy", "--trees", 3, "--jobs", 1)
+    assert (code, "error" in err) == (0, False), err
+    if command[0] == "compare":
+        stored = [file for file in text.parent.joinpath("tautrank-results").rglob("*") if file.is_file()]
+        assert any(b"toy" in file.read_bytes() for file in stored)
+    else:
+        assert Ranker.load("toy.taut").model_.tool == "toy"
+    assert ("--engine toy" in out) == (command[0] == "tune"), "the command that trains the best model again"
+
+
+def test_an_engine_that_cannot_be_used_is_said_before_the_data_is_read(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "xgboost", None)
+    for engine, loss, sentence in (
+        ("lightbgm", "mse", "unknown engine 'lightbgm'; did you mean 'lightgbm'?"),
+        ("xgboost", "mse", "engine: found xgboost for the loss mse, but XGBoost trains only its own objectives here"),
+        ("lightgbm", "xgboost:rank:ndcg", "engine 'xgboost' needs XGBoost; install it with: pip install"),
+    ):
+        code, out, err = run(capsys, "train", "absent.txt", "-o", "m.taut", "--engine", engine, "--loss", loss)
+        assert (code, out) == (2, "")
+        assert err.startswith(f"error: {sentence}")

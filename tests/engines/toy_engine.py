@@ -29,10 +29,6 @@ class ToyModel(FittedModel):
     def from_bytes(cls, content, n_features):
         return cls(pickle.loads(content), n_features)
 
-    @classmethod
-    def version(cls):
-        return "1"
-
 
 class Learner:
     def __init__(self, task, settings):
@@ -54,7 +50,7 @@ class Learner:
 
 
 class Toy(Engine):
-    name, written, model_class = "toy", "Toy", ToyModel
+    name, written, package, model_class = "toy", "Toy", "sklearn", ToyModel
 
     def start(self, task, settings):
         return Learner(task, settings)

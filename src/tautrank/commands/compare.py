@@ -29,6 +29,7 @@ def compare(
         "--losses",
         "-l",
     ),
+    engine: str = options.ENGINE,
     imported: list[str] | None = options.IMPORTED,
     metrics: list[str] | None = option(
         None, "Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map.", "--metrics", "-m"
@@ -71,6 +72,7 @@ def compare(
     given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
     given["early_stopping_rounds"] = early_stopping or None
     plan: dict[str, Any] = {"repeats": repeats, "vary": vary, "seed": seed, "tune": tune, "n_jobs": jobs}
+    given |= options.chosen_engine(engine, names)
     plan["parameters"] = given | options.engine_parameters(param)
     make_plan(names, judges, **plan)  # refuse a wrong name before reading the data
     if report is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from tautrank.commands.output import reading_bar
-from tautrank.engines import Settings
+from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, read_loss
 from tautrank.errors import OptionError
 from tautrank.names import split_at_commas
 
@@ -47,6 +47,9 @@ AS_JSON = option(False, "Print JSON instead of a table.", "--json")
 EARLY_STOPPING = option(
     Settings.early_stopping_rounds or 0,
     "Stop after this many trees without a better validation value; 0 to never stop early.",
+)
+ENGINE = option(
+    DEFAULT_ENGINE, "Engine for losses of this library; 'tool:objective' is always trained by that tool.", "--engine"
 )
 ENGINE_PARAMETERS = option(None, "Engine parameter as name=value; may be repeated.", "--param")
 IMPORTED = option(None, "Python file or module that registers your own loss. Its code is run.", "--import")
@@ -161,6 +164,28 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")
         found += names
     return found
+
+
+def chosen_engine(engine: str, losses: Sequence[str]) -> dict[str, Any]:
+    """Return the engine as a parameter of `Ranker`; refuse one that is missing or cannot train the losses.
+
+    Args:
+        engine: the engine as typed.
+        losses: the losses to train.
+
+    >>> chosen_engine("lightgbm", ["xendcg"])
+    {}
+    >>> chosen_engine("catboost", ["xendcg"])
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
+    here; expected lightgbm, or a loss such as 'catboost:YetiRank'
+    """
+    from tautrank.engines.registry import package
+
+    for loss in losses:
+        package(engine_for(engine, read_loss(loss)).name)
+    # Left out where it is the default, so that finished trainings are found again.
+    return {} if engine == DEFAULT_ENGINE else {"engine": engine}
 
 
 def engine_parameters(given: list[str] | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ def train(
     model: Path = option(..., "File to save the model in.", "--model", "-o"),
     valid: Path | None = option(None, "Validation data, for early stopping."),
     loss: str = option("lambdarank", "Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'."),
+    engine: str = options.ENGINE,
     imported: list[str] | None = options.IMPORTED,
     metric: str = options.METRIC,
     trees: int = options.TREES,
@@ -45,14 +46,13 @@ def train(
     Example: [bold]tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut[/bold]
     """
     from tautrank.arguments import whole
-    from tautrank.engines import engine_for, read_loss
     from tautrank.engines.langevin import Langevin
     from tautrank.files import require_writable
     from tautrank.metrics import metric as metric_of
     from tautrank.ranker.estimator import Ranker
 
     options.import_losses(imported)
-    engine_for("lightgbm", read_loss(loss))  # refuse a wrong name before reading the data
+    given: dict[str, Any] = options.chosen_engine(engine, [loss])  # refuse a wrong name before reading the data
     judge = metric_of(metric)
     strengths = {"temperature": langevin_temperature, "shrink_rate": langevin_shrink_rate}
     given_strengths = {name: value for name, value in strengths.items() if value is not None}
@@ -60,7 +60,7 @@ def train(
     whole("--trees", trees, 1)
     require_writable(model)
     parts = reading.files(data, valid)
-    given: dict[str, Any] = {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
+    given |= {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
     given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
     given["early_stopping_rounds"] = early_stopping or None
     ranker = Ranker(**given | options.engine_parameters(param)).fit(*parts)

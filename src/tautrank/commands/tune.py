@@ -21,6 +21,7 @@ def tune(
     loss: list[str] | None = option(
         None, "Loss to optimise, default lambdarank; or several to choose from, separated by commas.", "--loss", "-l"
     ),
+    engine: str = options.ENGINE,
     imported: list[str] | None = options.IMPORTED,
     metric: str = options.METRIC,
     trials: int = option(50, "Number of configurations to try, including those in the storage."),
@@ -56,6 +57,7 @@ def tune(
     options.import_losses(imported)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]
     fixed = {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **options.engine_parameters(param)}
+    fixed |= options.chosen_engine(engine, losses)
     how: dict[str, Any] = {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
     how |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
     plan = plan_search(losses, metric, space_named_or_in_file(space), fixed, **how)

@@ -268,7 +268,9 @@ class Engine(abc.ABC):
     """
 
     name: ClassVar[str]
-    """What users type; also the package of the tool and the extra that installs it."""
+    """What users type; also the extra that installs its tool."""
+    package: ClassVar[str] = ""
+    """The Python package of its tool; empty if it has the engine's name."""
     written: ClassVar[str]
     """The name as its authors write it."""
     model_class: ClassVar[type[FittedModel]]

@@ -49,12 +49,12 @@ def package(name: str) -> Any:
     >>> package("lightgbm").Booster.__name__
     'Booster'
     """
+    engine = engine_named(name)
     try:
-        found = importlib.import_module(name)
+        found = importlib.import_module(engine.package or name)
     except ImportError:
-        written = engine_named(name).written
         raise MissingDependencyError(
-            f"engine '{name}' needs {written}; install it with: pip install 'tautrank[{name}]'"
+            f"engine '{name}' needs {engine.written}; install it with: pip install 'tautrank[{name}]'"
         ) from None
     make_safe(name)
     return found

@@ -22,6 +22,7 @@ from tautrank.report.terminal import as_text
 # The parameters that are options of `tautrank train`; all others are a --param.
 _OPTIONS = {
     "loss": "--loss",
+    "engine": "--engine",
     "metric": "--metric",
     "n_estimators": "--trees",
     "learning_rate": "--learning-rate",
