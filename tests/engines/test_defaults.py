@@ -26,7 +26,7 @@ def test_the_defaults():
 def test_commands_have_them_too(command):
     options = {"trees": 500, "learning_rate": 0.05, "leaves": 31, "early_stopping": 50}
     parameters = inspect.signature(command).parameters
-    assert {name: parameters[name].default for name in options if name in parameters} == {
+    assert {name: parameters[name].default.default for name in options if name in parameters} == {
         name: value for name, value in options.items() if name in parameters
     }
 
