@@ -1,1 +1,1 @@
-"""Speed and memory beside the peers. Run with `make bench`; nothing here is a test."""
+"""Speed and memory compared with other tools. Run with `make bench`; nothing here is a test."""

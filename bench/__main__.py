@@ -35,7 +35,7 @@ Row = tuple[str, str, str, bool]
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="bench", description="Speed and memory beside the peers.")
+    parser = argparse.ArgumentParser(prog="bench", description="Speed and memory compared with other tools.")
     parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(PARTS)} (default: all)")
     parser.add_argument("--write", type=Path, metavar="FILE", help="also write the table as Markdown")
     arguments = parser.parse_args()
@@ -75,7 +75,7 @@ def sections_of(page: str) -> dict[str, str]:
 def as_markdown(sections: dict[str, str]) -> str:
     """A page of sections, in the order of the parts."""
     lines = [
-        "# Speed beside the peers",
+        "# Speed compared with other tools",
         "",
         "Measured by `make bench`, or one part by `python -m bench PART --write docs/results/speed.md`. Ratios are",
         "medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",

@@ -1,4 +1,4 @@
-"""Where the real data sets lie, and what is written beside the code."""
+"""The folders of the real data sets and of what the measurements keep."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Gradients, trainings and first starts beside LightGBM's own ranking objectives: 6,000 queries of 120 documents."""
+"""Gradients, trainings and first calls compared with LightGBM's own objectives: 6,000 queries of 120 documents."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 import tautrank as tr
-from bench.side_by_side import Claims, alone, beside, interleaved
+from bench.side_by_side import Claims, alone, interleaved, speedup
 from tautrank.commands.output import ERR
 
 QUERIES, DOCUMENTS, FEATURES, THREADS = 6000, 120, 136, 2
@@ -83,7 +83,7 @@ def _gradients() -> Claims:
         ("lambdarank gradient, k=30", "k=30", "lgb k=30", 3.0),
         ("xendcg gradient", "xendcg", "lgb xendcg", 1.0),
     ):
-        yield beside(f"{what}, beside LightGBM's", times[mine], times[theirs] - times["regression"], asked)
+        yield speedup(f"{what} compared with LightGBM's", times[mine], times[theirs] - times["regression"], asked)
     for what, mine, base in (("full lists", "++ full", "full"), ("k=30", "++ k=30", "k=30")):
         ratio = times[mine] / times[base]
         yield f"time of ndcg-loss2++ over lambdarank, {what}", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5
@@ -138,7 +138,7 @@ TRAINED = tuple(tr.losses.REGISTRY)
 
 
 def training_claims() -> Claims:
-    """100 trees of 255 leaves on 136 features: every loss through `Ranker`, beside LightGBM's lambdarank as it is."""
+    """100 trees of 255 leaves on 136 features: every loss in `Ranker` compared with LightGBM's own lambdarank."""
     import lightgbm as lgb
 
     labels, offsets = labels_and_offsets()

@@ -1,4 +1,4 @@
-"""What the pages of measured results share: options, progress, how systems are compared, and the steps in words."""
+"""What the pages of results share: options, progress, the comparison of systems, and differences in words."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ T = TypeVar("T")
 
 
 def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int, repeats: int) -> int:
-    """Read the command line, run the parts that are asked for, print their lines, and write them to a page."""
+    """Parse the command line, run the requested parts, print their lines, and write them to a page."""
     parser = argparse.ArgumentParser(prog=program, description=title)
     parser.add_argument("parts", nargs="*", help=f"some of: {', '.join(parts)} (default: all)")
     parser.add_argument("--tune", type=int, default=tune)
@@ -48,7 +48,7 @@ def write_page(program: str, title: str, parts: Mapping[str, Part], *, tune: int
 
 
 def watched(items: Sequence[T], title: str) -> Iterator[T]:
-    """The items one after the other, with a bar that says how far it is."""
+    """Iterate over the items with a progress bar."""
     with trainings_bar() as report:
         for done, item in enumerate(items):
             report(done, len(items), title)
@@ -62,7 +62,7 @@ def compared(
     metrics: Sequence[str],
     arguments: argparse.Namespace,
 ) -> Comparison:
-    """Systems on the folds of a data set, tuned, repeated, and kept in .bench."""
+    """Compare systems on the folds of a data set, tuned and repeated; trainings are kept in .bench."""
     with trainings_bar() as report:
         return compare_splits(
             folds(),
@@ -78,17 +78,17 @@ def compared(
 
 
 def protocol(arguments: argparse.Namespace, first: str) -> str:
-    """How `compared` compares, in words."""
+    """Describe how `compared` compares."""
     return (
         f"Five folds, {arguments.repeats} repeats; each training is the best of {arguments.tune} random configurations "
         f"(the same for all systems) by validation {first}, at most {TREES} trees, stopped after {EARLY_STOPPING}. "
         "p-values: test over queries and repeats, before and after Holm's correction over all pairs. A t-test over the "
-        "queries alone takes one training for the system; it stands beside for comparison with the papers."
+        "queries alone ignores the variation between trainings; it is shown for comparison with the papers."
     )
 
 
 def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
-    """One system against another on the first metric, by this library's test and by the papers'."""
+    """Describe differences between systems on the first metric, by this library's test and by the papers'."""
     m = result.plan.metrics[0]
     tests = {frozenset((test.better, test.worse)): test for test in result.tests(m)}
     for i, j in pairs:

@@ -1,11 +1,11 @@
-"""NDCG@10 beside ranx and scikit-learn: 6,000 queries of 120 documents."""
+"""NDCG@10 compared with ranx and scikit-learn: 6,000 queries of 120 documents."""
 
 from __future__ import annotations
 
 import numpy as np
 
 import tautrank as tr
-from bench.side_by_side import Claims, beside, interleaved
+from bench.side_by_side import Claims, interleaved, speedup
 from tautrank.commands.output import ERR
 
 QUERIES, DOCUMENTS, ROUNDS = 6000, 120, 9
@@ -44,7 +44,7 @@ def claims() -> Claims:
         ROUNDS,
     )
     for peer, asked in (("ranx", 5), ("ranx, sorted before", None)):
-        yield beside(f"NDCG@10, 6,000 x 120, beside {peer}", times["tautrank"], times[peer], asked)
+        yield speedup(f"NDCG@10, 6,000 x 120 compared with {peer}", times["tautrank"], times[peer], asked)
 
     expected = tr.metric("ndcg@10", ties="expected", gain="linear", empty="zero")
     coarse = np.round(scores, 1)  # many ties, as trees give
@@ -59,5 +59,5 @@ def claims() -> Claims:
             },
             5,
         )
-        what = f"ties=expected, {name} scores, beside scikit-learn"
-        yield beside(what, times["tautrank"], times["sklearn"], 2)
+        what = f"ties=expected, {name} scores compared with scikit-learn"
+        yield speedup(what, times["tautrank"], times["sklearn"], 2)

@@ -1,4 +1,4 @@
-"""Reading LETOR text beside scikit-learn: speed, and peak memory beside the arrays returned."""
+"""Reading LETOR text compared with scikit-learn: speed, and peak memory relative to the arrays returned."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def claims() -> Claims:
     ratio = times["sklearn"] / times["tautrank"]
     speeds = " / ".join(f"{size / times[name]:.0f} MB/s" for name in ("tautrank", "sklearn"))
     yield (
-        f"read_letor, {size:.0f} MB, beside load_svmlight_file ({speeds})",
+        f"read_letor, {size:.0f} MB compared with load_svmlight_file ({speeds})",
         f"{ratio:.0f}x",
         f"{_SPEED}x",
         ratio >= _SPEED,
@@ -101,7 +101,7 @@ def claims() -> Claims:
     yield (
         f"reading it again from the cache ({times['parsed']:.2f} s / {times['cached']:.2f} s)",
         f"{ratio:.1f}x",
-        "told",
+        "reported",
         True,
     )
     cached.unlink(missing_ok=True)

@@ -1,4 +1,4 @@
-"""Every loss and peer on the real data sets, under one tuning budget.
+"""Every loss and the objectives of other tools on the real data sets, with one tuning budget.
 
 Writes docs/results/losses.md; run with `make results`. Finished trainings are kept in .bench/results, so the command
 can be stopped and run again.
@@ -41,11 +41,11 @@ METRICS = ("ndcg@5", "ndcg@10", "map")
 def protocol(arguments: argparse.Namespace) -> Lines:
     """How all systems are compared."""
     yield from (
-        f"One protocol for every system: {arguments.tune} random configurations of learning rate, leaves, documents a",
-        "leaf, feature and row sampling and L2, the same for all systems (what a tool does not have is left out); at",
-        f"most {TREES} trees, stopped after {EARLY_STOPPING} without a better validation {METRICS[0]}; the one",
-        f"with the best validation {METRICS[0]} is judged on the test queries. Five folds, every query tested once a",
-        "repeat; a repeat divides training and validation queries anew and draws other configurations.",
+        f"One protocol for every system: {arguments.tune} random configurations of learning rate, leaves, documents",
+        "per leaf, feature and row sampling and L2, the same for all systems (without those a tool does not have);",
+        f"at most {TREES} trees, stopped after {EARLY_STOPPING} without a better validation {METRICS[0]}; the one with",
+        f"the best validation {METRICS[0]} is evaluated on the test queries. Five folds; every query is tested once",
+        "per repeat. Each repeat splits training and validation queries anew and draws other configurations.",
         "",
     )
 
@@ -71,4 +71,4 @@ PARTS = {"protocol": protocol, **{name: partial(section, name) for name in DATA}
 
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.results", "All losses and peers on real data", PARTS, tune=12, repeats=2))
+    sys.exit(write_page("bench.results", "All losses and other tools on real data", PARTS, tune=12, repeats=2))

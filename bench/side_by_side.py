@@ -1,4 +1,4 @@
-"""How things are measured: taking turns in one run, so that a busy machine is busy for all of them, or all alone."""
+"""Measuring: candidates take turns in one run, so that a busy machine affects them all; or one runs alone."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 Claims: TypeAlias = Iterator[tuple[str, str, str, bool]]
-"""What was measured, the number, what was asked for, and whether it holds."""
+"""What was measured, the number, the requirement, and whether it holds."""
 
-# What ran before leaves OpenMP threads spinning on the core the next candidate needs, and what slept is spread over the
-# cores only after a few calls.
+# The previous candidate leaves OpenMP threads spinning on the core that the next one needs, and threads that slept are
+# spread over the cores only after a few calls.
 _SETTLE_SECONDS, _SETTLE_CALLS, _TIMED_CALLS = 0.05, 4, 3
 
 
@@ -42,18 +42,18 @@ def interleaved(candidates: Mapping[str, Callable[[], Any]], rounds: int, *, set
     return {name: statistics.median(values) for name, values in seconds.items()}
 
 
-def beside(what: str, ours: float, theirs: float, least: float | None) -> tuple[str, str, str, bool]:
-    """How many times as fast ours is, which should be at least so much; None where it is only told."""
+def speedup(what: str, ours: float, theirs: float, least: float | None) -> tuple[str, str, str, bool]:
+    """How many times as fast ours is; `least` is the requirement, None if the number is only reported."""
     ratio = theirs / ours
-    asked, holds = ("told", True) if least is None else (f"{least:g}x", ratio >= least)
+    asked, holds = ("reported", True) if least is None else (f"{least:g}x", ratio >= least)
     return f"{what} ({ours * 1e3:.0f} ms / {theirs * 1e3:.0f} ms)", f"{ratio:.1f}x", asked, holds
 
 
 def alone(*arguments: str, **environment: str) -> Any:
-    """What a Python process of its own prints, as JSON: its memory and its caches are nobody else's."""
+    """Run a separate Python process, with memory and caches of its own, and return the JSON it prints."""
     command = [sys.executable, *arguments]
-    told = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ | environment)
-    return json.loads(told.stdout)
+    printed = subprocess.run(command, check=True, stdout=subprocess.PIPE, env=os.environ | environment)
+    return json.loads(printed.stdout)
 
 
 def peak_memory() -> int:

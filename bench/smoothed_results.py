@@ -1,4 +1,4 @@
-"""What optimising a smoothed metric gives: defaults, StochasticRank's Tables 1 and 3, and metrics trained directly.
+"""Optimising a smoothed metric: defaults, StochasticRank's Tables 1 and 3, and metrics trained directly.
 
 Writes docs/results/smoothed.md; run with `make results`. Finished trainings are kept in .bench, so it can be
 stopped and run again.
@@ -23,7 +23,7 @@ from tautrank.simulate import five_documents
 
 SEEDS = 3
 PLAIN = "stochasticrank(metric=ndcg@5,scale=plain,mu=0,sfa=false)"
-# What a user types, and the papers' forms with hess = 1 beside them.
+# The losses as users type them, and the papers' forms with hess = 1.
 DEFAULTS = (
     "lambdarank",
     "stochasticrank",
@@ -61,13 +61,13 @@ TREES: dict[str, Any] = {
 def defaults(arguments: argparse.Namespace) -> Lines:
     """Validation NDCG@5 of every form with all other parameters at their defaults, over the folds and a few seeds."""
     yield from (
-        "## With every other parameter at its default",
+        "## All other parameters at their defaults",
         "",
         "100 trees, learning rate 0.1, 31 leaves, no early stopping; validation NDCG@5 over all queries",
         f"of the five folds, mean of {SEEDS} seeds, after the best number of trees of each fold and after all 100.",
         "",
         "`stochasticrank` and `softrank` take their hessian from the curvature of the smoothed metric; `scale=plain`",
-        "are the papers' forms, with a hessian of 1 (and scale-free acceleration in StochasticRank's).",
+        "gives the papers' forms, with a hessian of 1 (and scale-free acceleration in StochasticRank's).",
         "",
     )
     for name, folds in DATA.items():
@@ -119,21 +119,21 @@ def toy_ends(loss: str, seeds: int = TOY_SEEDS, **parameters: Any) -> list[float
     return [tr.Ranker(loss=loss, random_state=seed, **settings).fit(data).score(data) for seed in range(seeds)]
 
 
-# Seen by following gradient steps on the three scores themselves, without trees.
+# Found by following gradient steps on the three scores themselves, without trees.
 _EXPLAINED = """\
-Where this differs from the paper, and why. A model here is three numbers, a, b and c, one for each unit vector.
+Differences from the paper, and their reasons. A model here is three numbers, a, b and c, one per unit vector.
 
-- LambdaRank's .903 is a true fixed point: its forces vanish at (a, b, c) = (0.55, -1.57, -0.04), whatever the
-  number of trees. NDCG-Loss1 has one of that order, too. NDCG-Loss2, NDCG-Loss2++, RankNet and ListNet weigh the
-  same pairs otherwise and have their fixed point at a > b > c: .917, with no noise and no luck.
-- SoftRank's .903 at sigma = 1 with a hessian of 1 is not a local optimum but a training that has not arrived. At
+- LambdaRank's .903 is a true fixed point: its forces vanish at (a, b, c) = (0.55, -1.57, -0.04), for any
+  number of trees. NDCG-Loss1 has one with the same order. NDCG-Loss2, NDCG-Loss2++, RankNet and ListNet weight the
+  same pairs differently and have their fixed point at a > b > c: .917, without noise and without luck.
+- SoftRank's .903 at sigma = 1 with a hessian of 1 is not a local optimum but a training that has not converged. At
   equal scores the gradient points to a > c > b. The exact gradient flow passes (1.47, -1.22, -0.86) after 1,000
   steps of 0.1, turns when the scores have grown beyond the noise, and has .917 after 3,000. With sigma = 0.3 the
   same thousand steps go ten times as far; with the hessian from the curvature they do at any sigma.
-- Scale-free acceleration turns early, since it spends no steps on growing: that, not the noise, is what finds the
-  best order here (StochasticRank without noise, mu up to 0.1: 10 of 10). The noise undoes what too large a mu does;
-  at a temperature of 10^3 it is far too much for the small hessians of the curvature's scale.
-- Gumbel noise of strength 1 is larger than the differences between the scores: the end is a matter of the seed.
+- Scale-free acceleration turns early, since it spends no steps on growing: this, not the noise, finds the
+  best order here (StochasticRank without noise, mu up to 0.1: 10 of 10). The noise undoes the effect of too large a
+  mu; at a temperature of 10^3 it is far too strong for the small hessians of `scale=curvature`.
+- Gumbel noise of strength 1 is larger than the differences between the scores: the result depends on the seed.
 """
 
 
@@ -144,7 +144,7 @@ def table1(arguments: argparse.Namespace) -> Lines:
         "",
         "The paper's settings (1,000 trees of depth 3, learning rate 0.1; for StochasticRank Langevin boosting with",
         f"temperature 10^3 and shrink rate 10^-3) on LightGBM trees. NDCG@3 at the end over {TOY_SEEDS} seeds; the",
-        "best possible is .917, and .903 is what the paper prints for every method but StochasticRank.",
+        "best possible is .917, and .903 is what the paper prints for every method except StochasticRank.",
         "",
         "| loss | paper | here: .917 / .903 / other | Langevin |",
         "|---|---|---|---|",
@@ -202,10 +202,10 @@ def table3(arguments: argparse.Namespace) -> Lines:
 
 
 def metrics(arguments: argparse.Namespace) -> Lines:
-    """MRR and ERR trained directly, beside lambdarank, each judged and tuned by the metric itself."""
+    """MRR and ERR trained directly, compared with lambdarank; each is evaluated and tuned by the metric itself."""
     yield from ("## MRR and ERR trained directly", "")
     for judged in ("mrr", "err"):
-        yield from (f"Judged by {judged}. " + protocol(arguments, judged), "")
+        yield from (f"Evaluated by {judged}. " + protocol(arguments, judged), "")
         systems = ("lambdarank", f"stochasticrank(metric={judged})", "stochasticrank", "softrank")
         for name, folds in DATA.items():
             result = compared(f"{judged}, {name}", folds, systems, (judged, "ndcg@5"), arguments)
@@ -218,7 +218,5 @@ PARTS = {"defaults": defaults, "table1": table1, "table3": table3, "metrics": me
 
 if __name__ == "__main__":
     sys.exit(
-        write_page(
-            "bench.smoothed_results", "Optimising a smoothed metric: what was measured", PARTS, tune=8, repeats=2
-        )
+        write_page("bench.smoothed_results", "Optimising a smoothed metric: measurements", PARTS, tune=8, repeats=2)
     )

@@ -1,4 +1,4 @@
-"""Gradients of smoothed metrics: StochasticRank beside CatBoost's, SoftRank beside a tree, and how both grow."""
+"""Gradients of smoothed metrics: StochasticRank compared with CatBoost's, SoftRank with a tree, and how both scale."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import tautrank as tr
 from bench.loss_speed import DOCUMENTS, FEATURES, QUERIES, THREADS, features_of, gradient, labels_and_offsets
-from bench.side_by_side import Claims, beside, interleaved
+from bench.side_by_side import Claims, interleaved, speedup
 
 CUTOFF, ROUNDS = 10, 5
 LENGTHS = (100, 1_000, 10_000, 50_000)
@@ -19,8 +19,8 @@ CURVE_DOCUMENTS = 500_000
 
 
 def claims() -> Claims:
-    yield from _beside_catboost()
-    yield from _beside_a_tree()
+    yield from _against_catboost()
+    yield from _against_a_tree()
     yield from _by_queries()
     yield from _by_length()
 
@@ -43,7 +43,7 @@ def _catboost_tree(objective: str) -> Any:
     return lambda: (fit(13) - fit(3)) / 10
 
 
-def _beside_catboost() -> Claims:
+def _against_catboost() -> Claims:
     labels, offsets = labels_and_offsets()
     theirs = _catboost_tree(f"StochasticRank:metric=NDCG;top={CUTOFF}")
     nothing = _catboost_tree("RMSE")
@@ -54,10 +54,10 @@ def _beside_catboost() -> Claims:
         peer.append(theirs())
         plain.append(nothing())
     seconds, whole = float(np.median(mine)), float(np.median(peer) - np.median(plain))
-    yield beside(f"stochasticrank gradient, ndcg@{CUTOFF}, beside CatBoost's", seconds, whole, 5)
+    yield speedup(f"stochasticrank gradient, ndcg@{CUTOFF} compared with CatBoost's", seconds, whole, 5)
 
 
-def _beside_a_tree() -> Claims:
+def _against_a_tree() -> Claims:
     import lightgbm as lgb
 
     labels, offsets = labels_and_offsets()
@@ -105,7 +105,7 @@ def _by_length() -> Claims:
         base = times[str(first)] / (CURVE_DOCUMENTS // first * first) * 1e9
         expected = base * (CUTOFF + math.log2(n)) / (CUTOFF + math.log2(first))
         yield (
-            f"stochasticrank gradient, lists of {n:,}: nanoseconds a document ({expected:.0f} by k + log2 n)",
+            f"stochasticrank gradient, lists of {n:,}: nanoseconds per document ({expected:.0f} by k + log2 n)",
             f"{each:.0f}",
             f"at most {2 * expected:.0f}",
             each <= 2 * expected,

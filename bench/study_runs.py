@@ -1,4 +1,4 @@
-"""Every study of the catalogue with a real budget: on published data, and on data made up after WEB30K.
+"""Every study of the catalogue with a real budget: on published data, and on synthetic data like WEB30K.
 
 Run with `python -m bench.study_runs`; finished trainings are kept in .bench/studies, so it can be stopped and run
 again. The budgets are what about two hours on two cores allow.
@@ -16,12 +16,12 @@ from bench.data_sets import KEPT, data_folder
 
 STORES = KEPT / "studies"
 # 320 queries as in WEB30K: about 38,000 documents of 136 features, so that a training takes seconds.
-MADE_UP = "simulated:mslr:320"
+SIMULATED = "simulated:mslr:320"
 
 
 @dataclass(frozen=True)
 class StudyRun:
-    """A study, some data, a budget; `data` is a folder of the data sets, or made-up data, or empty: the study's own."""
+    """A study, data and a budget; `data` is a folder of the data sets, or synthetic data, or empty."""
 
     study: str
     data: str = ""
@@ -42,7 +42,7 @@ class StudyRun:
         return ["tautrank", "study", "run", self.study, *(["--data", data] if data else []), *self.options.split()]
 
 
-# On MQ2008, and on the data made up.
+# On MQ2008, and on the synthetic data.
 _BUDGETS = {
     "xe-table1": ("--trials 100", "--trials 10"),
     "xe-figure2": ("--trials 20", "--trials 5"),
@@ -64,7 +64,7 @@ _LONG_LISTS = {"xe-table1": "--trials 10", "binary-table1": "--trials 5", "lambd
 RUNS = (
     *(StudyRun(study) for study in ("xe-figure1", "directness-sigma", "directness-losses", "stochasticrank-table1")),
     *(StudyRun(study, "mq2008", options) for study, (options, _) in _BUDGETS.items()),
-    *(StudyRun(study, MADE_UP, options) for study, (_, options) in _BUDGETS.items()),
+    *(StudyRun(study, SIMULATED, options) for study, (_, options) in _BUDGETS.items()),
     *(StudyRun(study, "clueweb09", options) for study, options in _LONG_LISTS.items()),
 )
 

@@ -1,4 +1,4 @@
-"""Memory and time of one trial of a study on data of WEB30K's size, made up for the purpose."""
+"""Memory and time of one trial of a study on synthetic data of WEB30K's size."""
 
 from __future__ import annotations
 
@@ -53,16 +53,16 @@ def claims() -> Claims:
     made = alone("-m", "bench.study_size", "generate")
     size = f"{made['queries']:,} queries, {made['documents'] / 1e6:.2f} M documents, {made['columns']} features"
     yield (
-        f"data of WEB30K's size, made up ({size})",
+        f"synthetic data of WEB30K's size ({size})",
         f"{made['seconds']:.0f} s, peak {made['peak']:.1f} GiB for {made['features']:.1f} GiB of features",
-        "told",
+        "reported",
         True,
     )
     ran = alone("-m", "bench.study_size", "trial")
     yield (
         f"one trial of {_STUDY} on it: {_SYSTEM}, {ran['trees']} trees, trained on {ran['queries']:,} queries",
-        f"{ran['seconds']:.0f} s with reading and judging, peak {ran['peak']:.1f} GiB, test NDCG@5 {ran['ndcg']:.3f}",
-        "told",
+        f"{ran['seconds']:.0f} s with reading and testing, peak {ran['peak']:.1f} GiB, test NDCG@5 {ran['ndcg']:.3f}",
+        "reported",
         True,
     )
 

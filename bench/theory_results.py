@@ -1,4 +1,4 @@
-"""Which gamma, and which hessian? What the theory leaves to experiment, measured; writes docs/results/theory.md.
+"""Which gamma, and which hessian? What the theory leaves to experiment; writes docs/results/theory.md.
 
 Run with `make results`. Finished trainings are kept in .bench, so it can be stopped and run again.
 """
@@ -44,9 +44,9 @@ def hessians(arguments: argparse.Namespace) -> Lines:
     yield from (
         "## Which hessian converges in the fewest trees?",
         "",
-        "100 trees at learning rate 0.1 with every other parameter at its default, on every fold. *Trees*: how many",
-        "bring the training loss down to where the slowest of the three is after 100. *Loss*: after 100 trees, over",
-        "that of equal scores. *NDCG@5*: on the validation queries after the best number of trees, and which that is.",
+        "100 trees at learning rate 0.1 with every other parameter at its default, on every fold. *Trees*: the number",
+        "that reaches the training loss of the slowest of the three after 100. *Loss*: after 100 trees, relative to",
+        "that of equal scores. *NDCG@5*: on the validation queries after the best number of trees, and that number.",
         "",
     )
     for name, folds in (*DATA.items(), ("simulated web search", simulated_folds)):
@@ -90,7 +90,7 @@ def _first_below(curve: Any, goal: float) -> float:
 
 
 def pictures(arguments: argparse.Namespace) -> Lines:
-    """The Jensen clouds of XE-NDCG's Figure 1, and SoftNDCG's distance from NDCG beside its bounds."""
+    """The Jensen clouds of XE-NDCG's Figure 1, and SoftNDCG's distance from NDCG and its bounds."""
     clouds = theory.jensen_clouds(examples=12, draws=120)
     examples, draws = clouds.gaps.shape
     place = np.arange(1, examples + 1)
@@ -129,7 +129,7 @@ def pictures(arguments: argparse.Namespace) -> Lines:
         "",
         "![Jensen gaps](../pictures/jensen.svg)",
         "",
-        "SoftNDCG's distance from NDCG for six documents whose scores are 1 apart, beside its bounds.",
+        "SoftNDCG's distance from NDCG for six documents whose scores are 1 apart, and its bounds.",
         "",
         "![Directness of SoftRank](../pictures/directness.svg)",
         "",
@@ -140,4 +140,12 @@ PARTS = {"pictures": pictures, "gammas": gammas, "hessians": hessians}
 
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.theory_results", "What the theory leaves to experiment", PARTS, tune=4, repeats=2))
+    sys.exit(
+        write_page(
+            "bench.theory_results",
+            "Gammas and hessians: what the theory leaves to experiment",
+            PARTS,
+            tune=4,
+            repeats=2,
+        )
+    )
