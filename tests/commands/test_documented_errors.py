@@ -194,7 +194,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "storage: found the address 'sqlite:///tune.db'; expected a file, such as tune.db": lambda: tune(storage="sqlite:///tune.db"),
     "xe-table1.db: holds trials on other data; expected a store of this run (another --store, or 'tautrank study resume' to go on with that one)": study_on_other_data,
     "xe-table1.db: found another run of it (process ...); expected one at a time...": study_twice,
-    "nothing.db: found no such file; expected the store of a study": lambda: typed("study", "resume", "nothing.db"),
+    "nothing.db: found no such file; expected a store of trials": lambda: typed("study", "resume", "nothing.db"),
     "--data: found no file or folder 'nowhere'; expected ...": lambda: typed(*STUDY, "nowhere"),
 }  # fmt: skip
 
