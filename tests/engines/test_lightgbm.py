@@ -150,7 +150,7 @@ def test_propensities_reach_the_loss():
     assert not np.array_equal(plain.predict(VALID), seen.predict(VALID))
     with pytest.raises(tr.OptionError, match=r"propensities: the loss lambdarank has no use for them; expected"):
         ranker().fit(TRAIN, propensities=p)
-    with pytest.raises(tr.DataError, match=r"propensities: found shape \(2,\); expected 1200, one a document"):
+    with pytest.raises(tr.DataError, match=r"propensities: found length 2; expected 1200, one per document"):
         ranker("listnet").fit(TRAIN, propensities=[0.5, 0.5])
 
 

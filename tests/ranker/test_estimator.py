@@ -145,9 +145,9 @@ WIDE = np.hstack([X, X[:, :1]])
 WRONG_FIT = [
     (lambda r: r.fit(X, Y), "qid, group: found neither; expected one of them, to say which documents belong together"),
     (lambda r: r.fit(X, Y, QID, group=[15] * 40), "qid, group: found both; expected one of them"),
-    (lambda r: r.fit(X, None, QID), "y: found none; expected one label a document"),
-    (lambda r: r.fit(X, Y[:-1], QID), "y: found 599 labels, but X has 600 rows; expected one label a row"),
-    (lambda r: r.fit(X, Y, QID[:-1]), "qid: found 599 ids, but X has 600 rows; expected one id a row"),
+    (lambda r: r.fit(X, None, QID), "y: found none; expected one label per document"),
+    (lambda r: r.fit(X, Y[:-1], QID), "y: found 599 labels, but X has 600 rows; expected one label per row"),
+    (lambda r: r.fit(X, Y, QID[:-1]), "qid: found 599 ids, but X has 600 rows; expected one id per row"),
     (
         lambda r: r.fit(X, Y, group=[15] * 39),
         "group: the sizes sum to 585, but X has 600 rows; expected the same number",
@@ -210,13 +210,13 @@ WRONG_FIT = [
     ),
     (
         lambda r: r.fit(TRAIN, weights=[1.0]),
-        "weights: found shape (1,); expected 40, one a query, or 600, one a document",
+        "weights: found length 1; expected 40, one per query, or 600, one per document",
     ),
-    (lambda r: r.fit(TRAIN, weights=["a"] * 40), "weights: found something else than numbers; expected one a query"),
+    (lambda r: r.fit(TRAIN, weights=["a"] * 40), "weights: found values of type <U1; expected numbers, one per query"),
     (lambda r: r.fit(TRAIN, weights=[-1.0] * 40), "weights: query 100 has the weight -1; expected a finite number"),
     (
         lambda r: r.fit(TRAIN, weights=np.arange(600)),
-        "weights: documents of query 100 have unlike weights; expected one",
+        "weights: documents of query 100 have different weights; expected one",
     ),
     (lambda r: r.fit(TRAIN, callbacks=[3]), "callbacks: found 3; expected functions of one argument, a Step"),
     (

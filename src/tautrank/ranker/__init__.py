@@ -1,5 +1,6 @@
-"""The estimator and its model file."""
+"""The scikit-learn estimator and its model file."""
 
 from tautrank.ranker.estimator import Ranker
+from tautrank.ranker.ranking import Ranking
 
-__all__ = ["Ranker"]
+__all__ = ["Ranker", "Ranking"]

@@ -1,11 +1,12 @@
-"""The model file: one zip archive that holds ``meta.json`` and the trees in their engine's own format.
+"""The model file: a zip archive with ``meta.json`` and the trees in their engine's own format.
 
-Nothing in it is code. Reading parses JSON, looks the engine up in a fixed table and hands the trees to that engine;
+Nothing in it is code. Reading parses JSON, looks the engine up in a fixed table and passes the trees to that engine;
 members are read into memory up to a limit and never unpacked to disk. The same model gives the same bytes.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -14,9 +15,12 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tautrank.errors import DataError
+from tautrank.engines import FittedModel, Record, engine_named
+from tautrank.engines.langevin import Langevin
+from tautrank.errors import DataError, OptionError
 from tautrank.files import atomic_write
-from tautrank.json_values import to_json
+from tautrank.json_values import or_nan, to_json
+from tautrank.ranker.inputs import Names
 
 FORMAT_VERSION = 2
 
@@ -28,8 +32,120 @@ _ALWAYS_FINE = 256 * 2**20
 _LARGEST_RATIO = 100
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class SavedRanker:
+    """What a model file holds.
+
+    Args:
+        model: the trees.
+        parameters: all parameters of the ranker.
+        seed: seed of the training.
+        record: what happened during training.
+        feature_names: names of the features, if there are any.
+    """
+
+    model: FittedModel
+    parameters: dict[str, Any]
+    seed: int
+    record: Record
+    feature_names: Names
+
+
+def write_ranker(path: str | os.PathLike[str], saved: SavedRanker) -> None:
+    """Write a ranker in one step: a reader sees the whole new file or what was there before.
+
+    Args:
+        path: file to write.
+        saved: the ranker.
+    """
+    import tautrank
+
+    model, record = saved.model, saved.record
+    parameters = {**saved.parameters, "loss": str(saved.parameters["loss"]), "metric": str(saved.parameters["metric"])}
+    if isinstance(parameters["langevin"], Langevin):
+        parameters["langevin"] = dataclasses.asdict(parameters["langevin"])
+    meta = {
+        "tautrank_version": tautrank.__version__,
+        "engine": model.tool,
+        "engine_version": model.version(),
+        "loss": parameters["loss"],
+        "metric": parameters["metric"],
+        "parameters": parameters,
+        "n_features": model.n_features,
+        "feature_names": saved.feature_names,
+        "training": {
+            "seed": saved.seed,
+            "steps": record.steps,
+            "n_trees": model.n_trees,
+            "best_iteration": record.best_iteration,
+            "best_score": record.best_score,
+            "history": record.history,
+            "scale": model.scale,
+        },
+    }
+    write_model_file(path, meta, model.member, model.to_bytes())
+
+
+def read_ranker(path: str | os.PathLike[str]) -> SavedRanker:
+    """Read what `write_ranker` wrote; every type is checked, so that no file can surprise what uses it.
+
+    Args:
+        path: file to read.
+    """
+    meta, content = read_model_file(path)
+    try:
+        return _described(meta, content)
+    except (DataError, OptionError) as error:
+        raise DataError(f"{os.fspath(path)}: {error}") from None
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        raise DataError(
+            f"{os.fspath(path)}: meta.json lacks what describes a model; expected a file written by Ranker.save"
+        ) from None
+
+
+def _described(meta: dict[str, Any], content: bytes) -> SavedRanker:
+    training = meta["training"]
+    parameters = _typed(meta["parameters"], dict)
+    if "self" in parameters:  # no name that a ranker can be given
+        raise ValueError
+    langevin = parameters.get("langevin")
+    if langevin is not None:
+        parameters["langevin"] = Langevin(langevin["temperature"], langevin["shrink_rate"])
+    n_features, names = _typed(meta["n_features"], int), meta["feature_names"]
+    if names is not None:
+        names = tuple(_typed(name, str) for name in _typed(names, list))
+        if len(names) != n_features:
+            raise ValueError
+    best = training["best_score"]
+    record = Record(
+        history={
+            _typed(part, str): {
+                name: [or_nan(value) for value in _typed(values, list)]
+                for name, values in _typed(by_metric, dict).items()
+            }
+            for part, by_metric in _typed(training["history"], dict).items()
+        },
+        best_iteration=_typed(training["best_iteration"], int),
+        best_score=None if best is None else float(best),
+        steps=_typed(training["steps"], int),
+    )
+    # Version 0.1.0 wrote the leaves of a shrunk model with their scale in them.
+    scale = _typed(training.get("scale", 1.0), float)
+    if not 0 < scale <= 1:
+        raise ValueError
+    model = engine_named(_typed(meta["engine"], str)).model_class.from_bytes(content, n_features)
+    model.scale = scale
+    return SavedRanker(model, parameters, _typed(training["seed"], int), record, names)
+
+
+def _typed(value: Any, kind: type[Any]) -> Any:
+    if not isinstance(value, kind) or isinstance(value, bool) or (isinstance(value, int) and value < 0):
+        raise ValueError
+    return value
+
+
 def write_model_file(path: str | os.PathLike[str], meta: dict[str, Any], member: str, content: bytes) -> None:
-    """Write a model in one step: a reader sees the whole new file or what was there before.
+    """Write a description and the trees it describes.
 
     Args:
         path: file to write.
@@ -59,7 +175,7 @@ def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes
     """Read what `write_model_file` wrote: the description and the trees.
 
     Args:
-        path: where from.
+        path: file to read.
     """
     target = Path(path)
     try:

@@ -1,0 +1,232 @@
+"""Check what `fit`, `predict`, `score` and `rank` are given, and bring it into one form."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautrank.arguments import whole
+from tautrank.arrays import F64, numbers, place
+from tautrank.data import RankingData
+from tautrank.errors import DataError, OptionError, unknown
+from tautrank.losses import SoftmaxLoss
+
+Names: TypeAlias = tuple[str, ...] | None
+
+# LightGBM, XGBoost and CatBoost take seeds of 31 bits.
+_SEEDS = 2**31
+# LETOR text leaves out features that are 0, the last ones too.
+_PADDING = " (RankingData.with_n_features adds columns of zeros)"
+
+
+def ranking_data(X: Any, y: Any, qid: Any, group: Any) -> RankingData:
+    """Return documents, labels and queries as one `RankingData`.
+
+    Args:
+        X: features; or `RankingData`, which has all of it.
+        y: labels, one per row.
+        qid: the query of each row; or
+        group: the number of rows of each query.
+    """
+    if isinstance(X, RankingData):
+        if y is not None or qid is not None or group is not None:
+            raise OptionError("X: is RankingData, which has labels and queries; expected no y, qid or group with it")
+        return X
+    if y is None:
+        raise DataError("y: found none; expected one label per document")
+    if qid is None and group is None:
+        raise DataError(
+            "qid, group: found neither; expected one of them, to say which documents belong together (inside a "
+            "pipeline or GridSearchCV: set_fit_request(qid=True) and set_score_request(qid=True))"
+        )
+    _check_not_empty(X)
+    return RankingData.from_arrays(X, y, qid, group=group)
+
+
+def validation_data(given: Any, group: Any, qid: Any, X: Any, y: Any, train: RankingData) -> RankingData | None:
+    """Return the validation data, checked against the training data; None if there is none.
+
+    Args:
+        given: `eval_set`: ``(X, y, qid)``, `RankingData`, or ``[(X, y)]`` beside `eval_group` or `eval_qid`.
+        group, qid: `eval_group` and `eval_qid`.
+        X, y: `eval_X` and `eval_y`, instead of `eval_set`.
+        train: the training data.
+    """
+    if X is not None or y is not None:
+        given = _set_of(X, y, given)
+    queries = {name: value for name, value in (("group", group), ("qid", qid)) if value is not None}
+    if given is None and not queries:
+        return None
+    if len(queries) == 2:
+        raise OptionError("eval_group, eval_qid: found both; expected one of them")
+    valid, *apart = map(_only_one, (given, *queries.values()))
+    if queries or not isinstance(valid, RankingData):
+        if not queries and isinstance(valid, (tuple, list)) and len(valid) == 2:
+            raise DataError("eval_group, eval_qid: found neither; expected one of them beside features and labels")
+        if not isinstance(valid, (tuple, list)) or len(valid) != 3 - len(queries):
+            beside = "".join(f" beside eval_{name}" for name in queries)
+            forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
+            raise DataError(f"eval_set: found something else{beside}; expected {'[(X, y)]' if queries else forms}")
+        try:
+            _check_not_empty(valid[0])
+            valid = RankingData.from_arrays(*valid, **dict(zip(queries, apart, strict=True)))
+        except DataError as error:
+            raise DataError(f"eval_set: {error}") from None
+    known = train.n_features, train.feature_names
+    check_columns("eval_set", valid.n_features, valid.feature_names, *known, "as in the training data")
+    return valid
+
+
+def _set_of(X: Any, y: Any, given: Any) -> list[Any]:
+    """Turn `eval_X` and `eval_y` into the form of `eval_set`; as in LightGBM, a tuple holds several data sets."""
+    if given is not None:
+        raise OptionError("eval_set, eval_X, eval_y: validation data is given twice; expected it once")
+    for name, part in (("eval_X", X), ("eval_y", y)):
+        if part is None:
+            raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
+        if isinstance(part, tuple) and len(part) != 1:
+            raise OptionError(f"{name}: found {len(part)} data sets; expected one")
+    return [tuple(part[0] if isinstance(part, tuple) else part for part in (X, y))]
+
+
+def _only_one(given: Any) -> Any:
+    """Unwrap a list of one data set: LightGBM and XGBoost take lists of them."""
+    is_list_of_one = isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0])
+    return given[0] if is_list_of_one else given
+
+
+def row_count(X: Any) -> int:
+    """Return the number of rows of anything that has them; 0 if it has none.
+
+    >>> row_count([[1.0], [2.0]]), row_count(np.ones((3, 2)))
+    (2, 3)
+    """
+    shape = getattr(X, "shape", None)
+    if shape is not None:
+        return int(shape[0]) if len(shape) else 0
+    return len(X) if hasattr(X, "__len__") else 0
+
+
+def _check_not_empty(X: Any) -> None:
+    if row_count(X) == 0:
+        raise DataError("X: found no documents; expected at least one")
+
+
+def check_columns(where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str) -> None:
+    """Refuse columns that differ from those expected in number or, where both have names, in their names.
+
+    Args:
+        where: the argument's name.
+        n_features, names: the columns that were found.
+        expected, known: the number and names of the columns that are expected.
+        as_in: where those come from, for the sentence.
+
+    >>> check_columns("X", 2, ("a", "b"), 2, ("a", "c"), "as in fit")
+    Traceback (most recent call last):
+    tautrank.errors.DataError: X: column 1 is 'b'; expected 'c', as in fit
+    """
+    if n_features != expected:
+        hint = _PADDING if n_features < expected else ""
+        raise DataError(f"{where}: found {n_features} features; expected {expected}, {as_in}{hint}")
+    pairs = zip(names, known, strict=True) if names is not None and known is not None else ()
+    for column, (name, wanted) in enumerate(pairs):
+        if name != wanted:
+            raise DataError(f"{where}: column {column} is '{name}'; expected '{wanted}', {as_in}")
+
+
+def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F64 | None:
+    """Return one weight per query.
+
+    Args:
+        weights: one per query, or one per row that is the same within a query; None for none.
+        data: the documents.
+        name: the argument's name.
+    """
+    if weights is None:
+        return None
+    values = numbers(name, weights, "query")
+    if values.size not in (data.n_queries, data.n_documents):
+        raise DataError(
+            f"{name}: found length {values.size}; expected {data.n_queries}, one per query, or {data.n_documents}, one "
+            "per document"
+        )
+    if values.size != data.n_queries:
+        values = np.asarray(data.in_document_order(values))
+        by_query = values[data.offsets[:-1]]
+        differs = values != np.repeat(by_query, data.sizes)
+        if differs.any():
+            query, _ = place(data.offsets, int(np.argmax(differs)))
+            raise DataError(
+                f"{name}: documents of query {data.qids[query]} have different weights; expected one weight for all "
+                "documents of a query"
+            )
+        values = by_query
+    wrong = ~((values >= 0) & (values < np.inf))
+    if wrong.any():
+        query = int(np.argmax(wrong))
+        raise DataError(
+            f"{name}: query {data.qids[query]} has the weight {values[query]:g}; expected a finite number of at least 0"
+        )
+    return values
+
+
+def document_propensities(propensities: ArrayLike | None, train: RankingData, loss: object) -> F64 | None:
+    """Return one propensity per document, in the order of the documents.
+
+    Args:
+        propensities: one per row; None for none.
+        train: the training data.
+        loss: the loss, which must have a use for them.
+    """
+    if propensities is None:
+        return None
+    if not isinstance(loss, SoftmaxLoss):
+        raise OptionError(f"propensities: the loss {loss} has no use for them; expected listnet or xendcg")
+    return np.asarray(train.in_document_order(numbers("propensities", propensities, size=train.n_documents)))
+
+
+def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
+    """Return the numbers of the columns that hold category codes.
+
+    Args:
+        given: `categorical_feature`: numbers or names of columns, one or several; None, "" or "auto" for none.
+        train: the training data.
+    """
+    if given is None or (isinstance(given, str) and given in ("", "auto")):
+        return ()
+    if isinstance(given, (str, int, np.integer)):
+        given = [given]
+    found = []
+    for column in given:
+        if isinstance(column, str):
+            if train.feature_names is None:
+                raise OptionError(
+                    f"categorical_feature: found the name '{column}', but the data has no names; expected numbers of "
+                    "columns"
+                )
+            if column not in train.feature_names:
+                raise unknown("column of categorical_feature", column, train.feature_names)
+            found.append(train.feature_names.index(column))
+        else:
+            found.append(whole("categorical_feature", column, least=0, most=train.n_features - 1))
+    return tuple(dict.fromkeys(found))
+
+
+def drawn_seed(random_state: Any) -> int:
+    """Return the seed that `random_state` stands for.
+
+    Args:
+        random_state: a whole number, a NumPy ``RandomState`` or ``Generator`` to draw from, or None for a random one.
+
+    >>> drawn_seed(7)
+    7
+    """
+    if random_state is None:
+        return int(np.random.SeedSequence().generate_state(1)[0] % _SEEDS)
+    if isinstance(random_state, np.random.RandomState):
+        return int(random_state.randint(_SEEDS))
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(_SEEDS))
+    return whole("random_state", random_state, least=0) % _SEEDS

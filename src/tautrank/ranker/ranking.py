@@ -1,0 +1,42 @@
+"""Documents in the order a ranker puts them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tautrank.arguments import whole
+from tautrank.arrays import F64, I64, Array
+
+
+@dataclass(frozen=True, eq=False)
+class Ranking:
+    """Documents in the order a ranker puts them: query after query, the best document of each first.
+
+    Args:
+        qid: the query of each line.
+        document: the row of the document in the data that was ranked.
+        rank: 1 for the best document of a query.
+        score: the score it was ranked by.
+
+    >>> import numpy as np
+    >>> ranking = Ranking(np.array([7, 7]), np.array([1, 0]), np.array([1, 2]), np.array([0.5, 0.1]))
+    >>> ranking.top(1).document
+    array([1])
+    """
+
+    qid: Array
+    document: I64
+    rank: I64
+    score: F64
+
+    def top(self, k: int) -> Ranking:
+        """Return the best ``k`` documents of each query.
+
+        Args:
+            k: number of documents.
+        """
+        kept = self.rank <= whole("k", k, least=1)
+        return Ranking(self.qid[kept], self.document[kept], self.rank[kept], self.score[kept])
+
+    def __len__(self) -> int:
+        return int(self.document.size)
