@@ -9,7 +9,7 @@ from scipy import stats
 from tautrank.kernels.randomness import (
     GAMMA_STREAM,
     GUMBEL_STREAM,
-    add_gumbel,
+    add_noise,
     fill_gumbel,
     fill_normal,
     fill_uniform,
@@ -77,6 +77,6 @@ def test_normals_in_a_pair_are_uncorrelated() -> None:
 def test_noise_is_scaled_and_added_query_by_query() -> None:
     scores, offsets = np.arange(5.0), np.array([0, 2, 5])
     out = np.empty(5)
-    add_gumbel(scores, offsets, 0.5, np.uint64(9), 4, 0, 2, out)
+    add_noise(scores, offsets, 0.5, np.uint64(9), 4, GUMBEL_STREAM, 0, 2, out)
     expected = [drawn(fill_gumbel, n, 9, 4, q, GUMBEL_STREAM) for q, n in enumerate((2, 3))]
     np.testing.assert_allclose(out, scores + 0.5 * np.concatenate(expected), rtol=1e-15)

@@ -237,10 +237,10 @@ def test_the_probabilities_of_float32_lanes_are_as_good_as_float32_can_say() -> 
     own = np.linspace(-7.0, 7.0, kernel.LANES * 500, dtype=np.float32).reshape(-1, kernel.LANES)
     other = np.array([0.1, -0.4], dtype=np.float32)
     nowhere = np.full(kernel.LANES, -1, dtype=np.int32)
-    for block in own:
+    for scores in own:
         beaten, density = np.empty((2, 2 * kernel.LANES), dtype=np.float32)
-        kernel.contests(other, 0, 2, block, nowhere, sigma, False, beaten, density)
-        x = ((other[:, np.newaxis].astype(np.float64) - block) / (2 * sigma)).ravel()
+        kernel.contests(kernel.Block(other, scores, nowhere, sigma, False, 0.0, beaten, density, other, other), 0, 2)
+        x = ((other[:, np.newaxis].astype(np.float64) - scores) / (2 * sigma)).ravel()
         np.testing.assert_allclose(beaten, special.erfc(-x) / 2, rtol=0, atol=2.5e-7)
         height = 1 / (2 * sigma * np.sqrt(np.pi))
         np.testing.assert_allclose(density, height * np.exp(-x * x), rtol=4e-6, atol=2e-11)

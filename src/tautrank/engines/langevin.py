@@ -152,12 +152,12 @@ class GradientNoise:
             gradients: one a document.
             step: the number of the tree.
         """
-        from tautrank.kernels.randomness import LANGEVIN_STREAM, add_normal
+        from tautrank.kernels.randomness import LANGEVIN_STREAM, add_noise
 
         out = np.empty_like(gradients)
 
         def task(first: int, last: int) -> None:
-            add_normal(
+            add_noise(
                 gradients, self._offsets, self._deviation, self._seed, step, LANGEVIN_STREAM, first, last, out
             )  # fmt: skip
 

@@ -153,60 +153,23 @@ def fill_normal(out: Array, seed: np.uint64, step: int, query: int, stream: int)
 
 
 @njit(nogil=True, cache=True)
-def add_gumbel(
-    scores: Array, offsets: I64, strength: float, seed: np.uint64, step: int, first: int, last: int, out: Array
+def add_noise(
+    scores: Array, offsets: I64, size: float, seed: np.uint64, step: int, stream: int, first: int, last: int, out: Array
 ) -> None:
-    """Write ``scores + strength * Gumbel`` to ``out`` for the queries ``first`` to ``last``.
+    """Write ``scores + size * noise`` to ``out`` for the queries ``first`` to ``last``.
+
+    The noise is Gumbel for the stream `GUMBEL_STREAM`, and normal for all others.
 
     Args:
         scores: one per document.
         offsets: start of each query.
-        strength: scale of the noise.
-        seed: below 2^64.
-        step: below 2^32.
+        size: scale of the noise.
+        seed, step, stream: as in `fill_uniform`.
         first, last: the first query, and one past the last.
-        out: the noisy scores, of the type of ``scores``.
+        out: receives the noisy scores, of the type of ``scores``.
 
     >>> out = np.empty(2)
-    >>> add_gumbel(np.zeros(2), np.array([0, 2]), 0.0, np.uint64(0), 0, 0, 1, out)
-    >>> bool((out == 0).all())
-    True
-    """
-    noise = np.empty(longest_list(offsets, first, last))
-    for query in range(first, last):
-        start = offsets[query]
-        n = offsets[query + 1] - start
-        fill_gumbel(noise[:n], seed, step, query, GUMBEL_STREAM)
-        for document in range(n):
-            out[start + document] = scores[start + document] + strength * noise[document]
-
-
-@njit(nogil=True, cache=True)
-def add_normal(
-    scores: Array,
-    offsets: I64,
-    spread: float,
-    seed: np.uint64,
-    step: int,
-    stream: int,
-    first: int,
-    last: int,
-    out: Array,
-) -> None:
-    """Write ``scores + spread * Normal`` to ``out`` for the queries ``first`` to ``last``.
-
-    Args:
-        scores: one per document.
-        offsets: start of each query.
-        spread: standard deviation of the noise.
-        seed: below 2^64.
-        step: below 2^32.
-        stream: what the numbers are for, below 2^32.
-        first, last: the first query, and one past the last.
-        out: the noisy scores, of the type of ``scores``.
-
-    >>> out = np.empty(2)
-    >>> add_normal(np.zeros(2), np.array([0, 2]), 0.0, np.uint64(0), 0, RANKING_STREAM, 0, 1, out)
+    >>> add_noise(np.zeros(2), np.array([0, 2]), 0.0, np.uint64(0), 0, GUMBEL_STREAM, 0, 1, out)
     >>> bool((out == 0).all())
     True
     """
@@ -214,6 +177,9 @@ def add_normal(
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
-        fill_normal(noise[: n + n % 2], seed, step, query, stream)
+        if stream == GUMBEL_STREAM:
+            fill_gumbel(noise[:n], seed, step, query, stream)
+        else:
+            fill_normal(noise[: n + n % 2], seed, step, query, stream)
         for document in range(n):
-            out[start + document] = scores[start + document] + spread * noise[document]
+            out[start + document] = scores[start + document] + size * noise[document]

@@ -19,6 +19,7 @@ Contests whose outcome is certain are not played: those lost for certain only sh
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
@@ -74,26 +75,46 @@ _LEAST_FLOAT32 = 1e-18
 _LEAST_FLOAT64 = 1e-150
 
 
+class Block(NamedTuple):
+    """A block of documents that have a gain, and their contests; tables are laid out as ``[contest][lane]``.
+
+    Args:
+        s: scores of all documents by rank.
+        own: scores of the block's documents.
+        place: ranks of the block's documents.
+        sigma: standard deviation of every score.
+        precise: whether to use the functions of the C library instead of float32 lanes.
+        least: lower limit of probabilities.
+        beaten: probability of losing each contest.
+        density: derivative of that probability by the score.
+        slopes: derivative of the expected discount by each contest.
+        expected: expected discount of each document.
+    """
+
+    s: Array
+    own: Array
+    place: I32
+    sigma: float
+    precise: bool
+    least: float
+    beaten: Array
+    density: Array
+    slopes: Array
+    expected: Array
+
+
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def contests(
-    s: Array, first: int, last: int, own: Array, place: I32, sigma: float, precise: bool, beaten: Array, density: Array
-) -> None:
+def contests(block: Block, first: int, last: int) -> None:
     """Probability that the documents ``first`` to ``last`` beat those of the block, and its derivative by the score.
 
     ``beaten = (1 + erf(d / (2 sigma))) / 2`` and ``density = exp(-d^2 / (4 sigma^2)) / (2 sigma sqrt(pi))`` for a
     difference of scores ``d``; both are 0 for a document against itself.
 
     Args:
-        s: scores by rank.
-        first: the first contest.
-        last: one past the last contest.
-        own: scores of the block's documents.
-        place: their ranks.
-        sigma: standard deviation of every score.
-        precise: use the functions of the C library instead of float32 lanes.
-        beaten: receives the probabilities, ``[contest][lane]``.
-        density: receives the derivatives.
+        block: the block; receives ``beaten`` and ``density``.
+        first, last: the first contest, and one past the last.
     """
+    s, own, place, sigma, precise, _, beaten, density, _, _ = block
     real = s.dtype.type
     zero = real(0.0)
     half = real(0.5 / sigma)
@@ -241,32 +262,24 @@ def _expect(states: Array, at: int, ahead: Array, ranks: int, chance: Array, exp
 
 @njit(error_model="numpy")
 def _by_recursion(
-    s: Array,
+    block: Block,
     first: int,
     last: int,
-    own: Array,
-    place: I32,
-    sigma: float,
-    precise: bool,
     ranks: int,
     segment: int,
     no_chance: float,
-    least: float,
-    wanted: bool,
+    derive: bool,
     states: Array,
     stride: int,
     checkpoints: Array,
     ahead: Array,
-    beaten: Array,
-    density: Array,
-    slopes: Array,
     chance: Array,
-    expected: Array,
 ) -> bool:
-    """The expected discounts of a block and, if ``wanted``, their slopes; False where no lane has a chance of any.
+    """The expected discounts of a block and, if ``derive``, their slopes; False where no lane has a chance of any.
 
     ``ahead`` comes with the discounts by rank, ``[rank][lane]``, and a rank of zeros at the end.
     """
+    beaten, slopes, expected, least = block.beaten, block.slopes, block.expected, block.least
     size = (ranks + 1) * LANES
     # A loop: filling a slice costs a twelfth of the whole here.
     for j in range(size):
@@ -278,7 +291,7 @@ def _by_recursion(
         stop = min(start + segment, last)
         for j in range(size):
             states[j] = checkpoints[at + j]
-        contests(s, start, stop, own, place, sigma, precise, beaten, density)
+        contests(block, start, stop)
         _play(states, stride, beaten, start, stop, start - first, ranks, least)
         end = (stop - start) * stride
         _expect(states, end, ahead, _reached(stop - first, ranks), chance, expected)
@@ -292,7 +305,7 @@ def _by_recursion(
         start, at = stop, at + stride
         for j in range(size):
             checkpoints[at + j] = states[end + j]
-    while wanted:
+    while derive:
         _return(states, stride, ahead, beaten, start, stop, start - first, ranks, least, slopes)
         if start == first:
             break
@@ -347,26 +360,11 @@ def _divide(beaten: Array, first: int, last: int, gaps: Array, terms: int, weigh
 
 @njit(error_model="numpy")
 def _by_powers(
-    s: Array,
-    first: int,
-    last: int,
-    own: Array,
-    place: I32,
-    sigma: float,
-    precise: bool,
-    gaps: Array,
-    coefficients: Array,
-    terms: int,
-    least: float,
-    wanted: bool,
-    products: Array,
-    beaten: Array,
-    density: Array,
-    slopes: Array,
-    expected: Array,
+    block: Block, first: int, last: int, gaps: Array, coefficients: Array, terms: int, derive: bool, products: Array
 ) -> None:
     """As `_by_recursion`, where the discount is a sum of powers: each of the ``first`` contests is lost for certain."""
-    contests(s, first, last, own, place, sigma, precise, beaten, density)
+    contests(block, first, last)
+    beaten, expected, least = block.beaten, block.expected, block.least
     for q in range(terms):
         certain = max(math.exp(first * math.log1p(-gaps[q])), least)
         for lane in range(LANES):
@@ -378,21 +376,20 @@ def _by_powers(
             weighed = coefficients[q] * products[q * LANES + lane]
             expected[lane] += weighed
             products[q * LANES + lane] = -gaps[q] * weighed
-    if wanted:
-        _divide(beaten, first, last, gaps, terms, products, slopes)
+    if derive:
+        _divide(beaten, first, last, gaps, terms, products, block.slopes)
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _credit(
-    slopes: Array,
-    density: Array,
+    block: Block,
     gain: Array,
     first: int,
     last: int,
     number: I32,
     net: Array,
     width: int,
-    block: int,
+    column: int,
     g: Array,
     h: Array,
     own_g: Array,
@@ -402,12 +399,13 @@ def _credit(
 
     A contest between two documents with a gain goes to the table ``net`` to be set off, unless ``width`` is 0.
     """
+    slopes, density = block.slopes, block.density
     for m in range(first, last):
         row = _U(m) * _L
         total = slopes.dtype.type(0.0)
         size = slopes.dtype.type(0.0)
         if width > 0 and number[m] >= 0:
-            at = _U(number[m] * width + block)
+            at = _U(number[m] * width + column)
             for lane in range(LANES):
                 i = _U(lane)
                 c = slopes[row + i] * gain[i] * density[row + i]
@@ -460,14 +458,14 @@ def softrank_queries(
     discount: Array | None,
     powers: tuple[Array, Array, I64, I64] | None,
     sigma: float,
-    wanted: bool,
+    derive: bool,
     first: int,
     last: int,
     values: F64,
     grad: Array,
     hess: Array,
 ) -> None:
-    """``1 - SoftNDCG`` of each query and, if ``wanted``, its gradient and the size of its curvature.
+    """``1 - SoftNDCG`` of each query and, if ``derive``, its gradient and the size of its curvature.
 
     Args:
         scores: one per document.
@@ -480,7 +478,7 @@ def softrank_queries(
         powers: the discount as `power_tables` returns it. One of the two is ``None``, and the way that would take it
             is not even compiled.
         sigma: standard deviation of every score.
-        wanted: whether to write ``grad`` and ``hess``.
+        derive: whether to write ``grad`` and ``hess``.
         first, last: the first query, and one past the last.
         values: receives one value per query; filled with 0.
         grad: receives the gradient, one per document.
@@ -512,19 +510,20 @@ def softrank_queries(
     beaten = np.empty(longest * LANES, scores.dtype)
     density = np.empty(longest * LANES, scores.dtype)
     slopes = np.empty(longest * LANES, scores.dtype)
-    net = np.empty(richest * (richest + LANES) if wanted else 0, scores.dtype)
+    net = np.empty(richest * (richest + LANES) if derive else 0, scores.dtype)
     own, gain, expected = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
     own_g, own_h = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
     place = np.empty(LANES, np.int32)
     s, u = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
     g, h = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
     rich_at, number = np.empty(longest, np.int32), np.empty(longest, np.int32)
+    block = Block(s, own, place, sigma, precise, least, beaten, density, slopes, expected)
 
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
-            if wanted:
+            if derive:
                 grad[start : start + n] = 0.0
                 hess[start : start + n] = 0.0
             continue
@@ -535,18 +534,18 @@ def softrank_queries(
             h[ranks[p]] = 0.0
         rich = _find_rich(u[:n], rich_at, number)
         width = (rich + LANES - 1) // LANES * LANES if rich <= MOST_NET else 0
-        if wanted:
+        if derive:
             net[: rich * width] = 0.0
         value = 1.0
         lost = 0
         stop = 0
         done = rich
-        for block in range(0, rich, LANES):
+        for column in range(0, rich, LANES):
             for lane in range(LANES):
                 # The last block is filled up with copies of its last document that have no gain.
-                place[lane] = rich_at[min(block + lane, rich - 1)]
+                place[lane] = rich_at[min(column + lane, rich - 1)]
                 own[lane] = s[place[lane]]
-                gain[lane] = u[place[lane]] if block + lane < rich else real(0.0)
+                gain[lane] = u[place[lane]] if column + lane < rich else real(0.0)
                 own_g[lane] = 0.0
                 own_h[lane] = 0.0
             while s[lost] - own[0] >= certain:
@@ -560,30 +559,26 @@ def softrank_queries(
                     for lane in range(LANES):
                         ahead[r * LANES + lane] = discount[lost + r] if lost + r < discount.shape[0] else real(0.0)
                 has_chance = lost < discount.shape[0] and _by_recursion(
-                    s, lost, stop, own, place, sigma, precise, depth, segment, no_chance, least, wanted,
-                    states, stride, checkpoints, ahead, beaten, density, slopes, chance, expected,
-                )  # fmt: skip
+                    block, lost, stop, depth, segment, no_chance, derive, states, stride, checkpoints, ahead, chance
+                )
             if powers is not None:
                 row = 0
                 while reach[row] < n:
                     row += 1
-                _by_powers(
-                    s, lost, stop, own, place, sigma, precise, gaps[row], coefficients[row], terms[row], least, wanted,
-                    products, beaten, density, slopes, expected,
-                )  # fmt: skip
+                _by_powers(block, lost, stop, gaps[row], coefficients[row], terms[row], derive, products)
             if not has_chance:
                 # Neither have the documents further down.
-                done = block
+                done = column
                 break
             for lane in range(LANES):
                 value -= gain[lane] * expected[lane]
-            if wanted:
-                _credit(slopes, density, gain, lost, stop, number, net, width, block, g, h, own_g, own_h)
-                for lane in range(min(LANES, rich - block)):
+            if derive:
+                _credit(block, gain, lost, stop, number, net, width, column, g, h, own_g, own_h)
+                for lane in range(min(LANES, rich - column)):
                     g[place[lane]] += own_g[lane]
                     h[place[lane]] += own_h[lane]
         values[query] = scale[query] * value
-        if not wanted:
+        if not derive:
             continue
         if width > 0:
             _set_off(net, width, done, rich, rich_at, h)

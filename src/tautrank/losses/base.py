@@ -271,10 +271,11 @@ class Objective(abc.ABC):
     def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
         if self.loss.noise is None or self.loss.strength == 0:
             return scores
-        from tautrank.kernels.randomness import add_gumbel
+        from tautrank.kernels.randomness import GUMBEL_STREAM, add_noise
 
         out = np.empty_like(scores)
-        self._fill(add_gumbel, (scores, self.lists.offsets, self.loss.strength, np.uint64(self.seed), step), out)
+        given = (scores, self.lists.offsets, self.loss.strength, np.uint64(self.seed), step, GUMBEL_STREAM)
+        self._fill(add_noise, given, out)
         return out
 
     def _ranks(self, scores: Floats) -> I32:

@@ -14,7 +14,6 @@ Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking 
 
 from __future__ import annotations
 
-import abc
 import functools
 import math
 from dataclasses import dataclass
@@ -104,14 +103,14 @@ class LambdaLoss(Loss):
     def _draws_rankings(self) -> bool:
         return False  # weights without gains do not depend on the drawn rankings
 
-    @abc.abstractmethod
     def _document_weights(self, lists: Lists) -> F64:
         """Return the number of each document (a gain, a label) that weights its pairs, itself or by its difference."""
+        return lists.labels
 
-    @abc.abstractmethod
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
         """Return ``v`` for ranks 1 to ``n`` and ``gap`` for distances 0 to ``n - 1``: a pair of ranks ``i < j`` has the
         weight ``v_i - v_j + gap_(j - i)``; if every pair counts, a document of rank ``i`` has the weight ``v_i``."""
+        return np.zeros(n), np.ones(n)
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _PairObjective(self, lists, seed, threads)
@@ -147,8 +146,8 @@ class _GainLoss(LambdaLoss):
         weights: F64 = gains * np.repeat(per_query, lists.sizes)
         return weights
 
-    def _discounts(self, n: int) -> F64:
-        return discount_values(n, self.discount)
+    def _rank_weights(self, n: int) -> tuple[F64, F64]:
+        return discount_values(n, self.discount), np.zeros(n)
 
     def _gaps(self, n: int) -> F64:
         """``delta_d = 1/D_d - 1/D_(d+1)`` for the distances 0 to ``n - 1``; 0 for distance 0."""
@@ -179,9 +178,6 @@ class RankNet(LambdaLoss):
     def _document_weights(self, lists: Lists) -> F64:
         return np.unique(lists.labels, return_inverse=True)[1].astype(np.float64)
 
-    def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        return np.zeros(n), np.ones(n)
-
 
 @register("lambdarank")
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -203,9 +199,6 @@ class LambdaRank(_GainLoss):
     array([ 0.0359,  0.4966, -0.1544, -0.3781])
     """
 
-    def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        return self._discounts(n), np.zeros(n)
-
 
 @register("arp-loss1")
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -223,9 +216,6 @@ class ARPLoss1(LambdaLoss):
     """
 
     every_pair: ClassVar[bool] = True
-
-    def _document_weights(self, lists: Lists) -> F64:
-        return lists.labels
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return np.ones(n), np.zeros(n)
@@ -246,12 +236,6 @@ class ARPLoss2(LambdaLoss):
     array([6.])
     """
 
-    def _document_weights(self, lists: Lists) -> F64:
-        return lists.labels
-
-    def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        return np.zeros(n), np.ones(n)
-
 
 @register("ndcg-loss1")
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -269,9 +253,6 @@ class NDCGLoss1(_GainLoss):
     """
 
     every_pair: ClassVar[bool] = True
-
-    def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        return self._discounts(n), np.zeros(n)
 
 
 @register("ndcg-loss2")
@@ -316,7 +297,7 @@ class NDCGLoss2PP(_GainLoss):
         return {**super().worth_searching, "mu": ("float", 0.5, 20.0, "log")}
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
-        return self._discounts(n), self.mu * self._gaps(n)
+        return discount_values(n, self.discount), self.mu * self._gaps(n)
 
 
 class _PairObjective(Objective):
@@ -386,15 +367,15 @@ class _PairObjective(Objective):
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
-        from tautrank.kernels.randomness import RANKING_STREAM, add_normal
+        from tautrank.kernels.randomness import RANKING_STREAM, add_noise
 
-        cost = 1.0 - loss._discounts(lists.longest)
+        cost = 1.0 - discount_values(lists.longest, loss.discount)
         # The first rank costs nothing, so it is not scaled.
         share = np.divide(1.0, cost, out=np.zeros_like(cost), where=cost > 0)
         gains = np.empty((loss.samples, scores.size), scores.dtype)
         drawn = np.empty_like(scores)
         for sample in range(loss.samples):
             stream = RANKING_STREAM + 256 * sample
-            self._fill(add_normal, (scores, lists.offsets, loss.spread, np.uint64(self.seed), step, stream), drawn)
+            self._fill(add_noise, (scores, lists.offsets, loss.spread, np.uint64(self.seed), step, stream), drawn)
             gains[sample] = weights * np.where(cost[ranks] > 0, cost[self._ranks(drawn)] * share[ranks], 1.0)
         return gains

@@ -225,7 +225,7 @@ def check_full_lists(loss: LambdaLoss, lists: Lists) -> None:
 
 def _plain_lambdaloss(loss: Loss | str) -> LambdaLoss:
     # The class itself is abstract, which is no hindrance to asking for its kind.
-    chosen = loss_without_noise(loss, LambdaLoss, "one of the LambdaLoss family")  # type: ignore[type-abstract]
+    chosen = loss_without_noise(loss, LambdaLoss, "one of the LambdaLoss family")
     if chosen.norm is not None:
         raise OptionError(f"loss: found norm={chosen.norm}; expected norm=None, which is the loss of the paper")
     if chosen._draws_rankings:
