@@ -65,8 +65,6 @@ def test_the_plan_is_checked_once(search, monkeypatch, capsys):
         ("--space spce.json", "error: spce.json: cannot be read"),
         ("--space tree", "unknown space 'tree'; did you mean 'trees'? (known: default, stochasticrank, trees; or a"),
         ("--timeout -1", "timeout: found -1.0; expected a number above 0"),
-        ("--trials 0", "n_trials: found 0"),
-        ("--loss lamdarank", "unknown loss 'lamdarank'"),
         ("--param num_leafs=3", "unknown parameter of lightgbm 'num_leafs'"),
         ("--model no/best.taut", "error: no/best.taut: cannot be written (No such file or directory)"),
         ("--storage valid.txt", "valid.txt: is not a whole SQLite file"),

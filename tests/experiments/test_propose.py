@@ -38,16 +38,14 @@ def test_a_draw_lies_in_its_range_and_depends_on_seed_and_number_alone(plan, one
 
 def run(proposer: Proposer, number: int, curve: list[float]) -> tuple[str, int]:
     """Run a trial with this curve of best values, one per tree."""
-    configuration = proposer.propose(number)
-    seen = []
+    ended = TunedTrial(number, proposer.propose(number), DONE, curve[-1], grown=len(curve))
     for trees in (trees for trees in proposer._plan.checkpoints if trees <= len(curve)):
-        seen.append(curve[trees - 1])
-        if proposer.falls_behind(number, trees, seen[-1]):
-            proposer.end(number, TunedTrial(number, configuration, PRUNED, seen[-1], trees, trees, curve=tuple(seen)))
-            return PRUNED, trees
-    ended = TunedTrial(number, configuration, DONE, curve[-1], len(curve), len(curve), curve=tuple(seen))
+        ended = replace(ended, curve=(*ended.curve, curve[trees - 1]))
+        if proposer.falls_behind(number, trees, curve[trees - 1]):
+            ended = replace(ended, state=PRUNED, grown=trees)
+            break
     proposer.end(number, ended)
-    return DONE, len(curve)
+    return ended.state, ended.grown
 
 
 def test_a_trial_below_the_median_is_pruned_but_not_before_a_quarter_of_the_trees(plan):

@@ -3,23 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import tautrank as tr
-from tautrank.errors import DataError, OptionError, TautrankError
-from tautrank.experiments.space import (
-    SPACES,
-    Choice,
-    Uniform,
-    WholeNumber,
-    read_range,
-    read_space,
-    read_space_file,
-    spaces_of,
-)
+from tautrank.errors import OptionError, TautrankError
+from tautrank.experiments.space import SPACES, Choice, Uniform, WholeNumber, read_range, read_space_file, spaces_of
 
 
 def between(numbers, kind, log):
@@ -71,8 +63,7 @@ def test_named_spaces_hold_for_every_loss():
         for loss in tr.losses.REGISTRY:
             (space,) = spaces_of([loss], name, {})
             assert {"learning_rate", "num_leaves"} <= set(space)
-            for key, one in space.items():
-                assert read_space({key: one.to_plain()}) == {key: one}
+            assert all(read_range(key, one.to_plain()) == one for key, one in space.items())
 
 
 def test_the_space_of_the_stochasticrank_paper_is_its_appendix():
@@ -98,28 +89,17 @@ def test_a_space_with_a_name_leaves_out_what_is_given():
     assert "loss.mu" not in without_ties
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("{", "is not JSON"),
-        ("[1]", "found something else; expected an object such as"),
-        ('{"a": ["int", 1, 2], "a": ["int", 1, 3]}', "found 'a' twice; expected every name once"),
-        ('{"a": ["int", 3, 2]}', "a: found a range from 3 to 2"),
-        ("{}", "found nothing in it"),
-    ],
-)
-def test_bad_space_files_are_named(tmp_path, text, said):
-    file = tmp_path / "space.json"
-    file.write_text(text)
-    with pytest.raises(TautrankError) as error:
-        read_space_file(file)
-    assert str(error.value).startswith(f"{file}: ")
-    assert said in str(error.value)
-
-
 def test_space_files(tmp_path):
     file = tmp_path / "space.json"
     file.write_text('{"loss.k": ["choice", 5, null], "num_leaves": ["int", 2, 9, "log"]}')
     assert read_space_file(file) == {"loss.k": Choice((5, None)), "num_leaves": WholeNumber(2, 9, log=True)}
-    with pytest.raises(DataError, match="cannot be read"):
-        read_space_file(tmp_path / "none.json")
+    for text, said in (
+        ("{", "is not JSON"),
+        ("[1]", "found something else; expected an object such as"),
+        ('{"a": ["int", 1, 2], "a": ["int", 1, 3]}', "found 'a' twice; expected every name once"),
+        ('{"a": ["int", 3, 2]}', "a: found a range from 3 to 2"),
+        ("{}", "space: found nothing in it"),
+    ):
+        file.write_text(text)
+        with pytest.raises(TautrankError, match=re.escape(f"{file}: {said}")):
+            read_space_file(file)

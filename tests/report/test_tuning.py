@@ -13,30 +13,24 @@ from tautrank.experiments.tune import TunedTrial, Tuning
 @pytest.fixture(scope="module")
 def found() -> Tuning:
     space = {"num_leaves": ("int", 2, 15), "learning_rate": ("float", 0.001, 0.3), "loss.k": ("choice", 5, None)}
-
-    def trial(number, leaves, k, *what, **more):
-        values = {"learning_rate": 0.123456 + number, "loss.k": k, "num_leaves": leaves}
-        return TunedTrial(number, {"loss": "lambdarank", **values}, *what, **more)
-
+    configuration = {"loss": "lambdarank", "learning_rate": 0.123456, "loss.k": None, "num_leaves": 5}
     trials = (
-        trial(0, 5, None, "done", 0.5, 3, 9, 1.0),
-        trial(1, 6, 5, "pruned", 0.7, 2, 4, 0.5),
-        trial(2, 7, 5, "failed", error="langevin: too much"),
-        trial(3, 8, None, "done", 0.625, 4, 9, 1.0),
+        TunedTrial(0, configuration, "done", 0.5, 3, 9, 1.0),
+        TunedTrial(1, {**configuration, "loss.k": 5}, "pruned", 0.7, 2, 4, 0.5),
+        TunedTrial(2, {**configuration, "num_leaves": 7}, "failed", error="langevin: too much"),
+        TunedTrial(3, {**configuration, "num_leaves": 8}, "done", 0.625, 4, 9, 1.0),
     )
     return Tuning(plan_search(space=space), trials)
 
 
-def test_trials_as_csv(found, tmp_path):
+def test_trials_as_csv_and_json_values(found, tmp_path):
     lines = found.to_csv(tmp_path / "trials.csv").splitlines()
     assert (tmp_path / "trials.csv").read_text().splitlines() == lines
-    assert lines[0] == "trial,state,ndcg@10,trees,grown,seconds,learning_rate,num_leaves,loss.k,error"
-    assert lines[1] == "0,done,0.5,3,9,1.0,0.123456,5,null,"
-    assert lines[3] == "2,failed,,0,0,0.0,2.123456,7,5,langevin: too much"
-    assert len(lines) == 5
-
-
-def test_a_search_as_json_values(found):
+    assert lines[:2] == [
+        "trial,state,ndcg@10,trees,grown,seconds,learning_rate,num_leaves,loss.k,error",
+        "0,done,0.5,3,9,1.0,0.123456,5,null,",
+    ]
+    assert lines[3] == "2,failed,,0,0,0.0,0.123456,7,null,langevin: too much"
     plain = json.loads(json.dumps(found.to_dict(), allow_nan=False))
     assert (plain["best_trial"], plain["best_score"]) == (3, 0.625)
     assert plain["best_configuration"] == found.trials[3].configuration
@@ -46,16 +40,14 @@ def test_a_search_as_json_values(found):
 
 
 def test_the_table_has_the_best_first_and_fits_its_width(found):
-    wide = found.table().to_csv().splitlines()
-    assert wide[0] == "trial,ndcg@10,trees,learning_rate,num_leaves,loss.k"
-    assert [line.split(",")[:2] for line in wide[1:]] == [
+    title, *rows = found.table().to_csv().splitlines()
+    assert title == "trial,ndcg@10,trees,learning_rate,num_leaves,loss.k"
+    assert [row.split(",")[:2] for row in rows] == [
         ["3", "0.6250"],
         ["0", "0.5000"],
         ["1", "0.7000 pruned"],
         ["2", "failed"],
     ]
     narrow = found.table(n=1, width=40).to_csv().splitlines()
-    assert narrow == ["trial,ndcg@10,trees,configuration", "3,0.6250,4,learning_rate=3.123 num_leaves=8 loss.k=none"]
-    assert "4 trials: 2 trained to the end, 1 pruned, 1 failed; best validation ndcg@10 0.6250 in trial 3" in repr(
-        found
-    )
+    assert narrow == ["trial,ndcg@10,trees,configuration", "3,0.6250,4,learning_rate=0.1235 num_leaves=8 loss.k=none"]
+    assert repr(found).startswith("4 trials: 2 trained to the end, 1 pruned, 1 failed; best validation ndcg@10 0.6250")

@@ -82,7 +82,11 @@ class SearchPlan:
 
     @property
     def threads(self) -> int:
-        """The number of threads of each training."""
+        """The number of threads of each training.
+
+        >>> plan_search(n_jobs=4, workers=2).threads, plan_search(n_jobs=2, workers=4).threads
+        (2, 1)
+        """
         return max(1, job_count(self.n_jobs) // self.workers)
 
     @property
