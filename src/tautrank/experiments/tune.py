@@ -27,6 +27,7 @@ from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED, Propo
 from tautrank.experiments.search_plan import SearchPlan, check_data, plan_search
 from tautrank.experiments.store import IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.files import handed_out
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
@@ -213,55 +214,27 @@ class Tuning:
         states = (DONE, PRUNED, FAILED)
         return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
 
+    def table(self) -> Any:
+        """Return the best trials as a table that `rich.print` prints."""
+        return next(iter(self._writer().tables(self).values()))
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values."""
-        plain = json.loads(json.dumps(self.best_params, default=_as_json))
-        return {
-            "metric": str(self.metric),
-            "sampler": self.plan.sampler,
-            "seed": self.plan.seed,
-            "best_trial": self.best.number,
-            "best_score": self.best_score,
-            "best_configuration": self.best_configuration,
-            "best_params": plain,
-            "trials": [
-                {
-                    "trial": trial.number,
-                    **{name: getattr(trial, name) for name in ("state", "score", "trees", "grown", "seconds")},
-                    "configuration": trial.configuration,
-                    **({"error": trial.error} if trial.error else {}),
-                }
-                for trial in self.trials
-            ],
-        }
+        return dict(self._writer().to_dict(self))
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the trials as CSV, one line per trial.
-
-        Args:
-            path: A file to write to as well.
-        """
-        from tautrank.report.tuning import trials_csv
-
-        return trials_csv(self, path)
-
-    def table(self, n: int = 10, width: int | None = None) -> Any:
-        """Return the best trials as a table that `rich.print` prints.
-
-        Args:
-            n: The number of trials.
-            width: The width of the terminal; if one column per parameter does not fit, one column has them all.
-        """
-        from tautrank.report.tuning import trials_table
-
-        return trials_table(self, n, width)
+        """Return all trials as CSV; written to `path`, too."""
+        return handed_out(self._writer().to_csv(self), path)
 
     def __str__(self) -> str:
-        from tautrank.report.tuning import tuning_text
-
-        return tuning_text(self)
+        return str(self._writer().to_text(self))
 
     __repr__ = __str__
+
+    def _writer(self) -> Any:
+        from tautrank.report import tuning
+
+        return tuning
 
 
 class SearchInterrupted(KeyboardInterrupt):
@@ -466,7 +439,3 @@ def _difference(found: Any, expected: Mapping[str, Any]) -> str:
 
 def _text(value: Any) -> str:
     return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
-
-
-def _as_json(value: Any) -> Any:
-    return dataclasses.asdict(value) if dataclasses.is_dataclass(value) else str(value)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The result of a search as a person reads it: a table of trials, CSV, and the command that trains the best model."""
+"""The result of a search as people read it: a table of trials, CSV, and the command that trains the best model."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import json
 import os
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -15,15 +16,15 @@ from rich.console import Console
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.propose import DONE, FAILED, PRUNED
 from tautrank.experiments.tune import TunedTrial, Tuning
-from tautrank.files import handed_out
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 
+_SHOWN = 10
 # The parameters that are options of `tautrank train`; all others are a --param.
 _OPTIONS = {
     "loss": "--loss",
-    "engine": "--engine",
     "metric": "--metric",
+    "engine": "--engine",
     "n_estimators": "--trees",
     "learning_rate": "--learning-rate",
     "num_leaves": "--leaves",
@@ -31,49 +32,65 @@ _OPTIONS = {
 }
 
 
-def trials_csv(tuning: Tuning, path: str | os.PathLike[str] | None = None) -> str:
-    """Return all trials as CSV: number, state, score, trees, seconds, and every value that was searched.
+def tables(tuning: Tuning) -> dict[str, ReportTable]:
+    """Return the table of the best trials, by its title.
 
     Args:
         tuning: The search.
-        path: A file to write to as well.
     """
-    names = _searched_names(tuning.trials)
-    titles = ["trial", "state", str(tuning.metric), "trees", "grown", "seconds", *names, "error"]
-    rows = []
-    for t in tuning.trials:
-        searched = [_format_full(t.configuration[name]) if name in t.configuration else "" for name in names]
-        rows.append([t.number, t.state, t.score, t.trees, t.grown, t.seconds, *searched, t.error])
-    return handed_out(ReportTable.of(titles, rows).to_csv(), path)
+    return {"Best trials": _table(tuning, tuning.ranked()[:_SHOWN])}
 
 
-def trials_table(tuning: Tuning, n: int = 10, width: int | None = None) -> ReportTable:
-    """Return the best trials as a table.
+def reading(tuning: Tuning) -> str:
+    """Return how many trials there were, what became of them, and the best score, in one sentence.
 
     Args:
         tuning: The search.
-        n: The number of trials.
-        width: The width of the terminal; if one column per parameter does not fit, one column has them all.
     """
-    trials = tuning.ranked()[:n]
-    names = _searched_names(trials)
-    titles = ["trial", str(tuning.metric), "trees"]
-    rows = [[str(t.number), _format_score(t), str(t.trees)] for t in trials]
-    values = [
-        [_format_short(c[name]) if name in c else "" for name in names] for c in (t.configuration for t in trials)
-    ]
-    full = [titles + names, *(a + b for a, b in zip(rows, values, strict=True))]
-    if width is not None and sum(2 + max(map(len, column)) for column in zip(*full, strict=True)) > width:
-        names, values = ["configuration"], [[_format_configuration(t, names)] for t in trials]
-    columns = [Column(title, words=title in ("loss", "configuration")) for title in titles + names]
-    cells = (tuple(map(Cell, a + b)) for a, b in zip(rows, values, strict=True))
-    return ReportTable(tuple(columns), tuple(cells))
+    states = Counter(trial.state for trial in tuning.trials)
+    text = f"{len(tuning.trials)} trials: {states[DONE]} trained to the end, {states[PRUNED]} pruned"
+    text += f", {states[FAILED]} failed" if states[FAILED] else ""
+    return f"{text}; best validation {tuning.metric} {tuning.best_score:.4f} in trial {tuning.best.number}"
 
 
-def tuning_text(tuning: Tuning) -> str:
-    """Return the summary and the table as text."""
-    table = trials_table(tuning)
-    return as_text(_summary(tuning), table, width=max(100, 16 * len(table.columns)))
+def to_dict(tuning: Tuning) -> dict[str, Any]:
+    """Return everything as JSON values.
+
+    Args:
+        tuning: The search.
+    """
+    plan, best = tuning.plan, tuning.best
+    return {
+        "metric": str(tuning.metric),
+        "sampler": plan.sampler,
+        "seed": plan.seed,
+        "best_trial": best.number,
+        "best_score": best.score,
+        "best_configuration": best.configuration,
+        "best_params": json.loads(json.dumps(tuning.best_params, default=_as_json)),
+        "trials": [
+            {"trial" if name == "number" else name: value for name, value in vars(t).items()} for t in tuning.trials
+        ],
+    }
+
+
+def to_csv(tuning: Tuning) -> str:
+    """Return all trials, one line per trial, with every value that was searched.
+
+    Args:
+        tuning: The search.
+    """
+    return _table(tuning, tuning.trials).to_csv()
+
+
+def to_text(tuning: Tuning) -> str:
+    """Return the summary and the table of the best trials.
+
+    Args:
+        tuning: The search.
+    """
+    (table,) = tables(tuning).values()
+    return as_text(reading(tuning), table, width=max(100, 16 * len(table.columns)))
 
 
 def train_command(tuning: Tuning, train: str, valid: str, model: str, options: Sequence[str] = ()) -> str:
@@ -100,9 +117,9 @@ def print_tuning(console: Console, tuning: Tuning, command: str) -> None:
         command: The result of `train_command`.
     """
     say = partial(console.print, markup=False, soft_wrap=True)
-    say(_summary(tuning))
+    say(reading(tuning))
     say(f"best: {_format_best(tuning)}")
-    console.print(trials_table(tuning, width=console.width))
+    console.print(*tables(tuning).values())
     say(f"The best of {len(tuning.trials)} scores is too optimistic: judge the model on test data.")
     say(f"The same model: {command}")
 
@@ -116,18 +133,37 @@ def print_interrupted(console: Console, tuning: Tuning) -> None:
     """
     if tuning.has_best:
         console.print(f"best so far: {_format_best(tuning)}", markup=False)
-        console.print(trials_table(tuning, width=console.width))
+        console.print(*tables(tuning).values())
     how = "nothing is kept (with --storage FILE the same command would continue)"
     if tuning.plan.storage is not None:
         how = f"the same command continues from {os.fspath(tuning.plan.storage)}"
     console.print(f"stopped after {len(tuning.trials)} of {tuning.plan.n_trials} trials; {how}", markup=False)
 
 
-def _summary(tuning: Tuning) -> str:
-    states = Counter(trial.state for trial in tuning.trials)
-    text = f"{len(tuning.trials)} trials: {states[DONE]} trained to the end, {states[PRUNED]} pruned"
-    text += f", {states[FAILED]} failed" if states[FAILED] else ""
-    return f"{text}; best validation {tuning.metric} {tuning.best_score:.4f} in trial {tuning.best.number}"
+def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
+    names = _searched_names(trials)
+    columns = (
+        Column("trial"),
+        Column(str(tuning.metric), ("state", str(tuning.metric)), high_first=tuning.metric.higher_is_better),
+        Column("trees", ("trees", "grown", "seconds", "error")),
+        *(Column(name, words=name == "loss") for name in names),
+    )
+    rows = (
+        (
+            Cell(str(t.number)),
+            Cell(_format_score(t), (t.state, t.score)),
+            Cell(str(t.trees), (t.trees, t.grown, t.seconds, t.error)),
+            *(_cell(t.configuration, name) for name in names),
+        )
+        for t in trials
+    )
+    return ReportTable(columns, tuple(rows))
+
+
+def _cell(configuration: Mapping[str, Any], name: str) -> Cell:
+    if name not in configuration:
+        return Cell("", (None,))
+    return Cell(_format(configuration[name]), (_format_exactly(configuration[name]),))
 
 
 def _searched_names(trials: Sequence[TunedTrial]) -> list[str]:
@@ -145,16 +181,16 @@ def _option(name: str, value: Any) -> list[str]:
         return []
     if name in _OPTIONS:
         return [_OPTIONS[name], str(value)]
-    return ["--param", f"{name}={_format_full(value)}"]
+    return ["--param", f"{name}={_format_exactly(value)}"]
+
+
+def _as_json(value: Any) -> Any:
+    return asdict(value) if isinstance(value, Langevin) else str(value)
 
 
 def _format_best(tuning: Tuning) -> str:
-    return _format_configuration(tuning.best, ["loss", *_searched_names([tuning.best])])
-
-
-def _format_configuration(trial: TunedTrial, names: Sequence[str]) -> str:
-    values = trial.configuration
-    return " ".join(f"{name}={_format_short(values[name])}" for name in names if name in values)
+    best = tuning.best.configuration
+    return " ".join(f"{name}={_format(best[name])}" for name in ["loss", *_searched_names([tuning.best])])
 
 
 def _format_score(trial: TunedTrial) -> str:
@@ -162,12 +198,12 @@ def _format_score(trial: TunedTrial) -> str:
     return f"{score} pruned" if trial.state == PRUNED else score
 
 
-def _format_full(value: Any) -> str:
+def _format_exactly(value: Any) -> str:
     """Return a value as `--param` reads it back: JSON, or the text itself."""
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _format_short(value: Any) -> str:
+def _format(value: Any) -> str:
     if value is None:
         return "none"
-    return f"{value:.4g}" if isinstance(value, float) else _format_full(value)
+    return f"{value:.4g}" if isinstance(value, float) else _format_exactly(value)
