@@ -11,8 +11,7 @@ import dataclasses
 import itertools
 import pickle
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,10 +19,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import choice
-from tautrank.arrays import place
 from tautrank.errors import TautrankError
-from tautrank.kernels import threads as thread_pool
-from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
+from tautrank.kernels.threads import small_shares
+from tautrank.losses.base import REGISTRY, Lists, Loss, Objective, place
 from tautrank.losses.base import loss as loss_named
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import F64, query_sums
@@ -392,7 +390,7 @@ def _threads(loss: Loss) -> str | None:
     made, lists = _made()
     for kind, threads in itertools.product(_KINDS, (2, 3)):
         scores = made.astype(kind)
-        with _shared_out():
+        with small_shares():
             several = _bound(loss, lists, n_jobs=threads)
         assert len(several._ranges) > 1, "nothing is shared out"
         other = _other_bits(results(several, scores, 4), results(_bound(loss, lists, n_jobs=1), scores, 4))
@@ -578,17 +576,6 @@ def results(objective: Objective, scores: Numbers, step: int = 0) -> Results:
     {'gradient': array([-1.]), 'hessian': array([1.]), 'value': array([0.5])}
     """
     return {**gradients(objective, scores, step), "value": objective.values(scores, step)}
-
-
-@contextmanager
-def _shared_out() -> Iterator[None]:
-    """Share out even small lists; whoever else binds a loss just now gets the same bits, a little later."""
-    before = thread_pool._SMALLEST_SHARE
-    thread_pool._SMALLEST_SHARE = 1
-    try:
-        yield
-    finally:
-        thread_pool._SMALLEST_SHARE = before
 
 
 def stopped(error: Exception) -> str:

@@ -7,10 +7,12 @@ parallel region (a process pool, LightGBM next door), and the workqueue layer ab
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextvars import ContextVar
 
 import numpy as np
 
@@ -20,7 +22,7 @@ Range = tuple[int, int]
 """The queries ``first`` (included) to ``last`` (excluded)."""
 
 # Below this many pair operations (a few hundred microseconds) waking another thread costs more than it saves.
-_SMALLEST_SHARE = 1_000_000
+_smallest_share = ContextVar("smallest_share", default=1_000_000)
 # More shares than threads, so that a thread that was delayed does not hold up the rest.
 _SHARES_PER_THREAD = 4
 
@@ -40,12 +42,27 @@ def balanced_ranges(costs: F64, threads: int) -> list[Range]:
     [(0, 1), (1, 3), (3, 4)]
     """
     total = float(costs.sum())
-    shares = min(threads * _SHARES_PER_THREAD, int(total // _SMALLEST_SHARE)) if threads > 1 else 1
+    shares = min(threads * _SHARES_PER_THREAD, int(total // _smallest_share.get())) if threads > 1 else 1
     if shares <= 1 or costs.size <= 1:
         return [(0, int(costs.size))]
     ends = np.searchsorted(np.cumsum(costs), total * np.arange(1, shares) / shares, side="left") + 1
     cuts = np.unique(np.concatenate(([0], np.minimum(ends, costs.size), [costs.size])))
     return [(int(first), int(last)) for first, last in itertools.pairwise(cuts)]
+
+
+@contextlib.contextmanager
+def small_shares() -> Iterator[None]:
+    """Within the block, share out even the smallest work, so that a test sees several threads.
+
+    >>> with small_shares():
+    ...     balanced_ranges(np.ones(2), threads=2)
+    [(0, 1), (1, 2)]
+    """
+    token = _smallest_share.set(1)
+    try:
+        yield
+    finally:
+        _smallest_share.reset(token)
 
 
 def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int) -> None:

@@ -1,9 +1,9 @@
-"""From a function of one list to a kernel over queries.
+"""Turn a function of one list into a kernel over queries.
 
-The function is called through a pointer. So the loops here are compiled once for a kind of parameters, not once for a
-loss; both parts are kept in Numba's cache, which cannot keep what was compiled around another function; and the
-function is the same machine code wherever it is called from, hence the same bits. What a call through a pointer costs
-is nothing beside a list.
+The function is called through a pointer. The loop over queries is therefore compiled once per kind of parameters
+instead of once per loss, both parts stay in Numba's cache (which cannot keep code that was compiled around another
+function), and the function is the same machine code wherever it is called from, so it gives the same bits. Next to the
+work on a list, a call through a pointer costs nothing.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import functools
 import hashlib
 import re
+import traceback
 import uuid
 from collections.abc import Callable
 from pathlib import Path
@@ -31,10 +32,13 @@ from tautrank.kernels.ranking import REORDER
 _FLOATS = types.Array(types.float64, 1, "C")
 _WHOLES = types.Array(types.int64, 1, "C")
 _type_of: Any = numba.typeof
+# Longer lists are cut before they run uncompiled: comparing every pair of 200 documents takes a tenth of a second.
+_LONGEST_UNCOMPILED = 200
+_tried: set[Callable[..., Any]] = set()
 
 
 def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
-    """What ``one_list`` takes of ``held``: nothing, or the part of the list."""
+    """Return the part of ``held`` that belongs to a list, as a tuple to add to the arguments; empty without ``held``."""
     return () if held is None else (held[start:stop],)
 
 
@@ -66,13 +70,13 @@ def each_list(
         one_list: as `ListLoss` describes it.
         scores: one per document.
         labels: one per document.
-        held: the scores that weights are taken from, one per document; None for a function that does not take them.
+        held: the scores that weights are computed from, one per document; None if the function does not take them.
         offsets: start of each query.
-        scale: the weight of each query; 0 where it has no relevant document.
-        parameters: what ``one_list`` takes behind ``hess`` or ``held``.
+        scale: weight of each query; 0 where it has no relevant document.
+        parameters: further arguments of ``one_list``.
         first, last: the first query, and one past the last.
-        grad: receives the gradient, one per document.
-        hess: receives the hessian, one per document.
+        grad: receives the gradient, one number per document.
+        hess: receives the hessian, one number per document.
         values: receives one value per query; filled with 0.
     """
     for query in range(first, last):
@@ -93,14 +97,13 @@ def each_list(
 def compiled(
     one_list: Callable[..., Any], kind: np.dtype[Any], parameters: tuple[Any, ...], holds: bool
 ) -> Callable[..., None]:
-    """`each_list` of a function of one list, as a function of what follows it; compiled once a process, or read from
-    Numba's cache.
+    """Return `each_list` bound to a function of one list, compiled once per process or read from Numba's cache.
 
     Args:
         one_list: the function, compiled or not.
-        kind: of the scores, ``float32`` or ``float64``.
-        parameters: what it takes behind the lists.
-        holds: whether it takes ``held``.
+        kind: type of the scores, ``float32`` or ``float64``.
+        parameters: arguments after the lists.
+        holds: whether the function takes ``held``.
     """
     return _compiled(one_list, kind, _type_of(parameters), holds)
 
@@ -108,7 +111,7 @@ def compiled(
 @functools.lru_cache(maxsize=256)
 def _compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool) -> Callable[..., None]:
     lane = from_dtype(kind)
-    # Who writes into the scores or the labels would change the next call: that does not compile.
+    # A function that writes to the scores or the labels would change the next call: it does not compile.
     read = types.Array(lane, 1, "C", readonly=True)
     written = types.Array(lane, 1, "C")
     signature = types.float64(read, read, written, written, *([read] if holds else []), *parameters.types)
@@ -119,9 +122,72 @@ def _compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any
         raise OptionError(_sentence(one_list, error)) from None
     lists = (read, read, read if holds else types.none, _WHOLES, _FLOATS)
     rest = (parameters, types.int64, types.int64, written, written, _FLOATS)
-    # What `compile` returns is called as it is: the dispatcher would take the function for a type of its own, and
+    # The result of `compile` is called directly: the dispatcher would treat the function as a type of its own and
     # compile everything around it again in every process.
     return functools.partial(each_list.compile(types.void(types.FunctionType(signature), *lists, *rest)), function)
+
+
+def try_uncompiled(
+    one_list: Callable[..., Any],
+    sizes: I64,
+    scores: Array,
+    labels: Array,
+    held: Array | None,
+    offsets: I64,
+    scale: F64,
+    parameters: tuple[Any, ...],
+) -> None:
+    """Run a function uncompiled on three lists, once per process, so that an index out of range is found.
+
+    The lists are the shortest, the longest and the first one with a relevant document. Errors other than an index out
+    of range are left to the compiled function, which computes some things that Python refuses, such as ``1 / 0``.
+
+    Args:
+        one_list: the function, compiled or not.
+        sizes: documents per query.
+        scores: as in `each_list`, and so are the arguments that follow.
+        labels: see `each_list`.
+        held: see `each_list`.
+        offsets: see `each_list`.
+        scale: see `each_list`.
+        parameters: see `each_list`.
+    """
+    queries = np.flatnonzero(scale)
+    if one_list in _tried or not queries.size:
+        return
+    function = _uncompiled(one_list)
+    for query in {queries[np.argmin(sizes[queries])], queries[np.argmax(sizes[queries])], queries[0]}:
+        rows = offsets[query] + np.argsort(-labels[offsets[query] : offsets[query + 1]], kind="stable")
+        rows = np.sort(rows[:_LONGEST_UNCOMPILED])
+        given = [scores[rows], labels[rows], np.zeros_like(scores[rows]), np.zeros_like(scores[rows])]
+        more = () if held is None else (held[rows],)
+        try:
+            with np.errstate(all="ignore"):
+                function(*given, *more, *parameters)
+        except IndexError as error:
+            frames = traceback.extract_tb(error.__traceback__)
+            own = [frame for frame in frames if frame.filename == function.__code__.co_filename]
+            at = (own or frames)[-1]
+            raise OptionError(
+                f"one_list: {at.filename}, line {at.lineno}: {error} (a list of {rows.size} documents); expected "
+                "indices within the array"
+            ) from None
+        except Exception:  # the compiled function has the last word
+            continue
+    _tried.add(one_list)
+
+
+def _uncompiled(function: Any, known: dict[Any, Any] | None = None) -> Any:
+    """Return a copy of a function in which nothing is compiled, the functions that it calls included."""
+    known = {} if known is None else known
+    plain = getattr(function, "py_func", function)
+    if plain not in known:
+        names = dict(plain.__globals__)
+        known[plain] = FunctionType(plain.__code__, names, argdefs=plain.__defaults__, closure=plain.__closure__)
+        for name in plain.__code__.co_names:
+            if isinstance(names.get(name), Dispatcher):
+                names[name] = _uncompiled(names[name], known)
+    return known[plain]
 
 
 def _jitted(one_list: Callable[..., Any]) -> Any:
@@ -131,17 +197,17 @@ def _jitted(one_list: Callable[..., Any]) -> Any:
     file = Path(function.__code__.co_filename)
     in_file = file.is_file()
     text = str(file.resolve()).encode() + file.read_bytes() if in_file else uuid.uuid4().bytes
-    # What Numba keeps remembers its module and a name. One file may be imported under several names, and two classes,
-    # or one before and after an edit, may have the same: the copy is a function of this module, named after its code.
+    # Numba's cache identifies a function by module and name. One file may be imported under several names, and two
+    # classes, or one before and after an edit, may share a name: the copy is in this module and named after its code.
     copy = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
     copy.__module__ = __name__
     copy.__qualname__ = f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}"
-    # What was typed into a session is in no file whose change the cache could watch.
+    # Code typed into a session is in no file whose changes the cache could watch.
     return njit(copy, cache=in_file, error_model="numpy", fastmath=REORDER)
 
 
 def _sentence(one_list: Any, error: Any) -> str:
-    """Numba's page of reasons, cut down to the reason and the line."""
+    """Shorten Numba's explanation to one sentence with the reason and the line."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     reasons = [line for line in lines if not line.startswith(("Failed in", "File ", "def ", "<source", "During:", "-"))]
     reason = next((line for line in reasons if not line.startswith("No implementation of function")), "")

@@ -1,4 +1,4 @@
-"""A loss from a function of one list: what a user writes to add a loss of their own."""
+"""`ListLoss`: add a loss of your own by writing a function of one list."""
 
 from __future__ import annotations
 
@@ -23,23 +23,26 @@ _HELD = "held"
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ListLoss(Loss):
-    """A loss that is written as one function of one list, and compiled.
+    """Base class of losses that are written as one function of one list, which is compiled.
 
     A subclass is a frozen dataclass of parameters with a static method ``one_list(scores, labels, grad, hess, ...)``.
-    It gets the documents of one query, writes the first derivatives to ``grad`` and second ones, at least 0, to
-    ``hess`` (both arrive filled with 0), and returns the loss of the list. Behind ``hess`` it names those parameters
-    of the dataclass that it needs.
+    The function gets the documents of one query, writes the first derivatives to ``grad`` and the second derivatives
+    (at least 0) to ``hess``, and returns the loss of the list. Both arrays arrive filled with 0. After ``hess`` it
+    names the parameters of the dataclass that it needs.
 
-    The rest is here: compiling it with Numba, running it over all queries on all cores, query weights, value 0 and
-    gradient 0 for a query without documents or without a relevant one (the function never sees it), noise, printing and
-    parsing. Arrays and parameters are float32 while training, float64 for values and checks. The results do not depend
-    on the number of threads.
+    This class compiles the function with Numba and runs it over all queries on all cores. It also takes care of query
+    weights, noise, printing and parsing, and of queries without a relevant document, which get value 0 and gradient 0
+    and never reach the function. Arrays and parameters are float32 in training and float64 for values and checks. The
+    results do not depend on the number of threads.
 
-    Weights that depend on the ranking and are not differentiated, as those of LambdaRank, are taken from the scores
-    ``held``, named directly behind ``hess``: the same as ``scores`` in training, and kept where they were when the
-    derivative is checked.
+    Before the compiled function runs for the first time, it runs uncompiled on three lists: compiled code would read
+    and write past the end of an array without noticing, Python names the line.
 
-    docs/add-a-loss.md builds one step by step.
+    Weights that depend on the ranking and are not differentiated, such as those of LambdaRank, are computed from the
+    scores ``held``, an argument directly after ``hess``. In training they equal ``scores``; when the derivative is
+    checked, they stay fixed while ``scores`` move.
+
+    docs/add-a-loss.md builds a loss step by step.
 
     Args:
         noise: see `Loss`.
@@ -74,7 +77,7 @@ class ListLoss(Loss):
         _signature(type(self))
         for field in dataclasses.fields(self):
             value = getattr(self, field.name)
-            # 5 and 5.0 are the same loss, and the same compiled code.
+            # 5 and 5.0 are the same loss and the same compiled code.
             if isinstance(field.default, float) and not isinstance(value, float):
                 self._set(field.name, real(field.name, value, least=-math.inf))
 
@@ -86,7 +89,7 @@ class _ListObjective(Objective):
     loss: ListLoss
 
     def __init__(self, loss: ListLoss, lists: Lists, seed: int, threads: int) -> None:
-        # Most losses of a list compare every two documents; one that does not only gets smaller shares.
+        # Most losses compare every pair of documents; the others merely get smaller shares.
         super().__init__(loss, lists, seed, threads, lists.sizes.astype(np.float64) ** 2)
         self._labels = {kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
         self._scale = np.where(lists.has_relevant, lists.weights, 0.0)
@@ -99,13 +102,14 @@ class _ListObjective(Objective):
         return self._everything(scores, held)[2]
 
     def _everything(self, scores: Floats, held: Floats) -> tuple[Floats, Floats, NDArray[np.float64]]:
-        from tautrank.losses._list_kernel import compiled
+        from tautrank.losses._list_kernel import compiled, try_uncompiled
 
         names, holds = _signature(type(self.loss))
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
         kernel = compiled(type(self.loss).one_list, scores.dtype, parameters, holds)
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
         given = (scores, labels, held if holds else None, offsets, self._scale, parameters)
+        try_uncompiled(type(self.loss).one_list, self.lists.sizes, *given)
         grad, hess = np.empty_like(scores), np.empty_like(scores)
         values = np.zeros(self.lists.sizes.size)
         try:
@@ -119,7 +123,7 @@ class _ListObjective(Objective):
 
 
 def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
-    """A parameter as the kernel takes it: one float64 among float32 numbers makes all that it touches float64."""
+    """Convert a parameter to the kernel's precision: one float64 would turn float32 arithmetic into float64."""
     if isinstance(value, tuple):
         return tuple(_in_lane(item, kind) for item in value)
     return kind.type(value) if isinstance(value, float) else value
@@ -127,7 +131,7 @@ def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
 
 @functools.cache
 def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
-    """The parameters that ``one_list`` names, and whether it takes ``held``."""
+    """Return the names of the parameters that ``one_list`` takes, and whether it takes ``held``."""
     function = getattr(cls, "one_list", None)
     expected = f"expected one_list({', '.join(_LISTS)}, ...)"
     if function is None:
@@ -144,6 +148,6 @@ def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
         if name not in fields:
             raise OptionError(
                 f"one_list: found the argument '{name}' of {cls.__name__}.one_list; expected parameters of its "
-                f"dataclass ({', '.join(fields)}), or '{_HELD}' directly behind 'hess'"
+                f"dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
             )
     return rest[holds:], holds

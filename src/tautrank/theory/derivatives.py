@@ -1,4 +1,4 @@
-"""Derivatives by finite differences: what a gradient is checked against, and descended where none is given."""
+"""Derivatives by finite differences: to check gradients against, and to descend where no gradient is given."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from numpy.typing import NDArray
 
 from tautrank.metrics.ordering import F64
 
+# A jump of the slope at a kink is the same for every width; one that curvature makes grows with the width.
+_WIDER = 8.0
+
 
 def differences(
     function: Callable[[F64], F64],
@@ -17,31 +20,74 @@ def differences(
     width: float = 6e-6,
     places: Iterable[int] | None = None,
 ) -> F64:
-    """The derivative of each query's value by each of its scores, by central differences.
+    """Return the derivative of each query's value by each of its scores, by central differences.
 
     Queries are independent, so the documents at the same place of all queries are moved at once: two calls for each
     place of the longest list.
 
     Args:
-        function: from scores to one value a query.
-        scores: one a document: where to differentiate.
-        offsets: where each query starts, and the number of documents at the end.
-        width: how far to move a score, either way; the default is near the cube root of float64's precision.
-        places: which documents of each query, counted from 0; None for all. The others get NaN.
+        function: from scores to one value per query.
+        scores: where to differentiate, one number per document.
+        offsets: start of each query, and the number of documents at the end.
+        width: distance to move a score either way; the default is near the cube root of float64's precision.
+        places: places of the documents within their query, counted from 0; None for all. The others get NaN.
 
     >>> cuts = np.array([0, 2, 3])
     >>> differences(lambda s: np.add.reduceat(s**2, cuts[:-1]), np.array([1.0, 2.0, 3.0]), cuts).round(6)
     array([2., 4., 6.])
     """
+    return _differences(function, scores, offsets, (-width, width), places)
+
+
+def slopes_at_kinks(
+    function: Callable[[F64], F64],
+    scores: F64,
+    offsets: NDArray[np.int64],
+    width: float = 6e-6,
+    places: Iterable[int] | None = None,
+) -> tuple[F64, F64]:
+    """Return the smaller and the larger one-sided slope where the value has a kink, and NaN where it is smooth.
+
+    At a kink every number between the two is a subgradient, and a central difference is only one of them.
+
+    Args:
+        function: see `differences`.
+        scores: see `differences`.
+        offsets: see `differences`.
+        width: see `differences`.
+        places: see `differences`.
+
+    >>> low, high = slopes_at_kinks(lambda s: np.abs(s) + s**2, np.array([0.0, 1.0]), np.array([0, 1, 2]))
+    >>> low.round(4), high.round(4)
+    (array([-1., nan]), array([ 1., nan]))
+    """
+    places = None if places is None else list(places)
+    left, right, far_left, far_right = (
+        _differences(function, scores, offsets, tuple(sorted((0.0, side))), places)
+        for side in (-width, width, -_WIDER * width, _WIDER * width)
+    )
+    jump = np.abs(right - left)
+    smooth = ~(jump > 0.5 * np.abs(far_right - far_left))
+    return np.where(smooth, np.nan, np.minimum(left, right)), np.where(smooth, np.nan, np.maximum(left, right))
+
+
+def _differences(
+    function: Callable[[F64], F64],
+    scores: F64,
+    offsets: NDArray[np.int64],
+    between: tuple[float, ...],
+    places: Iterable[int] | None,
+) -> F64:
+    """Return the slope between two distances from each score."""
     starts, sizes = offsets[:-1], np.diff(offsets)
     slopes = np.full_like(scores, np.nan)
     for place in range(int(sizes.max(initial=0))) if places is None else places:
         queries = np.flatnonzero(sizes > place)
         documents = starts[queries] + place
-        up, down = scores.copy(), scores.copy()
-        up[documents] += width
-        down[documents] -= width
-        # What was really moved: next to a large score the width itself is rounded.
+        down, up = scores.copy(), scores.copy()
+        down[documents] += between[0]
+        up[documents] += between[1]
+        # The true distance: next to a large score the width itself is rounded.
         moved = up[documents] - down[documents]
         slopes[documents] = (function(up)[queries] - function(down)[queries]) / moved
     return slopes
