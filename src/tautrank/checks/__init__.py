@@ -1,10 +1,11 @@
-"""Every property that a loss must have: laws and theorems."""
+"""Every property that a loss must have, laws and the papers' theorems, in one registry."""
 
 from __future__ import annotations
 
-from tautrank.checks import smoothing_theorems as smoothing_theorems  # enters its claims
-from tautrank.checks.checking import LossCheck, check_losses
-from tautrank.checks.laws import check_laws
-from tautrank.checks.theorems import CLAIMS, Claim, Outcome, check_claims, claim
+from tautrank.checks import laws as laws  # each of these enters its checks
+from tautrank.checks import smoothing_theorems as smoothing_theorems
+from tautrank.checks import theorems as theorems
+from tautrank.checks.checking import LossReport, check_loss, check_losses
+from tautrank.checks.registry import CHECKS, Check, Outcome, check
 
-__all__ = ["CLAIMS", "Claim", "LossCheck", "Outcome", "check_claims", "check_laws", "check_losses", "claim"]
+__all__ = ["CHECKS", "Check", "LossReport", "Outcome", "check", "check_loss", "check_losses"]

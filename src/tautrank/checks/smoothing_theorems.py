@@ -1,14 +1,23 @@
-"""Claims about losses that stand for a metric: how directly they optimise it, and what smoothing does to ties."""
+"""Theorems about losses that stand for a metric: how directly they optimise it, and what smoothing does to ties."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from tautrank.checks.theorems import claim, some_lists, some_short_lists
+from tautrank.checks.registry import (
+    Examine,
+    check,
+    first_reason,
+    nothing_relevant,
+    only_queries,
+    some_lists,
+    some_short_lists,
+)
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, Loss, SmoothedLoss, SoftRank
@@ -39,27 +48,76 @@ _NARROW = 1e-3
 _ROUNDING = 1e-9
 
 
-# Of directness.
+# Conditions
 
 
-def _no_scale(loss: Loss) -> str | None:
-    """The reason why a loss has no directness."""
+def _no_scale(loss: Loss, scores: F64, lists: Lists) -> str | None:
     if not sees_scores(loss):
-        return "it speaks of losses without noise"
+        return "it is about losses without noise"
     if isinstance(loss, LambdaLoss) and (loss.norm is not None or loss._draws_rankings):
-        return "it speaks of the hard assignment without norm"
+        return "it is about the hard assignment without norm"
     try:
         surrogate(loss)
     except OptionError:
         return "its value does not have the scale of a metric"
-    return None
+    return nothing_relevant(loss, scores, lists)
 
 
-@claim(
+def _not_softrank(loss: Loss, scores: F64, lists: Lists) -> str | None:
+    if not isinstance(loss, SoftRank) or loss.estimator != "exact" or not sees_scores(loss):
+        return "it is about softrank with its exact gradient and without noise"
+    return nothing_relevant(loss, scores, lists)
+
+
+def _not_full_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
+    reason = _not_softrank(loss, scores, lists)
+    if reason is None and (loss.k is not None or loss.discount != "log2"):
+        return "it is about full lists and the logarithmic discount"
+    return reason
+
+
+def _without_ties(scores: F64, lists: Lists) -> NDArray[np.bool_]:
+    """Return the queries that Theorem 2 is about: several documents, no tie, and one of them relevant."""
+    return (least_distances(scores, lists.offsets) > 0) & (lists.sizes > 1) & lists.has_relevant
+
+
+def _only_ties(loss: Loss, scores: F64, lists: Lists) -> str | None:
+    return None if _without_ties(scores, lists).any() else "it is about lists without ties"
+
+
+def _single_documents(loss: Loss, scores: F64, lists: Lists) -> str | None:
+    several = (lists.sizes > 1) & lists.has_relevant
+    return None if several.any() else "it is about lists of several documents, one of them relevant"
+
+
+def _not_smoothed(loss: Loss, scores: F64, lists: Lists) -> str | None:
+    if not isinstance(loss, SmoothedLoss) or not sees_scores(loss):
+        return "it is about stochasticrank and reinforce without noise"
+    if not loss.ignores_shifts or not isinstance(loss.metric, Metric):
+        return "it is about the metrics of a ranking"
+    return nothing_relevant(loss, scores, lists)
+
+
+def _not_for_the_worst(loss: Any, scores: F64, lists: Lists) -> str | None:
+    reason = _not_smoothed(loss, scores, lists)
+    if reason is None and not loss._ties_are_worst:
+        return "it is about metrics with ties at their worst"
+    return reason
+
+
+def _no_halves(loss: Loss, scores: F64, lists: Lists) -> str | None:
+    both = all(lists.has_relevant[half::2].any() for half in (0, 1))
+    return None if both else "one half of the queries has no relevant document"
+
+
+# Of directness
+
+
+@check(
     "directness",
     "of sixteen scorings the best by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the metric",
     paper=f"{_HE_LIU}, Theorem 1, for seen queries",
-    silent_on=_no_scale,
+    unless=_no_scale,
     once=True,
     sample=some_lists,
 )
@@ -69,11 +127,11 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return found.margin, repr(found)
 
 
-@claim(
+@check(
     "directness-unseen",
     "the same, chosen by one half of the queries and measured on the other",
     paper=f"{_HE_LIU}, Theorem 1 as stated",
-    silent_on=_no_scale,
+    unless=first_reason(_no_scale, _no_halves),
     once=True,
     sample=some_lists,
     flaw="the paper's proof takes for granted that the choice is as good on every unseen query",
@@ -89,67 +147,46 @@ def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
     return found.margin, repr(found)
 
 
-# Of SoftRank.
+# Of SoftRank
 
 
-def _not_softrank(loss: Loss) -> str | None:
-    if not isinstance(loss, SoftRank) or loss.estimator != "exact" or not sees_scores(loss):
-        return "it speaks of softrank with its exact gradient and without noise"
-    return None
+def _below_limits(version: str, limit: Callable[[F64], F64]) -> Examine:
+    """Return the check of a bound of Theorem 2, with each query's scores stretched until sigma is below its limit."""
 
-
-def _not_full_softrank(loss: Loss) -> str | None:
-    reason = _not_softrank(loss)
-    if reason is None and isinstance(loss, SoftRank) and (loss.k is not None or loss.discount != "log2"):
-        return "it speaks of full lists and the logarithmic discount"
-    return reason
-
-
-def _below_limits(version: str, limit: Callable[[F64], F64]) -> Callable[[Loss, F64, Lists], tuple[float, str] | str]:
-    """The check of a bound of Theorem 2, with each query's scores stretched until sigma is below its limit."""
-
-    def examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str] | str:
-        assert isinstance(loss, SoftRank)
-        least = least_distances(scores, lists.offsets)
-        spoken = (least > 0) & (lists.sizes > 1)
-        if not spoken.any():
-            return "it speaks of lists without ties"
-        rows = np.repeat(spoken, lists.sizes)
-        offsets = offsets_from_sizes(lists.sizes[spoken])
-        y, sizes = lists.labels[rows], lists.sizes[spoken]
+    def examine(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+        kept = _without_ties(scores, lists)
+        least = least_distances(scores, lists.offsets)[kept]
+        s, some = only_queries(scores, lists, kept)
         bounds = []
         for share in _SHARES:
-            stretch = loss.sigma / (share * limit(sizes.astype(np.float64)) * least[spoken])
-            stretched = scores[rows] * np.repeat(stretch, sizes)
-            bounds.append(softrank_ndcg_bound(stretched, y, offsets, loss, version=version))
+            stretch = loss.sigma / (share * limit(some.sizes.astype(np.float64)) * least)
+            stretched = s * stretch[some.query]
+            bounds.append(softrank_ndcg_bound(stretched, some.labels, some.offsets, loss, version=version))
         return _worst_of(bounds)
 
     return examine
 
 
 def _worst_of(bounds: list[Bound]) -> tuple[float, str]:
-    kept = [bound for bound in bounds if not math.isnan(bound.margin)]
-    if not kept:
-        return math.nan, ""
-    worst = min(kept, key=lambda bound: bound.margin)
-    ratio = max(float(np.nanmax(bound.lower / np.maximum(bound.upper, _ROUNDING))) for bound in kept)
+    worst = min(bounds, key=lambda bound: bound.margin)
+    ratio = max(float(np.nanmax(bound.lower / np.maximum(bound.upper, _ROUNDING))) for bound in bounds)
     return worst.margin, f"the difference is at most {ratio:.2g} of the bound"
 
 
-claim(
+check(
     "softrank-bound",
     "|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof needs",
     paper=f"{_HE_LIU}, proof of Theorem 2",
-    silent_on=_not_full_softrank,
+    unless=first_reason(_not_full_softrank, _only_ties),
     once=True,
     sample=some_short_lists,
 )(_below_limits("proof", lambda sizes: softrank_sigma_limit(1.0, sizes)))
 
-claim(
+check(
     "softrank-bound-as-stated",
     "|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number",
     paper=f"{_HE_LIU}, Theorem 2 as stated",
-    silent_on=_not_full_softrank,
+    unless=first_reason(_not_full_softrank, _only_ties),
     once=True,
     sample=some_short_lists,
 )(
@@ -160,49 +197,44 @@ claim(
 )  # fmt: skip
 
 
-@claim(
+@check(
     "softrank-sigma-limit",
     "for every sigma below the stated limit the stated bound is a number",
     paper=f"{_HE_LIU}, Theorem 2 as stated",
-    silent_on=_not_full_softrank,
+    unless=first_reason(_not_full_softrank, _single_documents),
     once=True,
     flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
 )
 def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     sizes = np.unique(lists.sizes[(lists.sizes > 1) & lists.has_relevant]).astype(np.float64)
-    if not sizes.size:
-        return math.nan, ""
     stated = softrank_sigma_limit_as_stated(1.0, sizes)
     # Where 1 - erf(x)^2 is 1/5, whatever the number of documents; five of them make it the proof's own limit.
     number = np.full(sizes.size, float(softrank_sigma_limit(1.0, 5.0)))
     ratio = np.minimum(number / stated - 1.0, 1.0)
     at = int(np.argmin(ratio))
-    found, told = f"{number[at]:.3g}", f"{stated[at]:.3g}"
-    return float(
-        ratio[at]
-    ), f"with {sizes[at]:g} documents delta apart: a number below {found} delta, stated {told} delta"
+    limits = f"a number below {number[at]:.3g} delta, stated {stated[at]:.3g} delta"
+    return float(ratio[at]), f"with {sizes[at]:g} documents delta apart: {limits}"
 
 
-@claim(
+@check(
     "softrank-contests",
     "|NDCG - SoftNDCG| is at most the largest step of the discount times the gains that contests turn round",
     paper=f"{_HE_LIU}, a sharper form of Theorem 2",
-    silent_on=_not_softrank,
+    unless=_not_softrank,
     sample=some_short_lists,
 )
 def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return _worst_of([softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
 
 
-@claim(
+@check(
     "softrank-ties",
     "measured: as sigma falls to 0, ties count as their expected value",
-    silent_on=_not_softrank,
+    unless=_not_softrank,
     once=True,
     sample=some_lists,
 )
-def _softrank_ties(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    assert isinstance(loss, SoftRank)
+def _softrank_ties(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
 
     def examine(tied: F64) -> tuple[float, str]:
@@ -215,34 +247,18 @@ def _softrank_ties(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return _worst_with_ties(examine, scores, lists)
 
 
-# Of smoothing by noise.
+# Of smoothing by noise
 
 
-def _not_smoothed(loss: Loss) -> str | None:
-    if not isinstance(loss, SmoothedLoss) or not sees_scores(loss):
-        return "it speaks of stochasticrank and reinforce without noise"
-    if not loss.ignores_shifts or not isinstance(loss.metric, Metric):
-        return "it speaks of the metrics of a ranking"
-    return None
-
-
-def _not_for_the_worst(loss: Loss) -> str | None:
-    reason = _not_smoothed(loss)
-    if reason is None and isinstance(loss, SmoothedLoss) and not loss._ties_are_worst:
-        return "it speaks of metrics with ties at their worst"
-    return reason
-
-
-@claim(
+@check(
     "smoothing-worst",
     "with a large mu and a small sigma the smoothed metric is the metric with ties at their worst",
     paper=f"{_STOCHASTIC}, Theorem 1",
-    silent_on=_not_for_the_worst,
+    unless=_not_for_the_worst,
     once=True,
     sample=some_short_lists,
 )
-def _smoothing_worst(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    assert isinstance(loss, SmoothedLoss)
+def _smoothing_worst(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     y, cuts = lists.labels, lists.offsets
 
     def examine(tied: F64) -> tuple[float, str]:
@@ -256,16 +272,15 @@ def _smoothing_worst(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]
     return _worst_with_ties(examine, scores, lists)
 
 
-@claim(
+@check(
     "smoothing-expected",
     "without shift, as sigma falls to 0, the smoothed metric counts ties as their expected value",
     paper=f"{_STOCHASTIC}, sec. 4.3",
-    silent_on=_not_smoothed,
+    unless=_not_smoothed,
     once=True,
     sample=some_short_lists,
 )
-def _smoothing_expected(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    assert isinstance(loss, SmoothedLoss)
+def _smoothing_expected(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 
     def examine(tied: F64) -> tuple[float, str]:
         expected = _judge(loss, "expected").per_query(tied, lists.labels, lists.offsets)
@@ -279,15 +294,14 @@ def _smoothing_expected(loss: Loss, scores: F64, lists: Lists) -> tuple[float, s
     return _worst_with_ties(examine, scores, lists)
 
 
-@claim(
+@check(
     "smoothing-bias",
     "measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add to their worst case",
-    silent_on=_not_for_the_worst,
+    unless=_not_for_the_worst,
     once=True,
     sample=some_short_lists,
 )
-def _smoothing_bias(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    assert isinstance(loss, SmoothedLoss)
+def _smoothing_bias(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     judge, mu = _judge(loss, "worst"), loss._shift_by_label
 
     def examine(tied: F64) -> tuple[float, str]:
@@ -308,8 +322,6 @@ def _judge(loss: SmoothedLoss, ties: str) -> Metric:
 
 def _worst_with_ties(examine: Callable[[F64], tuple[float, str]], scores: F64, lists: Lists) -> tuple[float, str]:
     """The worse outcome of scores that are whole numbers, many of them tied, and of scores that are all equal."""
-    if not lists.has_relevant.any():
-        return math.nan, ""
     spread = float(scores.std())
     coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
     return min(examine(coarse), examine(np.zeros_like(scores)))

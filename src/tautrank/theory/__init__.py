@@ -1,7 +1,11 @@
 """The papers' theorems as code: does a loss bound the metric, how tightly, how steep is it, does its training descend.
 
-How directly a loss optimises a metric and what smoothing does to ties stand here as well. `check_claims` checks a loss,
-one of your own included, against everything that is claimed of it; `check_losses` checks many.
+This room also measures how directly a loss optimises a metric, and what smoothing does to ties. `tautrank.checks`
+checks a loss, one of your own included, against all of it.
+
+**Lists.** Functions take a ranking problem as three flat arrays. ``scores``: one finite number per document. ``labels``:
+one finite number of at least 0 per document. ``offsets``: start of each query, and the number of documents at the end.
+Results that are "one per query" are NaN where a query has no relevant document.
 """
 
 from __future__ import annotations
@@ -13,31 +17,22 @@ from tautrank.theory.directness import (
     best_scorings,
     directness,
     directness_among,
-    directness_table,
     spread_scorings,
     surrogate,
 )
 from tautrank.theory.distributions import gamma_targets, log_softmax
 from tautrank.theory.em import Iterations, descends, majorise_minimise
 from tautrank.theory.gamma import BestGamma, cross_entropy, gammas_of, optimal_gamma, smallest_jensen_gap
-from tautrank.theory.generalisation import (
-    generalisation_error,
-    generalisation_probability,
-    generalisation_probability_as_stated,
-    log_box_covering,
-)
-from tautrank.theory.hessian import NewtonSteps, newton_steps, smallest_eigenvalue, spectral_gap
+from tautrank.theory.generalisation import generalisation_error, log_box_covering
+from tautrank.theory.hessian import smallest_eigenvalue, spectral_gap
 from tautrank.theory.jensen import JensenClouds, jensen_clouds, jensen_gap
-from tautrank.theory.lipschitz import Lipschitz, lipschitz, steepest_secant
+from tautrank.theory.lipschitz import Lipschitz, lipschitz
 from tautrank.theory.pairwise_bounds import lambdaloss_bound, lambdarank_metric_bound, ndcg_cost, ndcg_cost_bound
 from tautrank.theory.smoothing_bias import (
     ConsistentSmoothing,
     Smoothed,
     consistent_smoothing,
-    flipped_pairs,
-    smallest_shift,
     smoothed_metric,
-    smoothing_bias_bound,
     smoothing_limit,
 )
 from tautrank.theory.softmax_bounds import (
@@ -49,8 +44,6 @@ from tautrank.theory.softmax_bounds import (
 )
 from tautrank.theory.softrank_bounds import (
     SoftRankCurve,
-    SoftRanks,
-    soft_ranks,
     softrank_bound,
     softrank_bound_as_stated,
     softrank_curve,
@@ -67,10 +60,8 @@ __all__ = [
     "Iterations",
     "JensenClouds",
     "Lipschitz",
-    "NewtonSteps",
     "Smoothed",
     "SoftRankCurve",
-    "SoftRanks",
     "Surrogate",
     "best_scorings",
     "consistent_smoothing",
@@ -78,13 +69,9 @@ __all__ = [
     "descends",
     "directness",
     "directness_among",
-    "directness_table",
-    "flipped_pairs",
     "gamma_targets",
     "gammas_of",
     "generalisation_error",
-    "generalisation_probability",
-    "generalisation_probability_as_stated",
     "jensen_clouds",
     "jensen_gap",
     "lambdaloss_bound",
@@ -95,15 +82,11 @@ __all__ = [
     "majorise_minimise",
     "ndcg_cost",
     "ndcg_cost_bound",
-    "newton_steps",
     "optimal_gamma",
     "smallest_eigenvalue",
     "smallest_jensen_gap",
-    "smallest_shift",
     "smoothed_metric",
-    "smoothing_bias_bound",
     "smoothing_limit",
-    "soft_ranks",
     "softmax_mrr_bound",
     "softmax_ndcg_bound",
     "softrank_bound",
@@ -114,7 +97,6 @@ __all__ = [
     "softrank_sigma_limit_as_stated",
     "spectral_gap",
     "spread_scorings",
-    "steepest_secant",
     "surrogate",
     "targets_of",
     "xe_ndcg_bound",

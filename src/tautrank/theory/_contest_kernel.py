@@ -13,59 +13,30 @@ from tautrank.kernels.ranking import longest_list
 # Half of erfc of more than this is no number of a float64.
 _FAR = 27.3
 
-SUM, DIFFERENCE, UNLIKE = 0, 1, 2
-"""What a pair of documents counts, see `flip_sums`."""
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def contest_moments(
-    scores: NDArray[np.float64], offsets: NDArray[np.int64], sigma: float
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The mean ``sum_i pi_ij`` and the variance ``sum_i pi_ij (1 - pi_ij)`` of the contests each document loses.
-
-    Args:
-        scores: one a document.
-        offsets: where each query starts, and the number of documents at the end.
-        sigma: standard deviation of every score.
-    """
-    means, variances = np.empty(scores.size), np.empty(scores.size)
-    for query in range(offsets.size - 1):
-        for j in range(offsets[query], offsets[query + 1]):
-            mean, variance = 0.0, 0.0
-            for i in range(offsets[query], offsets[query + 1]):
-                if i != j:
-                    x = (scores[i] - scores[j]) / (2.0 * sigma)
-                    lost, won = 0.5 * math.erfc(-x), 0.5 * math.erfc(x)
-                    mean += lost
-                    variance += lost * won
-            means[j] = mean
-            variances[j] = variance
-    return means, variances
-
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def flip_sums(
     scores: NDArray[np.float64],
     labels: NDArray[np.float64],
     weights: NDArray[np.float64],
-    counts: int,
+    only_unlike: bool,
     offsets: NDArray[np.int64],
     sigmas: NDArray[np.float64],
     mus: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """What the pairs of each query add up to, each with the probability that noise turns it round.
+    """Return the sum over the pairs of each query, each pair times the probability that noise reverses it.
 
-    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise then turns round tied
+    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise then reverses tied
     documents only.
 
     Args:
-        scores: of the documents of each query from the first rank to the last, as is everything that is one a document.
-        labels: one a document.
-        weights: one a document.
-        counts: what a pair counts: `SUM` or `DIFFERENCE` of its weights, or 1 for labels that are `UNLIKE`.
-        offsets: where each query starts, and the number of documents at the end.
-        sigmas: the size of the noise, one a query.
-        mus: how far a label shifts the mean of the noise, one a query.
+        scores: one per document; the documents of each query go from the first rank to the last.
+        labels: one per document.
+        weights: one per document; a pair counts the sum of its two weights.
+        only_unlike: whether pairs with equal labels are left out.
+        offsets: start of each query, and the number of documents at the end.
+        sigmas: standard deviation of the noise, one per query.
+        mus: shift of the noise's mean per unit of the label, one per query.
     """
     sums = np.empty(offsets.size - 1)
     for query in range(sums.size):
@@ -84,13 +55,8 @@ def flip_sums(
                     if gap / sigma - mu * most > 2.0 * _FAR:
                         break
                     x += 0.5 * gap / sigma
-                if counts == SUM:
-                    weight = weights[i] + weights[j]
-                elif counts == DIFFERENCE:
-                    weight = abs(weights[i] - weights[j])
-                else:
-                    weight = 1.0 if labels[i] != labels[j] else 0.0
-                if weight > 0.0:
+                weight = weights[i] + weights[j]
+                if weight > 0.0 and not (only_unlike and labels[i] == labels[j]):
                     total += weight * 0.5 * math.erfc(x)
         sums[query] = total
     return sums
@@ -102,7 +68,7 @@ def tied_discounts(
     places: NDArray[np.int64],
     labels: NDArray[np.float64],
     discounts: NDArray[np.float64],
-    mus: NDArray[np.float64],
+    mu: float,
     nodes: NDArray[np.float64],
     chances: NDArray[np.float64],
 ) -> NDArray[np.float64]:
@@ -116,7 +82,7 @@ def tied_discounts(
         places: the 0-based rank at which each group starts.
         labels: of the documents, group by group, equal labels adjacent.
         discounts: by rank.
-        mus: how far a label shifts the mean of the noise, one a group.
+        mu: shift of the noise's mean per unit of the label.
         nodes: of the integral over a normal variable.
         chances: weights of the nodes, which add up to 1.
     """
@@ -125,7 +91,6 @@ def tied_discounts(
     for group in range(groups.size - 1):
         start, stop = groups[group], groups[group + 1]
         size = stop - start
-        mu = mus[group]
         for j in range(start, stop):
             if j > start and labels[j] == labels[j - 1]:
                 expected[j] = expected[j - 1]

@@ -19,7 +19,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,7 +29,6 @@ from numpy.typing import ArrayLike, NDArray
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import (
-    REGISTRY,
     XENDCG,
     ARPLoss1,
     ARPLoss2,
@@ -364,37 +363,6 @@ def best_scorings(
     losses, metrics = np.array([[mean_over_queries(values) for values in pair] for pair in costs]).T
     among = metrics <= metrics.min() + 1e-12
     return int(np.argmin(losses)), int(np.argmin(np.where(among, losses, np.inf)))
-
-
-def directness_table(
-    scorings: Sequence[ArrayLike],
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    losses: Iterable[Loss | str] | None = None,
-    *,
-    seed: int = 0,
-) -> dict[str, Directness]:
-    """`directness_among` for every loss with a metric's scale, by what the loss prints as.
-
-    Args:
-        scorings: each one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        losses: which losses; None for every registered one that has a `surrogate`.
-        seed: of the losses that are random.
-
-    >>> table = directness_table([[1.0, 2.0], [2.0, 1.0]], [0, 1], [0, 2], ["softrank", "xendcg(gamma=1)"])
-    >>> table["softrank"]
-    eps1 0.08848, eps2 0.08848: at most 0.2655 worse than the best by the metric, measured 0
-    """
-    if losses is None:
-        losses = [name for name in REGISTRY if _has_surrogate(name)]
-    chosen = [loss_named(item) for item in losses]
-    return {str(item): directness_among(item, scorings, labels, offsets, seed=seed) for item in chosen}
-
-
-def _has_surrogate(name: str) -> bool:
-    return surrogate.dispatch(REGISTRY[name]) is not surrogate.dispatch(object)
 
 
 def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> list[F64]:

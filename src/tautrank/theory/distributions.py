@@ -5,36 +5,26 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank import arrays
-from tautrank.arrays import check_each, check_offsets, numbers
+from tautrank.arrays import check_each, check_finite_scores, check_offsets, numbers
 from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
 
 
-def check_finite_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
-    """Scores as float64 and offsets as int64, or a sentence that says what is wrong.
+def check_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
+    """Return scores as float64 and offsets as int64.
 
-    Args:
-        scores: one finite number a document.
-        offsets: where each query starts, and the number of documents at the end.
-
-    >>> check_finite_scores([0.0, float("nan")], [0, 2])
+    >>> check_scores([0.0, float("nan")], [0, 2])
     Traceback (most recent call last):
     tautrank.errors.DataError: scores[1] (query 0, document 1): found nan; expected a finite number
     """
     s = numbers("scores", scores)
     cuts = check_offsets(offsets, s.size)
-    arrays.check_finite_scores(s, cuts)
+    check_finite_scores(s, cuts)
     return s, cuts
 
 
 def check_scored_lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> tuple[F64, Lists]:
-    """Scores and labelled lists of the same documents, or a sentence that says what is wrong.
-
-    Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+    """Return scores as float64, and the labelled lists of the same documents.
 
     >>> check_scored_lists([0.0], [1, 0], [0, 2])
     Traceback (most recent call last):
@@ -54,7 +44,7 @@ def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
     >>> log_softmax([0.0, 0.0, 7.0], [0, 2, 3])
     array([-0.69314718, -0.69314718,  0.        ])
     """
-    s, cuts = check_finite_scores(scores, offsets)
+    s, cuts = check_scores(scores, offsets)
     sizes = np.diff(cuts)
     centred = s - np.repeat(query_maxima(s, cuts), sizes)
     totals = query_sums(np.exp(centred), cuts)
@@ -77,7 +67,7 @@ def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F6
     array([0.75, 0.25, 0.  ])
     >>> gamma_targets([2, 1], [0, 2], [0.0, 1.5])
     Traceback (most recent call last):
-    tautrank.errors.DataError: gamma: query 0 has 1.5 at document 1; expected numbers from 0 to 1
+    tautrank.errors.DataError: gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1
     """
     lists = Lists.of(labels, offsets, None)
     g = check_gamma(gamma, lists)

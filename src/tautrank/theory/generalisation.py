@@ -9,49 +9,6 @@ from tautrank.arguments import real, whole
 from tautrank.errors import OptionError
 
 
-def generalisation_probability(epsilon: float, n: int, lipschitz: float, log_covering: float) -> float:
-    """A lower bound on the probability that no function of a class generalises worse than ``epsilon``.
-
-    ``P(E(f) <= epsilon for all f) >= 1 - 2 N exp(-n epsilon^2 / (2 L^2))``, where ``E`` is the expected loss minus the
-    mean loss over ``n`` training queries, ``L`` the Lipschitz constant of the loss and ``N`` the covering number of the
-    class by balls of radius ``epsilon / (4 L)`` in the largest difference of scores, which lie in [0, 1].
-
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 2, with the constant its proof gives:
-    Lemma B.2 leaves a deviation of ``epsilon / 2`` to McDiarmid's inequality, which squares it. The statement in the
-    paper, `generalisation_probability_as_stated`, has ``epsilon`` in its place and so an exponent four times as large.
-    (The proof also counts a change of a query as a change of its scores alone. For cross entropy over lists of one
-    length this is right: scores in [0, 1] keep the loss within ``log((1 + (m-1) e) / (1 + (m-1)/e)) < 2``.)
-
-    Args:
-        epsilon: the deviation, above 0.
-        n: training queries.
-        lipschitz: constant of the loss, see `lipschitz`.
-        log_covering: natural logarithm of the covering number at the radius ``epsilon / (4 lipschitz)``.
-
-    >>> round(generalisation_probability(0.2, 1000, lipschitz=2.0, log_covering=0.0), 4)
-    0.9865
-    """
-    return _probability(epsilon, n, lipschitz, log_covering, 0.5)
-
-
-def generalisation_probability_as_stated(epsilon: float, n: int, lipschitz: float, log_covering: float) -> float:
-    """What Theorem 2 states: ``1 - 2 N exp(-2 n epsilon^2 / L^2)``; `generalisation_probability` says why it differs.
-
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 2.
-
-    Args:
-        epsilon: the deviation, above 0.
-        n: training queries.
-        lipschitz: constant of the loss, see `lipschitz`.
-        log_covering: natural logarithm of the covering number at the radius ``epsilon / (4 lipschitz)``.
-
-    >>> stated = generalisation_probability_as_stated(0.1, 1000, lipschitz=2.0, log_covering=0.0)
-    >>> stated == generalisation_probability(0.2, 1000, lipschitz=2.0, log_covering=0.0)
-    True
-    """
-    return _probability(epsilon, n, lipschitz, log_covering, 2.0)
-
-
 def generalisation_error(
     n: int, lipschitz: float, log_covering: Callable[[float], float], confidence: float = 0.95
 ) -> float:
@@ -112,11 +69,3 @@ def log_box_covering(radius: float, dimensions: int) -> float:
     r = real("radius", radius, 0.0, above=True)
     # A cube's side that divides 1 up to rounding does not need one cube more.
     return whole("dimensions", dimensions, 1) * math.log(max(1, math.ceil(1.0 / (2.0 * r) * (1.0 - 1e-12))))
-
-
-def _probability(epsilon: float, n: int, lipschitz: float, log_covering: float, factor: float) -> float:
-    deviation = real("epsilon", epsilon, 0.0, above=True)
-    steep = real("lipschitz", lipschitz, 0.0, above=True)
-    covering = real("log_covering", log_covering, 0.0)
-    exponent = math.log(2.0) + covering - factor * whole("n", n, 1) * (deviation / steep) ** 2
-    return max(0.0, -math.expm1(exponent)) if exponent < 0 else 0.0

@@ -18,11 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.arguments import real, whole
-from tautrank.arrays import numbers
-from tautrank.errors import DataError
+from tautrank.arguments import real
 from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
-from tautrank.theory.distributions import check_finite_scores, log_softmax
+from tautrank.theory.distributions import check_scores
 
 # Newton's method on these functions gains digits from the first step on; this many end it for any float64.
 _MOST_ROUNDS = 200
@@ -58,7 +56,7 @@ class DampedSoftmax:
             epsilon: of eq. 14, above 0.
         """
         e = real("epsilon", epsilon, 0.0, above=True)
-        s, cuts = check_finite_scores(scores, offsets)
+        s, cuts = check_scores(scores, offsets)
         sizes = np.diff(cuts)
         top = query_maxima(s, cuts)
         ex = np.exp(s - np.repeat(top, sizes))
@@ -152,103 +150,6 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     start = np.minimum(np.divide(missing, spread, out=np.ones_like(spread), where=spread > 0), 1.0)
     root = _root_from_the_right(value_and_slope, start)
     return np.where(sizes == 0, np.nan, root)
-
-
-@dataclass(frozen=True, eq=False)
-class NewtonSteps:
-    """The Newton step ``H^-1 (rho - phi)``, exact and from a cut-off series.
-
-    Args:
-        exact: ``-phi / rho``, one a document.
-        series: ``(I + S + ... ) D^-1 (rho - phi)``, one a document.
-        relative_error: ``|series - exact| / |exact|`` (Euclidean), one a query; NaN without documents, and where a step
-            is beyond a float.
-        relative_error_of_differences: the same after the mean over the query's documents was taken off both, since
-            adding a constant to all scores of a query changes no ranking; NaN where the exact step is constant.
-
-    >>> steps = newton_steps([0.0, 0.0], [0.5, 0.5], [0, 2])
-    >>> steps.exact
-    array([-1., -1.])
-    """
-
-    exact: F64
-    series: F64
-    relative_error: F64
-    relative_error_of_differences: F64
-
-
-def newton_steps(
-    scores: ArrayLike, targets: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10, terms: int = 3
-) -> NewtonSteps:
-    """The exact Newton step of cross entropy, and the paper's with ``I + S + S^2`` in place of ``(I - S)^-1``.
-
-    By Sherman and Morrison ``H^-1 = diag(1/rho) + 1 1^T / missing``. The gradient ``rho - phi`` adds up to
-    ``-missing``, so the exact step is ``1 - phi/rho - 1 = -phi/rho``, whatever epsilon. The series after ``n`` terms is
-    off by ``S^n (-phi/rho)``.
-
-    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.4.
-
-    Args:
-        scores: one finite number a document.
-        targets: ``phi``, one number of at least 0 a document that add up to 1 in a query, see `targets_of`.
-        offsets: where each query starts, and the number of documents at the end.
-        epsilon: of eq. 14, above 0.
-        terms: of the series; the paper takes 3.
-
-    >>> steps = newton_steps([1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [0, 3])
-    >>> steps.exact.round(3)
-    array([-1.736,  0.   ,  0.   ])
-    >>> steps.relative_error.round(3), steps.relative_error_of_differences.round(3)
-    (array([0.854]), array([0.391]))
-    """
-    damped = DampedSoftmax.of(scores, offsets, epsilon)
-    cuts = damped.offsets
-    phi = numbers("targets", targets, size=damped.rho.size)
-    totals = query_sums(phi, cuts)
-    wrong = (np.abs(totals - 1.0) > 1e-6) & (np.diff(cuts) > 0)
-    if wrong.any() or (phi < 0).any():
-        query = int(np.argmax(wrong)) if wrong.any() else int(np.searchsorted(cuts, np.argmax(phi < 0), "right")) - 1
-        raise DataError(
-            f"targets: those of query {query} add up to {totals[query]:g}; expected numbers of at least 0 "
-            "that add up to 1"
-        )
-    with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
-        # With the exact logarithm, so that a rho that underflows still gives the size of the step.
-        log_rho = log_softmax(scores, cuts) + np.repeat(np.log1p(-damped.missing), np.diff(cuts))
-        exact = np.where(phi > 0, -phi * np.exp(-log_rho), 0.0)
-        error = exact
-        for _ in range(whole("terms", terms, 1)):
-            error = _times_s(error, damped)
-        return NewtonSteps(
-            exact,
-            exact - error,
-            _relative(error, exact, cuts),
-            _relative(_centred(error, cuts), _centred(exact, cuts), cuts),
-        )
-
-
-def _times_s(x: F64, damped: DampedSoftmax) -> F64:
-    """``S x``: for each document the sum of the others' ``rho x``, over ``1 - rho``."""
-    cuts = damped.offsets
-    weighted = damped.rho * x
-    others = np.repeat(query_sums(weighted, cuts), np.diff(cuts)) - weighted
-    return np.divide(others, damped.rest, out=np.zeros_like(x), where=damped.rest > 0)
-
-
-def _centred(x: F64, cuts: I64) -> F64:
-    sizes = np.diff(cuts)
-    result: F64 = x - np.repeat(query_sums(x, cuts) / np.maximum(sizes, 1), sizes)
-    return result
-
-
-def _relative(error: F64, exact: F64, cuts: I64) -> F64:
-    # In units of the query's largest number, whose square may be beyond a float.
-    sizes = np.diff(cuts)
-    unit = np.repeat(query_maxima(np.abs(exact), cuts), sizes)
-    unit = np.where(unit > 0, unit, 1.0)
-    size = query_sums((exact / unit) ** 2, cuts)
-    wrong = query_sums((error / unit) ** 2, cuts)
-    return np.sqrt(np.divide(wrong, size, out=np.full_like(size, np.nan), where=size > 0))
 
 
 def _root_from_the_right(value_and_slope: Callable[[F64], tuple[F64, F64]], start: F64) -> F64:

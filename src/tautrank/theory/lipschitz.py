@@ -23,7 +23,7 @@ from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
-from tautrank.metrics.ordering import F64, query_maxima, query_sums
+from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.derivatives import differences
 
 
@@ -166,47 +166,4 @@ def measured_constant(
             else:
                 slopes = differences(objective.frozen(scores, step).values, scores, lists.offsets)
             most = np.maximum(most, query_sums(np.abs(slopes), lists.offsets))
-    return most
-
-
-def steepest_secant(
-    loss: Loss | str,
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    *,
-    width: float = 1e-6,
-    draws: int = 20,
-    seed: int = 0,
-) -> F64:
-    """The largest ``|l(s) - l(s')| / max_i |s_i - s'_i|`` for small random moves, weights not held, one a query.
-
-    For a loss that is Lipschitz it stays below the constant however small the width; where scores are tied and the
-    loss's weights depend on the ranking it grows like ``1/width``, because the loss jumps.
-
-    Args:
-        loss: any loss, or its name.
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        width: the largest change of a score.
-        draws: how many moves to try.
-        seed: of the moves and of the loss.
-
-    >>> jump = steepest_secant("lambdarank(k=none)", [0.0, 0.0, -3.0], [0, 1, 2], [0, 3])
-    >>> bool(jump[0] > 1e4), bool(steepest_secant("xendcg(gamma=1)", [0.0, 0.0, -3.0], [0, 1, 2], [0, 3])[0] <= 2)
-    (True, True)
-    """
-    chosen = loss_named(loss)
-    lists = Lists.of(labels, offsets, None)
-    objective = chosen.bind(lists.labels, lists.offsets, seed=seed)
-    s = np.asarray(scores, dtype=np.float64)
-    start = objective.values(s)
-    rng = np.random.default_rng(seed)
-    most = np.zeros(lists.sizes.size)
-    for _ in range(whole("draws", draws, 1)):
-        moved = s + width * rng.uniform(-1.0, 1.0, s.size)
-        distance = query_maxima(np.abs(moved - s), lists.offsets)
-        change = np.abs(objective.values(moved) - start)
-        most = np.maximum(most, np.divide(change, distance, out=np.zeros_like(change), where=distance > 0))
     return most

@@ -26,11 +26,9 @@ from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, DCGRR, NDCG, BoundMetric, Metric, discount_values, gain_values, metric
 from tautrank.metrics.ordering import F64, query_sums
-from tautrank.theory.bound import Bound
 from tautrank.theory.distributions import check_scored_lists
-from tautrank.theory.softrank_bounds import begins_group, largest_steps
+from tautrank.theory.softrank_bounds import begins_group
 
-_PAPER = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 # Documents that are judged at once: few enough for the cache of most processors.
 _BLOCK = 1 << 18
 # The trapezoidal rule for a normal variable; its error falls faster than any power of the step.
@@ -164,106 +162,15 @@ def smoothing_limit(
     [0.1573]
     [0.]
     """
-    chosen = _discounted(judge)
+    chosen = metric(judge)
+    if not isinstance(chosen, DCG | NDCG):
+        raise OptionError(f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric")
     s, lists = check_scored_lists(scores, labels, offsets)
-    value = _limits(s, lists, chosen, np.full(lists.sizes.size, real("mu", mu, 0.0)))
+    value = _limit(s, lists, chosen, real("mu", mu, 0.0))
     worst, expected = (
         metric(chosen, ties=ties).per_query(s, lists.labels, lists.offsets) for ties in ("worst", "expected")
     )
     return Smoothed(value, np.where(np.isnan(value), np.nan, 0.0), worst, expected)
-
-
-def flipped_pairs(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, sigma: ArrayLike, mu: ArrayLike) -> F64:
-    """How many pairs of unlike documents the noise is expected to put in another order than the worst one, one a query.
-
-    ``sum Phi(-(s_i - s_j) / (sigma sqrt(2)) + mu (y_i - y_j) / sqrt(2))`` over the pairs of unlike labels in which
-    ``i`` stands above ``j`` when ties are ranked for the worst. The probability that any order but the worst comes out
-    is at most this.
-
-    From the proof of Theorem 1 of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix B.2.
-
-    Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        sigma: standard deviation of the noise, at least 0; one for all or one a query. 0 is the limit from above.
-        mu: how far a label shifts the mean of the noise, at least 0; one for all or one a query.
-
-    >>> flipped_pairs([1.0, 1.0, 5.0, 5.0], [1, 0, 1, 0], [0, 2, 4], sigma=0, mu=[0.0, 4.0]).round(4)
-    array([0.5   , 0.0023])
-    """
-    s, lists = check_scored_lists(scores, labels, offsets)
-    return _flips(s, lists, _of_queries("sigma", sigma, lists), _of_queries("mu", mu, lists))
-
-
-def smoothing_bias_bound(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judge: Metric | str = "ndcg", *, mu: float
-) -> Bound:
-    """How far the limit of smoothed DCG or NDCG can be from ties at their worst, above how far it is.
-
-    ``d sum (G_i - G_j) Phi(-mu (y_i - y_j) / sqrt(2))`` over the tied pairs with ``y_i > y_j``, with ``d`` the largest
-    step of the discount from one rank to the next; or the metric with ties at their best less that with ties at their
-    worst, if that is less. Any order of the tied documents is reached from the worst one by swaps of neighbours, one
-    for each pair that has changed its order, and such a swap is worth at most ``d (G_i - G_j)``.
-
-    A form of Theorem 1 of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, with numbers.
-
-    Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        judge: ``dcg`` or ``ndcg`` with its options, as a metric or by name.
-        mu: how far a label shifts the mean of the noise.
-
-    >>> smoothing_bias_bound([1.0, 1.0, 1.0], [1, 0, 0], [0, 3], mu=2.0)
-    d sum (G_i - G_j) Phi >= |smoothed - worst|: 0.05805 >= 0.02609 on average over 1 query, the smallest gap 0.03197;
-    holds
-    """
-    chosen = _discounted(judge)
-    found = smoothing_limit(scores, labels, offsets, chosen, mu=mu)
-    s, lists = check_scored_lists(scores, labels, offsets)
-    best = metric(chosen, ties="best").per_query(s, lists.labels, lists.offsets)
-    gains = lists.gains(chosen.gain) / np.repeat(_norms(chosen, lists), lists.sizes)
-    shifts = np.full(lists.sizes.size, real("mu", mu, 0.0))
-    flips = _flips(s, lists, np.zeros_like(shifts), shifts, np.nan_to_num(gains))
-    return Bound(
-        name="d sum (G_i - G_j) Phi >= |smoothed - worst|",
-        paper=f"{_PAPER}, Theorem 1 with numbers",
-        upper=np.minimum(largest_steps(chosen.discount, chosen.k, lists) * flips, best - found.worst),
-        lower=np.abs(found.bias),
-    )
-
-
-def smallest_shift(
-    scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, precision: float, judge: Metric | str = "ndcg"
-) -> F64:
-    """The smallest ``mu`` for which the limit of smoothed DCG or NDCG is within ``precision`` of the worst case of
-    ties.
-
-    One number a query; 0 where the ties matter less than that, NaN where the query is skipped. The bias falls with
-    ``mu``, so halving an interval finds it.
-
-    Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, Theorem 1, which says that there is one.
-
-    Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        precision: a number above 0.
-        judge: ``dcg`` or ``ndcg`` with its options, as a metric or by name.
-
-    >>> smallest_shift([0.0] * 4, [1, 0, 2, 0], [0, 2, 4], 0.01).round(2)  # a label of 2 is shifted twice as far
-    array([2.72, 1.36])
-    """
-    chosen = _discounted(judge)
-    s, lists = check_scored_lists(scores, labels, offsets)
-    enough = real("precision", precision, 0.0, above=True)
-    worst = metric(chosen, ties="worst").per_query(s, lists.labels, lists.offsets)
-
-    def too_small(mus: F64) -> NDArray[np.bool_]:
-        return _limits(s, lists, chosen, mus) - worst > enough
-
-    return np.where(np.isnan(worst), np.nan, _smallest(too_small, worst.size))
 
 
 class ConsistentSmoothing(NamedTuple):
@@ -303,35 +210,51 @@ def consistent_smoothing(
     >>> mu, sigma = consistent_smoothing([2.0, 1.0, 1.0], [2, 1, 0], [0, 3], 0.01)
     >>> mu.round(2), sigma.round(3)
     (array([3.64]), array([0.092]))
-    >>> flipped_pairs([2.0, 1.0, 1.0], [2, 1, 0], [0, 3], sigma=sigma, mu=mu).round(4)
+    >>> flipped_pairs(np.array([2.0, 1.0, 1.0]), Lists.of([2, 1, 0], [0, 3], None), sigma, mu).round(4)
     array([0.01])
     """
     s, lists = check_scored_lists(scores, labels, offsets)
     half = 0.5 * real("precision", precision, 0.0, above=True, most=1.0)
     queries = lists.sizes.size
     nothing = np.zeros(queries)
-    needed = _smallest(lambda mus: _flips(s, lists, nothing, mus) > half, queries)
+    needed = _smallest(lambda mus: flipped_pairs(s, lists, nothing, mus) > half, queries)
     mu = np.maximum(needed, real("least_mu", least_mu, 0.0))
-    tied = _flips(s, lists, nothing, mu)
+    tied = flipped_pairs(s, lists, nothing, mu)
     # From far too little to far too much: the number of flips grows with sigma.
     inside = np.full(queries, 1e-300)
     outside = np.full(queries, 1e300)
-    unlimited = _flips(s, lists, outside, mu) - tied <= half
+    unlimited = flipped_pairs(s, lists, outside, mu) - tied <= half
     for _ in range(_HALVINGS + 20):
         middle = np.sqrt(inside) * np.sqrt(outside)
-        enough = _flips(s, lists, middle, mu) - tied <= half
+        enough = flipped_pairs(s, lists, middle, mu) - tied <= half
         inside, outside = np.where(enough, middle, inside), np.where(enough, outside, middle)
     return ConsistentSmoothing(mu, np.where(unlimited, np.inf, inside))
 
 
-def _flips(scores: F64, lists: Lists, sigmas: F64, mus: F64, gains: F64 | None = None) -> F64:
-    """The expected number of flips; or with gains, each flip counting the difference of the two."""
-    from tautrank.theory._contest_kernel import DIFFERENCE, UNLIKE, flip_sums
+def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
+    """Return how many pairs with different labels the noise is expected to move out of their worst order.
+
+    ``sum Phi(-(s_i - s_j) / (sigma sqrt(2)) + mu (y_i - y_j) / sqrt(2))`` over the pairs with different labels in
+    which ``i`` stands above ``j`` when ties are in their worst order. The probability that any other order comes out is
+    at most this sum.
+
+    From the proof of Theorem 1 of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix B.2.
+
+    Args:
+        scores: one per document.
+        lists: the labelled lists.
+        sigmas: standard deviation of the noise, one per query; 0 is the limit from above.
+        mus: shift of the noise's mean per unit of the label, one per query.
+
+    >>> lists = Lists.of([1, 0, 1, 0], [0, 2, 4], None)
+    >>> flipped_pairs(np.array([1.0, 1.0, 5.0, 5.0]), lists, np.zeros(2), np.array([0.0, 4.0])).round(4)
+    array([0.5   , 0.0023])
+    """
+    from tautrank.theory._contest_kernel import flip_sums
 
     order = np.lexsort((lists.labels, -scores, lists.query))
     labels = lists.labels[order]
-    weights, counts = (labels, UNLIKE) if gains is None else (gains[order], DIFFERENCE)
-    sums: F64 = flip_sums(scores[order], labels, weights, counts, lists.offsets, sigmas, mus)
+    sums: F64 = flip_sums(scores[order], labels, np.full(labels.size, 0.5), True, lists.offsets, sigmas, mus)
     return sums
 
 
@@ -350,13 +273,6 @@ def _smallest(too_small: Callable[[F64], NDArray[np.bool_]], queries: int) -> F6
     return np.where(needed, high, 0.0)
 
 
-def _of_queries(name: str, values: ArrayLike, lists: Lists) -> F64:
-    array = np.asarray(values, dtype=np.float64)
-    if array.ndim > 1 or (array.ndim == 1 and array.size != lists.sizes.size) or not (array >= 0).all():
-        raise OptionError(f"{name}: found {values!r}; expected a number of at least 0, or one a query")
-    return np.broadcast_to(array, lists.sizes.shape).copy()
-
-
 def _copies(judge: Metric, lists: Lists, count: int) -> BoundMetric:
     """The metric bound to so many copies of all lists."""
     ends = (np.arange(count)[:, None] * lists.labels.size + lists.offsets[1:]).ravel()
@@ -371,22 +287,8 @@ def _levels(scores: F64, lists: Lists) -> F64:
     return level
 
 
-def _discounted(judge: Metric | str) -> DCG | NDCG:
-    chosen = metric(judge)
-    if not isinstance(chosen, DCG | NDCG):
-        raise OptionError(f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric")
-    return chosen
-
-
-def _norms(judge: DCG | NDCG, lists: Lists) -> F64:
-    """What the DCG of each query is divided by; NaN without a gain."""
-    y = lists.labels
-    ideal = DCG(k=judge.k, gain=judge.gain, discount=judge.discount).per_query(y, y, lists.offsets)
-    return ideal if isinstance(judge, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
-
-
-def _limits(scores: F64, lists: Lists, judge: DCG | NDCG, mus: F64) -> F64:
-    """The limit of the smoothed metric, each query with a shift of its own; NaN where the query is skipped."""
+def _limit(scores: F64, lists: Lists, judge: DCG | NDCG, mu: float) -> F64:
+    """Return the limit of the smoothed metric, one number per query; NaN where the query is skipped."""
     from tautrank.theory._contest_kernel import tied_discounts
 
     order = np.lexsort((lists.labels, -scores, lists.query))
@@ -399,5 +301,9 @@ def _limits(scores: F64, lists: Lists, judge: DCG | NDCG, mus: F64) -> F64:
     nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
     chances = np.exp(-0.5 * nodes**2)
     groups, places = np.append(starts, scores.size), starts - lists.offsets[query]
-    expected = tied_discounts(groups, places, labels, discounts, mus[query], nodes, chances / chances.sum())
-    return query_sums(gain_values(labels, judge.gain) * expected, lists.offsets) / _norms(judge, lists)
+    expected = tied_discounts(groups, places, labels, discounts, mu, nodes, chances / chances.sum())
+    y = lists.labels
+    ideal = DCG(k=judge.k, gain=judge.gain, discount=judge.discount).per_query(y, y, lists.offsets)
+    # A query without a gain is skipped by either metric.
+    norm = ideal if isinstance(judge, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
+    return query_sums(gain_values(labels, judge.gain) * expected, lists.offsets) / norm

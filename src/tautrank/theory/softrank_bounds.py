@@ -25,16 +25,15 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.arguments import choice, real
+from tautrank.arguments import choice
 from tautrank.arrays import numbers
-from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.losses import Loss, SoftRank
 from tautrank.losses.base import Lists
 from tautrank.metrics import Discount, discount_values, metric
 from tautrank.metrics.ordering import F64, query_maxima
 from tautrank.theory.bound import Bound, loss_without_noise
-from tautrank.theory.distributions import check_finite_scores, check_scored_lists
+from tautrank.theory.distributions import check_scored_lists
 
 _PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
 VERSIONS = {"proof": "proof of Theorem 2", "stated": "Theorem 2", "contests": "a sharper form of Theorem 2"}
@@ -246,64 +245,6 @@ def softrank_curve(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class SoftRanks:
-    """What the theorem's proof says of each document's rank, counted from 0; one number a document.
-
-    Args:
-        rank: the rank by score, the number of documents with a higher one.
-        mean: the expected rank of the noisy scores.
-        variance: of that rank.
-        discount: the expected ``1/log2(2 + rank)``.
-
-    >>> soft_ranks([1.0, 0.0], [0, 2], 0.5).mean.round(4)
-    array([0.0786, 0.9214])
-    """
-
-    rank: F64
-    mean: F64
-    variance: F64
-    discount: F64
-
-
-def soft_ranks(scores: ArrayLike, offsets: ArrayLike, sigma: float) -> SoftRanks:
-    """The rank distribution of each document by its mean, its variance and its expected discount.
-
-    A rank is the number of contests lost, each independent of the others: ``mean_j = sum_i pi_ij`` and
-    ``variance_j = sum_i pi_ij (1 - pi_ij)``. The expected discount is the SoftNDCG of a list in which that document
-    alone is relevant, so this takes ``n`` times as long as the loss.
-
-    He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
-
-    Args:
-        scores: one finite number a document.
-        offsets: where each query starts, and the number of documents at the end.
-        sigma: standard deviation of every score.
-
-    >>> ranks = soft_ranks([2.0, 0.0, 0.0], [0, 3], 1e-3)
-    >>> ranks.rank, ranks.mean, ranks.variance
-    (array([0., 1., 1.]), array([0. , 1.5, 1.5]), array([0.  , 0.25, 0.25]))
-    """
-    from tautrank.theory._contest_kernel import contest_moments
-
-    s, cuts = check_finite_scores(scores, offsets)
-    width = real("sigma", sigma, 0.0, above=True)
-    sizes = np.diff(cuts)
-    means, variances = contest_moments(s, cuts, width)
-    query = np.repeat(np.arange(sizes.size), sizes)
-    order = np.lexsort((-s, query))
-    # The rank of a tied document is that of the first of them.
-    first = np.where(begins_group(s[order], query), np.arange(s.size), 0)
-    rank = np.empty(s.size)
-    rank[order] = np.maximum.accumulate(first) - cuts[query]
-    # One copy of its list for each document, in which it alone is relevant.
-    starts = offsets_from_sizes(sizes[query])
-    member = np.arange(starts[-1]) - np.repeat(starts[:-1], sizes[query]) + np.repeat(cuts[query], sizes[query])
-    alone = (member == np.repeat(np.arange(s.size), sizes[query])).astype(np.float64)
-    values = SoftRank(sigma=width).bind(alone, starts).values(s[member])
-    return SoftRanks(rank, means, variances, 1.0 - values)
-
-
 def begins_group(scores: F64, query: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Where the first of several equal scores of a query stands, in lists that are sorted by score.
 
@@ -357,14 +298,14 @@ def _exact_softrank(loss: Loss | str) -> SoftRank:
 
 
 def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
-    from tautrank.theory._contest_kernel import SUM, flip_sums
+    from tautrank.theory._contest_kernel import flip_sums
 
     y, cuts = lists.labels, lists.offsets
     ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(y, y, cuts)
     order = np.lexsort((-scores, lists.query))
     gains = lists.gains(loss.gain)[order]
     sigmas, mus = np.full(ideal.size, loss.sigma), np.zeros(ideal.size)
-    sums: F64 = flip_sums(scores[order], y[order], gains, SUM, cuts, sigmas, mus)
+    sums: F64 = flip_sums(scores[order], y[order], gains, False, cuts, sigmas, mus)
     return largest_steps(loss.discount, loss.k, lists) * sums / ideal
 
 
