@@ -13,15 +13,9 @@ from scipy import stats
 
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import loss
+from tautrank.losses.base import Lists
 from tautrank.metrics import METRICS, metric
-from tautrank.theory import (
-    consistent_smoothing,
-    flipped_pairs,
-    smallest_shift,
-    smoothed_metric,
-    smoothing_bias_bound,
-    smoothing_limit,
-)
+from tautrank.theory import consistent_smoothing, smoothed_metric, smoothing_bias, smoothing_limit
 from tests.theory_lists import Scored, lists, make_lists
 
 many = settings(max_examples=40, deadline=None, derandomize=True)
@@ -30,6 +24,12 @@ RANKINGS = sorted(set(METRICS) - {"dcg-rr"})
 
 def phi(x: float) -> float:
     return 0.5 * math.erfc(-x / math.sqrt(2))
+
+
+def flipped_pairs(s, y, offsets, sigma, mu) -> np.ndarray:
+    known = Lists.of(y, offsets, None)
+    sigmas, mus = (np.broadcast_to(np.asarray(each, float), known.sizes.shape).copy() for each in (sigma, mu))
+    return smoothing_bias.flipped_pairs(np.asarray(s, float), known, sigmas, mus)
 
 
 def tied(seed: int, queries: int = 50, longest: int = 8) -> Scored:
@@ -64,8 +64,6 @@ def test_in_between_the_bias_falls_with_the_shift(seed: int, judge: str) -> None
     biases = np.array([smoothing_limit(*data, judge, mu=mu).bias for mu in shifts])
     assert not (np.diff(biases, axis=0) > 1e-9).any()
     assert not (biases < -1e-9).any()
-    bounds = [smoothing_bias_bound(*data, judge, mu=mu) for mu in shifts]
-    assert all(bound.holds() for bound in bounds)
 
 
 def order_probabilities(labels: list[float], mu: float) -> dict[tuple[int, ...], float]:
@@ -257,23 +255,14 @@ def test_a_shift_turns_round_what_was_in_order_unless_sigma_is_small() -> None:
 
 
 def test_how_large_mu_must_be() -> None:
-    # One relevant document tied with n others; precision 0.01 of NDCG.
-    needed = []
-    for n in (1, 10, 100):
-        y = np.r_[1.0, np.zeros(n)]
-        mu = smallest_shift(np.zeros(n + 1), y, [0, n + 1], 0.01)[0]
-        assert smoothing_limit(np.zeros(n + 1), y, [0, n + 1], mu=mu).bias[0] == pytest.approx(0.01, abs=1e-9)
-        needed.append(mu)
-    np.testing.assert_allclose(needed[0], -math.sqrt(2) * stats.norm.ppf(0.01 / (1 - 1 / math.log2(3))), rtol=1e-9)
-    # A long tie needs less: from the middle of it to its end NDCG changes little.
-    assert needed[1] < needed[0]
-    assert needed[2] < needed[1]
     # The default of 0.1 leaves nearly all of the bias of a pair of neighbouring labels.
     assert smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=0.1).share[0] == pytest.approx(0.9436, abs=1e-4)
-    mus = smallest_shift([0.0, 0.0, 1.0, 0.0, 0.0], [1, 0, 1, 0, 0], [0, 2, 4, 5], 0.01)
-    assert mus[0] > 2
-    assert mus[1] == 0.0
-    assert np.isnan(mus[2])
+    # A bias of 0.01 for one relevant document tied with n others; a long tie needs less: from the middle of it to its
+    # end NDCG changes little.
+    pair = -math.sqrt(2) * stats.norm.ppf(0.01 / (1 - 1 / math.log2(3)))
+    for n, mu in ((1, pair), (10, 2.1), (100, 1.3)):
+        found = smoothing_limit(np.zeros(n + 1), np.r_[1.0, np.zeros(n)], [0, n + 1], mu=mu)
+        assert found.bias[0] == pytest.approx(0.01, abs=1e-9 if n == 1 else 1e-3)
 
 
 @pytest.mark.parametrize(
@@ -294,11 +283,6 @@ def test_how_large_mu_must_be() -> None:
             lambda: smoothed_metric([0.0], [1], [0, 1], sigma=1.0, mu=0.0, draws=1),
             OptionError,
             "draws: found 1; expected a whole number of at least 2",
-        ),
-        (
-            lambda: flipped_pairs([0.0], [1], [0, 1], sigma=[1.0, 2.0], mu=0.0),
-            OptionError,
-            r"sigma: found \[1\.0, 2\.0\]; expected a number of at least 0, or one a query",
         ),
         (
             lambda: consistent_smoothing([0.0], [1], [0, 1], 2.0),

@@ -49,7 +49,7 @@ class LossReport:
         return [outcome for outcome in self.outcomes if outcome.status == status]
 
     def __getitem__(self, check: str) -> Outcome:
-        return next(outcome for outcome in self.outcomes if outcome.check == check)
+        return {outcome.check: outcome for outcome in self.outcomes}[check]
 
     @property
     def holds(self) -> bool:

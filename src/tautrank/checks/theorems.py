@@ -134,7 +134,7 @@ def _need_not_descend(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 @check(
     "lipschitz",
-    "the loss, with its weights held fixed, is Lipschitz: its slope does not grow with the scores",
+    "the loss, with its weights held fixed, is Lipschitz, its slope does not grow with the scores",
     unless=nothing_relevant,
     once=True,
     sample=some_short_lists,
@@ -241,21 +241,23 @@ check(
 
 @check(
     "generalisation",
-    "at scores in [0, 1] two queries differ by at most the Lipschitz constant, as the generalisation bound assumes",
+    "the losses of two queries with scores in [0, 1] differ by at most the Lipschitz constant, as its bound assumes",
     paper=f"{_XE_PAPER}, Theorem 2",
     unless=first_reason(nothing_relevant, _no_constant),
     once=True,
-    flaw="the proof counts a change of a query as a change of its scores alone; lists of other lengths differ by more",
+    flaw="its proof counts a change of a query as a change of its scores alone, but lists of other lengths differ more",
 )
 def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    constant = float(proven_constant(loss, lists).max())
     asked = lists.has_relevant
+    constant = float(proven_constant(loss, lists).max())
     drawn = np.random.default_rng(0).random(scores.size)
     difference = float(np.ptp(loss.bind(lists.labels, lists.offsets).values(drawn)[asked]))
-    error = generalisation_error(int(asked.sum()), constant, lambda radius: log_box_covering(radius, _LEAVES))
+    error = generalisation_error(
+        int(asked.sum()), constant, lambda r: log_box_covering(r, _LEAVES), difference=max(difference, constant)
+    )
     return constant - difference, (
-        f"queries differ by {difference:.3g}, the constant is {constant:.3g}: for trees with fixed splits and {_LEAVES} "
-        f"leaves the mean loss of unseen queries is at most {error:.3g} above that of these, with 95 % confidence"
+        f"they differ by {difference:.3g}, the constant is {constant:.3g}; for trees of {_LEAVES} leaves with fixed "
+        f"splits the loss of unseen queries is, with 95 % confidence, at most {error:.3g} above that of these"
     )
 
 

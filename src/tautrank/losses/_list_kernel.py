@@ -38,7 +38,7 @@ _tried: set[Callable[..., Any]] = set()
 
 
 def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
-    """Return the part of ``held`` that belongs to a list, as a tuple to add to the arguments; empty without ``held``."""
+    """Return the list's part of ``held`` as a tuple of one argument; an empty tuple without ``held``."""
     return () if held is None else (held[start:stop],)
 
 

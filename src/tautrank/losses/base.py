@@ -50,6 +50,11 @@ class Loss(abc.ABC):
     noise: str | None = None
     strength: float = 1.0
 
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        if "name" not in vars(cls) and getattr(cls, "name", None) not in REGISTRY:
+            cls.name = cls.__name__  # until it is registered
+
     def __post_init__(self) -> None:
         if self.noise is not None and self.noise not in _NOISES:
             raise unknown("noise", str(self.noise), _NOISES)

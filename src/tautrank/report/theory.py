@@ -1,11 +1,10 @@
-"""The outcomes of checks as a table, and what fails in sentences."""
+"""The outcomes of checks as a table."""
 
 from __future__ import annotations
 
-import math
 import re
 
-from tautrank.checks import CHECKS, LossReport
+from tautrank.checks import CHECKS, LossReport, Outcome
 from tautrank.checks.registry import DOES_NOT_APPLY, FAILS
 from tautrank.report.table import Cell, Column, ReportTable
 
@@ -13,45 +12,40 @@ _CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?
 
 
 def check_table(report: LossReport, reasons: bool = False) -> ReportTable:
-    """Lay out the checks of one loss, one per row; the note says in sentences what fails.
+    """Lay out the checks of one loss, one per row: outcome, number of queries of the data, statement and findings.
 
     Args:
         report: the outcomes.
-        reasons: whether to list the checks that do not apply, and why.
+        reasons: whether to list the checks that do not apply, with the reason.
 
     >>> from tautrank.checks import check_loss
-    >>> report = check_loss("mse", [1, 0], [0, 2], names=["finite", "lipschitz", "xe-ndcg"])
+    >>> report = check_loss("listnet", [1, 0], [0, 2], names=["finite", "xe-lipschitz", "lambdaloss"])
     >>> print(check_table(report).to_csv())
-    check,outcome,margin,queries,what it says
-    finite,holds,,1,"gradients, hessians and values are finite, no hessian is below 0, also at scores a million times..."
-    lipschitz,fails,-41377.5,1,"the loss, with its weights held fixed, is Lipschitz: its slope does not grow with..."
-    >>> print(check_table(report).note)
-    fails: lipschitz (the loss, ...): the steepest slope found is 61, and 6e+04 at scores a thousand times as large
+    check,outcome,queries,what it says
+    finite,holds,1,"gradients, hessians and values are finite, ..."
+    xe-lipschitz,holds,1,"cross entropy is 2-Lipschitz (Bruch 2020, Proposition 2): the steepest slope found is 2, ..."
+    ...
     """
-    rows, failures = [], []
+    columns = (Column("check", words=True), Column("outcome", words=True), Column("queries"))
+    rows = []
     for outcome in report.outcomes:
-        subject = CHECKS[outcome.check]
-        text = f"{subject.statement} ({short_citation(subject.paper)})" if subject.paper else subject.statement
-        if outcome.status == DOES_NOT_APPLY:
-            if not reasons:
-                continue
-            text = outcome.detail
-        if outcome.status == FAILS:
-            flaw = f" [a known error of the paper, not of the loss: {subject.flaw}]" if subject.flaw else ""
-            failures.append(f"fails: {outcome.check} ({subject.statement}): {outcome.detail}{flaw}")
-        # Adding 0 turns -0 into 0.
-        margin = f"{outcome.margin + 0.0:.3g}" if math.isfinite(outcome.margin) else ""
-        queries = f"{outcome.queries:,}" if outcome.queries else ""
-        numbers = (Cell(margin, (outcome.margin,)), Cell(queries, (outcome.queries or None,)))
-        rows.append((Cell(outcome.check), Cell(outcome.status), *numbers, Cell(text)))
-    columns = (
-        Column("check", words=True),
-        Column("outcome", words=True),
-        Column("margin"),
-        Column("queries"),
-        Column("what it says", words=True),
-    )
-    return ReportTable(columns, tuple(rows), "\n".join(failures))
+        if outcome.status != DOES_NOT_APPLY or reasons:
+            queries = Cell(f"{outcome.queries:,}" if outcome.queries else "", (outcome.queries or None,))
+            rows.append((Cell(outcome.check), Cell(outcome.status), queries, Cell(_sentence(outcome))))
+    return ReportTable((*columns, Column("what it says", words=True)), tuple(rows))
+
+
+def _sentence(outcome: Outcome) -> str:
+    """Write the statement of a check, where it stands and what was found; or why it does not apply."""
+    if outcome.status == DOES_NOT_APPLY:
+        return outcome.detail
+    subject = CHECKS[outcome.check]
+    text = f"{subject.statement} ({short_citation(subject.paper)})" if subject.paper else subject.statement
+    if outcome.detail:
+        text += f": {outcome.detail}"
+    if outcome.status == FAILS and subject.flaw:
+        text += f" [a known error of the paper, not of the loss: {subject.flaw}]"
+    return text
 
 
 def short_citation(paper: str) -> str:

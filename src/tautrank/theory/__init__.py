@@ -3,9 +3,11 @@
 This room also measures how directly a loss optimises a metric, and what smoothing does to ties. `tautrank.checks`
 checks a loss, one of your own included, against all of it.
 
-**Lists.** Functions take a ranking problem as three flat arrays. ``scores``: one finite number per document. ``labels``:
-one finite number of at least 0 per document. ``offsets``: start of each query, and the number of documents at the end.
-Results that are "one per query" are NaN where a query has no relevant document.
+Functions take a ranking problem as three flat arrays:
+
+- ``scores``: one finite number per document,
+- ``labels``: one finite number of at least 0 per document,
+- ``offsets``: start of each query, and the number of documents at the end.
 """
 
 from __future__ import annotations

@@ -89,5 +89,6 @@ def _differences(
         up[documents] += between[1]
         # The true distance: next to a large score the width itself is rounded.
         moved = up[documents] - down[documents]
-        slopes[documents] = (function(up)[queries] - function(down)[queries]) / moved
+        with np.errstate(invalid="ignore"):  # two values may be infinite
+            slopes[documents] = (function(up)[queries] - function(down)[queries]) / moved
     return slopes

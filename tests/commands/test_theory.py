@@ -1,0 +1,155 @@
+"""`tautrank theory check`: every loss, a loss of one's own, real data, bad input."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+import pytest
+
+import tautrank as tr
+from tautrank.losses import REGISTRY
+from tests import command_line
+
+OWN = """
+from dataclasses import dataclass
+import numpy as np
+from tautrank.losses import ListLoss, register
+
+@register("centred")
+@dataclass(frozen=True)
+class Centred(ListLoss):
+    '''Half the squared distance of scores and labels, both centred in the query.'''
+
+    slope: float = 1.0
+
+    @staticmethod
+    def one_list(scores, labels, grad, hess, slope):
+        residuals = scores - labels
+        residuals = residuals - residuals.mean()
+        grad[:] = slope * residuals
+        hess[:] = 1.0
+        return 0.5 * (residuals**2).sum()
+"""
+
+
+@pytest.fixture(autouse=True)
+def registry() -> Iterator[None]:
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)
+
+
+def run(capsys, *arguments) -> tuple[int, str, str]:
+    return command_line.run(capsys, "theory", "check", *arguments)
+
+
+@pytest.fixture
+def letor(tmp_path):
+    data = tr.simulate.simulate_web_search(25, n_features=16, mean_length=8, seed=2)
+    tr.write_letor(data, tmp_path / "data.txt")
+    return tmp_path / "data.txt"
+
+
+def test_one_table_for_one_loss(capsys, letor) -> None:
+    code, out, err = run(capsys, letor, "--loss", "lambdarank(k=none)", "-c", "ndcg-cost,directness,derivative,xe-ndcg")
+    assert (code, err) == (0, "")
+    assert out.startswith(f"{letor}: 25 queries\n\nlambdarank(k=none): 3 checks hold, 0 fail, 1 does not apply\n")
+    rows = {line.split()[0]: line.split() for line in out.splitlines() if line.strip()}
+    for name in ("ndcg-cost", "directness", "derivative"):
+        assert rows[name][1:3] == ["holds", "25"]
+    assert "xe-ndcg" not in rows
+    _, out, _ = run(capsys, letor, "--loss", "lambdarank", "-c", "xe-ndcg", "--reasons")
+    assert "it is about xendcg without noise" in out
+
+
+def test_every_loss_as_json_on_synthetic_lists(capsys) -> None:
+    code, out, _ = run(capsys, "--json", "--queries", 20, "-c", "finite,zero-sum,directness")
+    assert code == 0
+    found = json.loads(out)
+    assert list(found["losses"]) == list(REGISTRY)
+    assert (found["data"], found["queries"], found["looked_at"]) == ("synthetic lists", 200, 20)
+    for rows in found["losses"].values():
+        assert list(rows) == ["finite", "zero-sum", "directness"]
+        assert (rows["finite"]["status"], rows["finite"]["queries"]) == ("holds", 20)
+
+
+def test_given_scores_and_a_folder(capsys, letor, tmp_path) -> None:
+    data = tr.read_letor(letor)
+    scores = tmp_path / "scores.txt"
+    scores.write_text("".join(f"{0.1 * i}\n" for i in range(data.n_documents)))
+    code, out, _ = run(capsys, letor, "--scores", scores, "-l", "softrank", "-c", "softrank-bound", "--json")
+    assert code == 0
+    assert json.loads(out)["losses"]["softrank"]["softrank-bound"]["status"] == "holds"
+    fold = tmp_path / "set" / "Fold1"
+    fold.mkdir(parents=True)
+    for name in ("train", "vali", "test"):
+        (fold / f"{name}.txt").write_text(letor.read_text())
+    code, out, _ = run(capsys, tmp_path / "set", "-l", "mse", "-c", "finite", "--json")
+    assert json.loads(out)["queries"] == 75
+    code, out, err = run(capsys, tmp_path / "set", "--scores", scores)
+    assert (code, out) == (2, "")
+    assert err == f"error: --scores: found with {tmp_path / 'set'}; expected the file of data they belong to\n"
+
+
+def test_a_loss_of_ones_own(capsys, tmp_path) -> None:
+    file = tmp_path / "own.py"
+    file.write_text(OWN)
+    code, out, _ = run(capsys, "--import", file, "-c", "derivative,shift,zero-sum,order,finite,lipschitz", "--json")
+    assert code == 0
+    rows = json.loads(out)["losses"]["centred"]
+    assert {name for name, row in rows.items() if row["status"] != "holds"} == {"lipschitz"}
+    code, out, _ = run(capsys, "--import", file, "--loss", "centred(slope=1.1),mse", "-c", "derivative")
+    assert code == 0
+    assert "\ncentred(slope=1.1): 0 checks hold, 1 fails, 0 do not apply\n" in out
+    assert "\nmse: 1 check holds" in out
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("x = 1\n", "--import: found no loss registered by FILE; expected one with @register"),
+        ("\n\nfoo\n", "import: FILE, line 3: NameError: name 'foo' is not defined; expected code that runs"),
+        ("def f(:\n", "import: FILE, line 1: SyntaxError: invalid syntax; expected code that runs"),
+        ("raise SystemExit(3)\n", "import: FILE, line 1: SystemExit: 3; expected code that runs"),
+        (None, "import: found no file FILE; expected Python code that registers a loss"),
+    ],
+)  # fmt: skip
+def test_code_that_cannot_be_imported(capsys, tmp_path, text: str | None, message: str) -> None:
+    file = tmp_path / "own.py"
+    if text is not None:
+        file.write_text(text)
+    code, out, err = run(capsys, "--import", file)
+    assert (code, out) == (2, "")
+    assert err == f"error: {message.replace('FILE', str(file))}\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--loss", "lamdarank"], "error: unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
+        (["--checks", "xe-ndgc", "--loss", "mse"], "error: unknown check 'xe-ndgc'; did you mean 'xe-ndcg'?"),
+        (["--queries", "0", "--loss", "mse"], "error: queries: found 0; expected a whole number of at least 1"),
+        (["no-such-file.txt"], "error: no-such-file.txt: "),
+        (["--scores", "s.txt"], "error: --scores: found with no data; expected the file of data they belong to"),
+        (["--import", "no_such_module"], "error: import: found 'no_such_module'; expected a file that ends in .py, or"),
+        (["--loss", ","], "error: --loss: found no name; expected names such as 'lambdarank,xendcg'"),
+    ],
+)
+def test_bad_input_is_one_sentence(capsys, arguments: list[str], message: str) -> None:
+    code, out, err = run(capsys, *arguments)
+    assert (code, out) == (2, "")
+    assert err.startswith(message)
+    assert err.count("\n") == 1
+
+
+def test_real_data(capsys, shared_data) -> None:
+    arguments = ["--queries", 60, "-l", "ndcg-loss2(k=none)", "-l", "xendcg", "--json"]
+    arguments += ["-c", "lambdaloss,ndcg-cost,xe-ndcg,hessian,generalisation"]
+    code, out, _ = run(capsys, shared_data / "mq2008", *arguments)
+    assert code == 0
+    found = json.loads(out)
+    assert (found["queries"], found["looked_at"]) == (784, 60)
+    for name, theorems in (("ndcg-loss2(k=none)", ("lambdaloss", "ndcg-cost")), ("xendcg", ("xe-ndcg", "hessian"))):
+        assert {found["losses"][name][theorem]["status"] for theorem in theorems} == {"holds"}
