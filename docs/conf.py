@@ -56,6 +56,7 @@ NAVIGATION = {
         "reference/metrics",
         "reference/losses",
         "reference/theory",
+        "reference/checks",
         "reference/simulate",
         "reference/studies",
     ],

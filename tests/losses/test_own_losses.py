@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import os
 import re
 import shlex
 import shutil
@@ -399,6 +400,15 @@ def test_an_index_out_of_range_is_one_sentence_with_its_line(kind: type[ListLoss
     report = check_loss(kind(), names=["shift"])
     assert [(outcome.check, outcome.status) for outcome in report.outcomes] == [("runs", "fails")]
     assert f"line {number}" in report["runs"].detail
+
+
+def test_an_index_far_out_of_range_does_not_kill_the_process(tmp_path: Path) -> None:
+    file = tmp_path / "far.py"
+    file.write_text(QUICK.replace("value = 0.0", "value = grad[10**9]"))
+    command = [sys.executable, "-m", "tautrank", "theory", "check", "--import", str(file), "-c", "finite"]
+    out = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "1000"})
+    assert "quick: 0 checks hold, 1 fails" in out.stdout
+    assert f"one_list: {file}, line 12: index 1000000000 is out of bounds for axis 0" in out.stdout
 
 
 def test_what_only_python_refuses_runs() -> None:
