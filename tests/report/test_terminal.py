@@ -1,4 +1,4 @@
-"""The commands on a real terminal, where bars are drawn: they end well, and leave no traceback; and narrow tables."""
+"""The commands on a real terminal, where bars are drawn: they end well, and leave no traceback."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ import sys
 import pytest
 
 import tautrank as tr
-from tautrank.report.table import Cell, Column, ReportTable
-from tautrank.report.terminal import as_text
 
 COMMANDS = {
     "data info": ["data", "info", "train.txt"],
@@ -62,32 +60,3 @@ def test_commands_draw_on_a_terminal(command, folder):
     assert code == 0, seen
     if command[0] != "data":
         assert "━" in seen  # a bar
-
-
-@pytest.mark.parametrize("width", [40, 60, 80, 120])
-def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
-    names = ("lightgbm:lambdarank", "ndcg-loss2++") if width > 40 else ("lambdarank", "ndcg-loss2++")
-    titles = ("ndcg@5", "ndcg@10 (lower is better)", "map", "w/t/l", "trees", "sec.")
-    columns = (Column("", ("row",), words=True), Column("loss", words=True), *map(Column, titles))
-    rows = [[letter, name] for letter, name in zip("ab", names, strict=True)]
-    numbers = [[f"0.{i}{j}12 ±.0{i}{j}" for j in range(len(titles))] for i in range(2)]
-    cells = tuple(tuple(map(Cell, words + row)) for words, row in zip(rows, numbers, strict=True))
-    lines = as_text(ReportTable(columns, cells), width=width).splitlines()
-    assert max(map(len, lines)) <= width
-    for name, row in zip(names, numbers, strict=True):
-        found = [line for line in lines if name in line]
-        assert [number for line in found for number in row if number in line] == row
-    in_each = [sum(number in line for number in numbers[0]) for line in lines if names[0] in line]
-    assert len(set(in_each)) == 1  # no column is left over alone
-    assert (len(in_each) == 1) == (width == 120)
-
-
-def test_the_longest_sentences_fold_first():
-    columns = (Column("claim", words=True), Column("test", words=True), Column("trials"))
-    row = (Cell("xendcg is better than lambdamart on ndcg@10"), Cell("not decidable, p .0223"), Cell("6"))
-    printed = as_text(ReportTable(columns, (row,)), width=60)
-    assert "not decidable, p .0223" in printed
-    assert "xendcg is better than" in printed
-    assert "xendcg is better than lambdamart on ndcg@10" not in printed
-    evenly = as_text(ReportTable(columns, (row,)), width=46).splitlines()[3:6]
-    assert [line.split("  ")[0].strip() for line in evenly] == ["xendcg is better", "than lambdamart", "on ndcg@10"]

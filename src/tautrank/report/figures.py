@@ -6,16 +6,15 @@ import html
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tautrank.arrays import F64, numbers
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.json_values import or_none
 from tautrank.report.palette import SystemStyle, band_colour, system_styles
-
-F64: TypeAlias = NDArray[np.float64]
 
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""
@@ -50,12 +49,12 @@ class Curve:
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise OptionError(f"low, high: found one of them for {self.name!r}; expected both or neither")
-        given = [field for field in ("x", "mean", "low", "high") if getattr(self, field) is not None]
-        for field in given:
-            object.__setattr__(self, field, numbers(field, getattr(self, field), self.name))
-        sizes = {getattr(self, field).size for field in given}
-        if len(sizes) != 1:
-            raise DataError(f"curve {self.name!r}: found {sorted(sizes)} values; expected as many of each as of x")
+        size = None
+        for field in ("x", "mean", "low", "high"):
+            if getattr(self, field) is not None:
+                vector = numbers(f"{field} of {self.name!r}", getattr(self, field), "place", size)
+                object.__setattr__(self, field, vector)
+                size = vector.size
 
 
 def require_plotly() -> Any:
@@ -242,23 +241,6 @@ def styles_for(names: Sequence[str], styles: Mapping[str, SystemStyle] | None) -
     if missing:
         raise OptionError(f"styles: found none for {missing[0]!r}; expected one for every system of the figure")
     return styles
-
-
-def numbers(field: str, values: Any, name: str) -> F64:
-    """Return values as a flat array of floats.
-
-    Args:
-        field: the name of the argument, for an error.
-        values: numbers; NaN is allowed.
-        name: the system they belong to, for an error.
-    """
-    try:
-        vector = np.asarray(values, np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{field} of {name!r}: found {values!r}; expected numbers") from None
-    if vector.ndim != 1:
-        raise DataError(f"{field} of {name!r}: found {vector.ndim} dimensions; expected 1")
-    return vector
 
 
 def plain_numbers(values: F64) -> list[float | None]:

@@ -10,23 +10,14 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank.arrays import F64, numbers
 from tautrank.json_values import or_none
+from tautrank.report import figures
 from tautrank.report.comparison import win_tie_loss
-from tautrank.report.figures import (
-    escaped,
-    numbers,
-    plain_numbers,
-    require_plotly,
-    shortened,
-    styles_for,
-    trace_name,
-    with_axes,
-)
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import SystemStyle
 from tautrank.significance.paired import bootstrap_interval
 
-F64: TypeAlias = NDArray[np.float64]
 Interval: TypeAlias = tuple[float, float]
 
 MOST_BARS = 240
@@ -97,7 +88,7 @@ def gain_sections(
     """
     known = np.count_nonzero(~np.isnan(found.values))
     if known >= _FEWEST_QUERIES:
-        styles = styles_for(list(found.gains), styles)
+        styles = figures.styles_for(list(found.gains), styles)
         yield _bar_section(found, caption, styles, under)
         yield _difficulty_section(found, styles, under)
 
@@ -112,7 +103,7 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     >>> sorted_bars([3.0, 1.0, 2.0, 6.0], most=2).tolist()
     [1.5, 4.5]
     """
-    values = np.asarray(gains, np.float64)
+    values = numbers("gains", gains, "query")
     ordered = np.sort(values[~np.isnan(values)])
     if ordered.size <= most:
         return ordered
@@ -121,36 +112,36 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
 
 def _bar_section(found: QueryGains, caption: str, styles: Mapping[str, SystemStyle], under: str) -> FigureSection:
     """A panel per system, a bar per query, sorted."""
-    require_plotly()
+    figures.require_plotly()
     from plotly.subplots import make_subplots
 
-    bars_of = {name: sorted_bars(numbers("gains", gains, name)) for name, gains in found.gains.items()}
+    bars_of = {name: sorted_bars(gains) for name, gains in found.gains.items()}
     panels = len(bars_of)
     figure = make_subplots(
         rows=panels,
         cols=1,
         shared_xaxes=True,
         vertical_spacing=0.045 * 6 / max(6, panels),
-        subplot_titles=[escaped(shortened(name)) for name in bars_of],
+        subplot_titles=[figures.escaped(figures.shortened(name)) for name in bars_of],
     )
     # One scale for all panels: a bar twice as high is twice the gain, whatever the system.
     highest = max(float(np.abs(bars).max(initial=0.0)) for bars in bars_of.values()) or 1.0
     for row, (name, bars) in enumerate(bars_of.items(), 1):
         figure.add_bar(
-            x=plain_numbers((np.arange(bars.size) + 0.5) * 100 / max(1, bars.size)),
-            y=plain_numbers(bars),
+            x=figures.plain_numbers((np.arange(bars.size) + 0.5) * 100 / max(1, bars.size)),
+            y=figures.plain_numbers(bars),
             width=100 / max(1, bars.size),
             marker={"color": styles[name].colour, "line": {"width": 0}},
             hovertemplate="%{y:+.4f}",
             row=row,
             col=1,
-            **trace_name(name),
+            **figures.trace_name(name),
         )
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_xaxes(range=[0, 100], showgrid=False)
     figure.update_xaxes(title={"text": "% of queries, from loss to gain"}, row=panels)
     figure.update_yaxes(range=[-1.05 * highest, 1.05 * highest], nticks=5)
-    figure.update_yaxes(title={"text": escaped(f"gain in {found.unit}")}, row=(panels + 1) // 2)
+    figure.update_yaxes(title={"text": figures.escaped(f"gain in {found.unit}")}, row=(panels + 1) // 2)
     figure.update_layout(
         height=90 + _PANEL * panels,
         margin={"l": 10, "r": 20, "t": 40, "b": 10},
@@ -187,7 +178,7 @@ def difficulty_groups(
     >>> [group.lowest for group in difficulty_groups([1.0, 2.0, 3.0, 4.0], groups=2, higher_is_better=False)]
     [3.0, 1.0]
     """
-    values = numbers("baseline", baseline, "baseline")
+    values = numbers("baseline", baseline, "query")
     known = np.flatnonzero(~np.isnan(values))
     if not known.size:
         return []
@@ -202,7 +193,7 @@ def difficulty_groups(
 
 def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], under: str) -> FigureSection:
     """Mean gain in each group of queries, with intervals over its queries or over trials."""
-    figure = require_plotly().Figure()
+    figure = figures.require_plotly().Figure()
     groups = difficulty_groups(found.values, higher_is_better=found.higher_is_better)
     intervals: list[Interval] = []
     summary = []
@@ -229,7 +220,7 @@ def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], un
             mode="markers",
             marker={"color": styles[name].colour, "symbol": styles[name].symbol, "size": 9},
             hovertemplate="%{y:+.4f}",
-            **trace_name(name),
+            **figures.trace_name(name),
         )
     x_axis: dict[str, Any] = {
         "tickvals": list(range(len(groups))),
@@ -240,8 +231,8 @@ def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], un
         "showgrid": False,
         "zeroline": False,
     }
-    x_title = f"{found.unit} of {shortened(found.baseline)}, hardest queries first"
-    with_axes(figure, x_title, f"mean gain in {found.unit}", x_axis, zeroline=True)
+    x_title = f"{found.unit} of {figures.shortened(found.baseline)}, hardest queries first"
+    figures.with_axes(figure, x_title, f"mean gain in {found.unit}", x_axis, zeroline=True)
     how = "bootstrap intervals over queries" if found.trial_of is None else "confidence intervals over trials"
     how += widened(found.overlap) if found.trial_of is not None else ""
     caption = (

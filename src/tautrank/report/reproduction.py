@@ -1,4 +1,4 @@
-"""What a page says of how it was made: parameters, versions, and the call that makes it again."""
+"""How a page was made: parameters, versions, and the call that makes it again."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import tautrank
 
 
 def parameters_text(parameters: Mapping[str, Any]) -> str:
-    """Parameters in a line.
+    """Return parameters in one line.
 
     >>> parameters_text({"learning_rate": 0.1, "engine": "lightgbm"})
     "learning_rate=0.1, engine='lightgbm'"
@@ -21,17 +21,17 @@ def parameters_text(parameters: Mapping[str, Any]) -> str:
 
 
 def written_with() -> str:
-    """This library, Python and NumPy, with their versions."""
+    """Return the versions of this library, Python and NumPy."""
     return f"tautrank {tautrank.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"
 
 
 def call_text(function: str, data: str, options: Mapping[str, str]) -> str:
-    """A call in Python, an option a line.
+    """Return a call in Python, one option per line.
 
     Args:
-        function: what is called.
-        data: the first arguments.
-        options: the others by name, as they are written.
+        function: the name of the function.
+        data: the positional arguments, as Python code.
+        options: the keyword arguments, as Python code.
 
     >>> print(call_text("tr.compare", "train, valid, test", {"seed": "0"}))
     tr.compare(

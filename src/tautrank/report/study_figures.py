@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -94,44 +94,32 @@ def _over_conditions(result: StudyResult) -> Sections:
     if not _along(result):
         return
     if len(study.systems) == 1 and len(study.metrics) > 1 and not own_metrics(result):
-        yield from _metric_curves(result)
+        # Several quantities of one system share an axis.
+        system = study.system_names[0]
+        cells = {name: _cells(result, system, [name], "test") for name in study.metrics}
+        yield from _mean_curves(result, f"What {system} gives", "mean", cells)
         return
     for metrics in [study.metrics] if own_metrics(result) else [(name,) for name in study.metrics]:
+        named = ", ".join(metrics)
         for part in study.judged:
-            yield from _mean_curves(result, metrics, part)
+            measured = named if part == "test" else f"{named} of the {part} queries"
+            cells = {system: _cells(result, system, metrics, part) for system in study.system_names}
+            yield from _mean_curves(result, measured, measured, cells, _styles(result))
         yield from _lead_curves(result, metrics)
 
 
-def _mean_curves(result: StudyResult, metrics: Sequence[str], part: str) -> Sections:
-    cells = {system: _cells(result, system, metrics, part) for system in result.plan.study.system_names}
-    named = ", ".join(metrics)
-    measured = named if part == "test" else f"{named} of the {part} queries"
-    yield from _condition_section(
-        result,
-        f"{measured} by condition",
-        {system: _mean_points(found) for system, found in cells.items()},
-        y_title=measured,
-        caption=f"{measured} by {_axis(result)}: means over trials.{_bands(result)}",
-        describe=lambda c: (
-            f"{c.name} goes from {c.mean[0]:.4f} at {cells[c.name][0].condition} to {c.mean[-1]:.4f} at "
-            f"{cells[c.name][-1].condition}"
-        ),
-        styles=_styles(result),
-    )
-
-
-def _metric_curves(result: StudyResult) -> Sections:
-    """One system, measured in several ways that share an axis."""
-    study = result.plan.study
-    system = study.system_names[0]
-    yield from _condition_section(
-        result,
-        f"What {system} gives by condition",
-        {name: _mean_points(_cells(result, system, [name], "test")) for name in study.metrics},
-        y_title="mean",
-        caption=f"What is measured by {_axis(result)}: means over trials.{_bands(result)}",
-        describe=lambda c: f"{c.name} from {c.mean[0]:.4f} to {c.mean[-1]:.4f}",
-    )
+def _mean_curves(
+    result: StudyResult,
+    title: str,
+    y_title: str,
+    cells: Mapping[str, Sequence[CellResult]],
+    styles: dict[str, SystemStyle] | None = None,
+) -> Sections:
+    caption = f"{title} by {_axis(result)}: means over trials."
+    if result.plan.budget.trials != 1:
+        caption += " Bands are 95% confidence intervals as papers give them: as if trials were independent."
+    points = {name: [(cell.condition, cell.mean, *cell.interval) for cell in found] for name, found in cells.items()}
+    yield from _condition_section(result, f"{title} by condition", points, y_title, caption, ".4f", styles)
 
 
 def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
@@ -154,10 +142,10 @@ def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
         result,
         f"Lead over {study.baseline} in {named}",
         points,
-        y_title=f"gain over {study.baseline} in {named}",
-        caption=caption,
-        describe=lambda c: f"{c.name} from {c.mean[0]:+.4f} to {c.mean[-1]:+.4f}",
-        styles=_styles(result),
+        f"gain over {study.baseline} in {named}",
+        caption,
+        "+.4f",
+        _styles(result),
         zeroline=True,
     )
 
@@ -166,22 +154,22 @@ def _condition_section(
     result: StudyResult,
     title: str,
     points: Mapping[str, Sequence[_Point]],
-    *,
     y_title: str,
     caption: str,
-    describe: Callable[[Curve], str],
-    styles: dict[str, SystemStyle] | None = None,
+    form: str,
+    styles: dict[str, SystemStyle] | None,
     **y_axis: Any,
 ) -> Sections:
-    curves, along = [], _along(result)
+    curves, ends, along = [], [], _along(result)
     for name, found in points.items():
         if found:
             conditions, mean, low, high = zip(*found, strict=True)
             band = () if np.isnan(low).all() else (low, high)
             curves.append(Curve(name, [along[condition] for condition in conditions], mean, *band))
+            ends.append(f"{name} from {mean[0]:{form}} at {conditions[0]} to {mean[-1]:{form}} at {conditions[-1]}")
     if curves:
         figure = _condition_figure(result, curves, y_title, styles, **y_axis)
-        yield FigureSection(title, figure, caption, f"Lines: {'; '.join(map(describe, curves))}.")
+        yield FigureSection(title, figure, caption, f"Lines: {'; '.join(ends)}.")
 
 
 def _trial_gains(result: StudyResult, cell: CellResult) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -198,18 +186,8 @@ def _cells(result: StudyResult, system: str, metrics: Sequence[str], part: str) 
     return [cell for cell in found if cell is not None and cell.means.size]
 
 
-def _mean_points(cells: Sequence[CellResult]) -> list[_Point]:
-    return [(cell.condition, cell.mean, *cell.interval) for cell in cells]
-
-
 def _axis(result: StudyResult) -> str:
     return result.plan.study.axis or "condition"
-
-
-def _bands(result: StudyResult) -> str:
-    if result.plan.budget.trials == 1:
-        return ""
-    return " Bands are 95% confidence intervals as papers give them: as if trials were independent."
 
 
 def _condition_figure(

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64
 from tautrank.experiments.divide import FixedParts, OnItself, Protocol
 from tautrank.papers.results import StudyResult
 from tautrank.report.gains import QueryGains
-
-F64: TypeAlias = NDArray[np.float64]
 
 
 def same_queries(protocol: Protocol) -> bool:

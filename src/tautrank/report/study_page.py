@@ -1,4 +1,4 @@
-"""The page of a study: the claim, the verdict, results with significance, figures, settings, what reproduces it."""
+"""The page of a study: the verdict, claims, results with significance, figures, settings, how to run it again."""
 
 from __future__ import annotations
 
@@ -18,20 +18,19 @@ from tautrank.report.study_figures import study_figures
 from tautrank.report.study_tables import claim_table, facts, printed_table, result_tables, run_table
 from tautrank.report.table import ReportTable, difference_text
 
-_MOST_SEEDS = 20  # shown; the plan's own seed gives all of them
+_MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 _WHOLE = {
     AGREES: "The numbers agree with the claim",
     DOES_NOT: "The numbers do not agree with the claim",
     UNDECIDED: "The numbers do not decide the claim",
 }
-_ALONE = {AGREES: "agrees", DOES_NOT: "does not agree", UNDECIDED: "is not decidable"}
 
 
 def study_page(result: StudyResult) -> Page:
     """Build the page of a study; it needs Plotly (``pip install 'tautrank[report]'``).
 
     Args:
-        result: what `run_study` and `read_results` return; the study need not be finished.
+        result: the result of `run_study` or `read_results`; the study need not be finished.
 
     >>> from tautrank.papers.catalogue import find_study
     >>> from tautrank.papers.run import run_study
@@ -45,7 +44,8 @@ def study_page(result: StudyResult) -> Page:
     sections: list[Section] = [Text("Answer", answer(result))]
     if result.verdicts:
         sections.append(TableSection("Claims", claim_table(result)))
-    sections.append(_results(result))
+    results = [TableSection(title, table) for title, table in result_tables(result).items()]
+    sections.append(results[0] if len(results) == 1 else Group("Results", results))
     printed = printed_table(result)
     if printed is not None:
         sections.append(TableSection("Beside the paper's numbers", printed))
@@ -65,42 +65,36 @@ def study_page(result: StudyResult) -> Page:
 
 
 def answer(result: StudyResult) -> list[str]:
-    """The result in words: the verdict, what is missing, and which system is best.
+    """Return the result in words: the verdict, what is missing, and which system is best.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     plan, study = result.plan, result.plan.study
-    things = "measurements" if study.measures_only else "trainings"
-    said = []
+    found = []
     if result.n_done and result.verdicts:
-        corrected, own = (_counts([getattr(v, by).verdict for v in result.verdicts]) for by in ("corrected", "own"))
-        told = f"by the corrected test {corrected}; by the paper's own test {own}"
-        said.append(f"{_WHOLE[result.verdict]}: {f'by both tests {own}' if own == corrected else told}.")
-    missing = plan.size - result.n_done
-    if missing:
+        own, corrected = (_counts([getattr(v, test).verdict for v in result.verdicts]) for test in ("own", "corrected"))
+        counts = f"by both tests: {own}"
+        if own != corrected:
+            counts = f"by the corrected test: {corrected}; by the paper's own test: {own}"
+        comparisons = "1 comparison" if len(result.verdicts) == 1 else f"{len(result.verdicts)} comparisons"
+        found.append(f"{_WHOLE[result.verdict]}. Verdicts on {comparisons} {counts}.")
+    if result.n_done < plan.size:
+        things = "measurements" if study.measures_only else "trainings"
         failed = f", {len(result.failures)} failed" if result.failures else ""
-        said.append(f"{result.n_done:,} of {plan.size:,} {things} are done{failed}: numbers are of what is done.")
+        found.append(f"{result.n_done:,} of {plan.size:,} {things} are done{failed}; all numbers are about these.")
     if result.n_constant:
-        said.append(f"{result.n_constant} of the models found nothing to split, and rank nothing.")
+        found.append(f"{result.n_constant} of the models found no split and rank nothing.")
     if len(study.systems) > 1 and len(study.conditions) == 1 and not study.measures_only:
-        said += [
-            _best(result, study.condition_names[0], name) for name in study.metrics_under(study.condition_names[0])
-        ]
-    return [sentence for sentence in said if sentence]
+        condition = study.condition_names[0]
+        found += [_best(result, condition, name) for name in study.metrics_under(condition)]
+    return [sentence for sentence in found if sentence]
 
 
 def _counts(verdicts: Sequence[str]) -> str:
-    """'2 of 6 comparisons agree, 1 does not, 3 are not decidable'."""
-    if len(verdicts) == 1:
-        return f"the one comparison {_ALONE[verdicts[0]]}"
+    """'agrees 2, not decidable 3'."""
     counts = Counter(verdicts)
-    said = [f"{counts[AGREES]} of {len(verdicts)} comparisons {'agrees' if counts[AGREES] == 1 else 'agree'}"]
-    if counts[DOES_NOT]:
-        said.append(f"{counts[DOES_NOT]} {'does' if counts[DOES_NOT] == 1 else 'do'} not")
-    if counts[UNDECIDED]:
-        said.append(f"{counts[UNDECIDED]} {'is' if counts[UNDECIDED] == 1 else 'are'} not decidable")
-    return ", ".join(said)
+    return ", ".join(f"{verdict} {counts[verdict]}" for verdict in _WHOLE if counts[verdict])
 
 
 def _best(result: StudyResult, condition: str, name: str) -> str:
@@ -110,35 +104,29 @@ def _best(result: StudyResult, condition: str, name: str) -> str:
     if len(cells) < 2:
         return ""
     best = max(cells, key=lambda cell: cell.mean if cell.higher_is_better else -cell.mean)
-    said = f"{name}: {best.system} has the best mean, {best.mean:.4f}"
+    leader = f"{name}: {best.system} has the best mean, {best.mean:.4f}"
     if best.system == study.baseline or best.corrected is None or best.own is None:
-        return f"{said}."
+        return f"{leader}."
     tests = {"the corrected test": best.corrected.verdict, "the paper's own test": best.own.verdict}
     sure = [test for test, verdict in tests.items() if verdict == AGREES]
     how = f"significant by {' and '.join(sure)}" if sure else "which may be chance"
-    return f"{said}: {difference_text(best.difference)} against {study.baseline}, {how}."
-
-
-def _results(result: StudyResult) -> Section:
-    tables = [TableSection(title, table) for title, table in result_tables(result).items()]
-    return tables[0] if len(tables) == 1 else Group("Results", tables)
+    return f"{leader}: {difference_text(best.difference)} against {study.baseline}, {how}."
 
 
 def settings_of(result: StudyResult) -> dict[str, str]:
-    """Settings, versions and seeds: what somebody needs to know to believe the numbers, or to doubt them.
+    """Return settings, versions and seeds: what a reader needs to trust the numbers, or to doubt them.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     plan, study = result.plan, result.plan.study
-    told = {"study": f"{study.name}, version {study.version}"}
-    # The claim and the verdict stand at the top of the page.
-    told |= {what: how for what, how in facts(result) if what not in ("claim", "verdict", "note")}
-    if study.axis:
-        told["conditions"] = f"{study.axis}: {', '.join(study.condition_names)}"
     seeds = list(dict.fromkeys(str(trial.spec["seed"]) for trial in plan.trials()))
     more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
-    told |= {
+    settings = {
+        "study": f"{study.name}, version {study.version}",
+        # The claim and the verdict are at the top of the page.
+        **{what: how for what, how in facts(result) if what not in ("claim", "verdict", "note")},
+        "conditions": f"{study.axis}: {', '.join(study.condition_names)}" if study.axis else "",
         "metrics": ", ".join(dict.fromkeys(cell.metric for cell in result.cells)),
         "baseline": study.baseline,
         "seed": str(plan.seed),
@@ -146,13 +134,13 @@ def settings_of(result: StudyResult) -> dict[str, str]:
         "overlap of trials": f"{result.overlap:.4g}" if result.overlap else "",
         "threads of a trial": str(plan.n_jobs),
         "hash of the data": result.meta.get("data_fingerprint", ""),
-        "store made": result.meta.get("created", ""),
-        "as it was typed": result.meta.get("command", ""),
+        "store created": result.meta.get("created", ""),
+        "command as typed": result.meta.get("command", ""),
         "run with": ", ".join((f"tautrank {result.meta.get('tautrank', '')}", *result.trained_with)),
         "page written with": written_with(),
         "what the paper leaves open": study.note,
     }
-    return {name: text for name, text in told.items() if text}
+    return {name: text for name, text in settings.items() if text}
 
 
 def _reproduction(result: StudyResult) -> Code:
@@ -160,19 +148,19 @@ def _reproduction(result: StudyResult) -> Code:
     known = CATALOGUE.get(plan.study.name)
     if known is None or digest(to_plain(known)) != digest(to_plain(plan.study)):
         how = (
-            "This is no study of this version's catalogue. With `study` as it was declared, or as "
-            "tautrank.papers.results.read_results(STORE).plan.study gives it:"
+            "This study is not in the catalogue of this version. `study` is its declaration, or "
+            "tautrank.papers.results.read_results(STORE).plan.study:"
         )
         return Code("Run it again", python_call(result), [how])
     how = "The same command on the same data gives the same numbers"
-    return Code("Run it again", command(result), [f"{how}; where {plan.study.name}.db is there, it goes on with that."])
+    return Code("Run it again", command(result), [f"{how}; if {plan.study.name}.db exists, it continues that run."])
 
 
 def command(result: StudyResult) -> str:
-    """What runs a study of the catalogue again in a terminal, with nothing left to defaults, and writes this page.
+    """Return the commands that run a study of the catalogue again, with every option given, and write this page.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     plan, name = result.plan, result.plan.study.name
     words = ["tautrank", "study", "run", name]
@@ -189,16 +177,15 @@ def command(result: StudyResult) -> str:
 
 
 def python_call(result: StudyResult) -> str:
-    """What runs a study of one's own again in Python.
+    """Return the Python call that runs a user's own study again.
 
     Args:
-        result: of a study.
+        result: the result of a study.
     """
     plan = result.plan
     data = repr(plan.data.given[0] if len(plan.data.given) == 1 else list(plan.data.given))
-    budget = plan.budget
     given = {
-        "budget": f"Budget(trials={budget.trials}, configurations={budget.configurations}, trees={budget.trees})",
+        "budget": repr(plan.budget),
         "fold": repr(plan.data.fold) if plan.data.fold is not None else "",
         "recipe": repr(plan.recipe) if plan.recipe else "",
         "seed": repr(plan.seed),

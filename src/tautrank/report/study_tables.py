@@ -415,14 +415,11 @@ def printed_table(result: StudyResult) -> ReportTable | None:
             (Column("here", ("here", "here deviation"), high_first=True), here),
         ]
         reference = result.cell(cell.condition, study.baseline, cell.metric, cell.part)
-        in_print = cell.printed.value - reference.printed.value if reference.printed else math.nan
-        lead = cell.difference if cell.part == "test" else cell.mean - reference.mean
-        differences = {"here minus print": cell.mean - cell.printed.value, "lead in print": in_print, "lead here": lead}
-        for title, value in differences.items():
-            if title.startswith("lead") and cell.system == study.baseline:
-                row.append(_number(title, math.nan, ""))
-            else:
-                row.append(_number(title, value, difference_text(value)))
+        found = {"here minus print": cell.mean - cell.printed.value, "lead in print": math.nan, "lead here": math.nan}
+        if cell is not reference:
+            found["lead in print"] = cell.printed.value - reference.printed.value if reference.printed else math.nan
+            found["lead here"] = cell.difference if cell.part == "test" else cell.mean - reference.mean
+        row += [_number(title, value, difference_text(value)) for title, value in found.items()]
         rows.append(row)
     note = (
         f"In print: the paper's numbers for {recipe.title}. Here: numbers on {', '.join(result.plan.data.given)}. A "

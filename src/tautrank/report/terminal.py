@@ -1,4 +1,4 @@
-"""What `tautrank data info` and `tautrank evaluate` print, and how anything is printed as text."""
+"""The tables of `tautrank data info` and `tautrank evaluate`, and anything printed as text."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from rich.table import Table
 from tautrank.data.summary import DataSummary
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import Evaluation
+from tautrank.report.table import Cell, Column, ReportTable
 
 
 def as_text(*parts: RenderableType, width: int) -> str:
-    """What a terminal without colours would show.
+    """Return what a terminal without colours shows.
 
     Args:
-        parts: printed one below the other.
-        width: of the terminal.
+        parts: things to print one below the other.
+        width: the width of the terminal, in characters.
 
     >>> as_text("a", "b", width=80)
     'a\\nb\\n'
@@ -33,7 +34,12 @@ def as_text(*parts: RenderableType, width: int) -> str:
 
 
 def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Table:
-    """Lay out what `describe` counted, a column a data set."""
+    """Lay out what `describe` counted, one column per data set.
+
+    Args:
+        names: the headings.
+        summaries: one summary per heading.
+    """
     table = Table(box=box.SIMPLE_HEAD)
     table.add_column("")
     for name in names:
@@ -43,33 +49,34 @@ def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Tab
     return table
 
 
-def evaluation_table(evaluation: Evaluation) -> Table:
-    """Lay out an evaluation, a row a metric: mean, standard error, queries counted and skipped, ties."""
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("metric", overflow="fold")
-    for name in ("mean", "std. error", "queries", "skipped"):
-        table.add_column(name, justify="right")
-    table.add_column("ties")
-    table.add_column("empty queries")
-    words = {"skip": "skipped", "zero": "count as 0", "one": "count as 1"}
+def evaluation_table(evaluation: Evaluation) -> ReportTable:
+    """Lay out an evaluation, one row per metric: mean, standard error, queries counted and skipped, ties.
+
+    Args:
+        evaluation: the evaluation.
+    """
+    titles = ("metric", "mean", "std. error", "queries", "skipped", "ties", "empty queries")
+    empty = {"skip": "skipped", "zero": "count as 0", "one": "count as 1"}
+    rows = []
     for i, metric in enumerate(evaluation.metrics):
         skipped = evaluation.skipped(i)
-        table.add_row(
+        texts = (
             _short_name(metric) + ("" if metric.higher_is_better else "  (lower is better)"),
-            _number(evaluation.mean(i)),
-            _number(evaluation.standard_error(i)),
+            _format_number(evaluation.mean(i)),
+            _format_number(evaluation.standard_error(i)),
             f"{evaluation.qids.size - skipped:,}",
             f"{skipped:,}",
             metric.ties,
-            words[metric.empty],
+            empty[metric.empty],
         )
-    return table
+        rows.append(tuple(map(Cell, texts)))
+    return ReportTable(tuple(Column(t, words=t in ("metric", "ties", "empty queries")) for t in titles), tuple(rows))
 
 
 def _short_name(metric: Metric) -> str:
-    """A metric's name without its ties and empty queries, which have columns of their own."""
+    """The name of a metric without its ties and empty queries, which have columns of their own."""
     return str(dataclasses.replace(metric, ties="worst", empty="skip"))
 
 
-def _number(value: float) -> str:
+def _format_number(value: float) -> str:
     return "n/a" if math.isnan(value) else f"{value:.4f}" if abs(value) < 1000 else f"{value:,.1f}"

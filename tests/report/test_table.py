@@ -1,0 +1,61 @@
+"""Tables: narrow terminals, escapes of LaTeX and Markdown, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from tautrank.errors import DataError
+from tautrank.report.table import Cell, Column, ReportTable
+from tautrank.report.terminal import as_text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
+    names = ("lightgbm:lambdarank", "ndcg-loss2++") if width > 40 else ("lambdarank", "ndcg-loss2++")
+    titles = ("ndcg@5", "ndcg@10 (lower is better)", "map", "w/t/l", "trees", "sec.")
+    columns = (Column("", ("row",), words=True), Column("loss", words=True), *map(Column, titles))
+    rows = [[letter, name] for letter, name in zip("ab", names, strict=True)]
+    numbers = [[f"0.{i}{j}12 ±.0{i}{j}" for j in range(len(titles))] for i in range(2)]
+    cells = tuple(tuple(map(Cell, words + row)) for words, row in zip(rows, numbers, strict=True))
+    lines = as_text(ReportTable(columns, cells), width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    for name, row in zip(names, numbers, strict=True):
+        found = [line for line in lines if name in line]
+        assert [number for line in found for number in row if number in line] == row
+    in_each = [sum(number in line for number in numbers[0]) for line in lines if names[0] in line]
+    assert len(set(in_each)) == 1  # no column is left over alone
+    assert (len(in_each) == 1) == (width == 120)
+
+
+def test_the_longest_sentences_fold_first():
+    columns = (Column("claim", words=True), Column("test", words=True), Column("trials"))
+    row = (Cell("xendcg is better than lambdamart on ndcg@10"), Cell("not decidable, p .0223"), Cell("6"))
+    printed = as_text(ReportTable(columns, (row,)), width=60)
+    assert "not decidable, p .0223" in printed
+    assert "xendcg is better than" in printed
+    assert "xendcg is better than lambdamart on ndcg@10" not in printed
+
+
+def test_latex_and_markdown_escape_what_they_would_read():
+    special = "\\ { } $ & # _ % ~ ^ < > ±"
+    latex = ReportTable.of(["name", "n"], [[special, 1.5]]).to_latex()
+    assert r"\textbackslash{} \{ \} \$ \& \# \_ \% \textasciitilde{} \textasciicircum{} \textless{} " in latex
+    assert latex.startswith("\\begin{tabular}{lr}\n")
+    assert "| \\| &lt;b> &amp; | 2 |" in ReportTable.of(["a", "b"], [["| <b> &", 2]]).to_markdown()
+
+
+@pytest.mark.parametrize(
+    ("column", "row", "sentence"),
+    [
+        (Column("a"), (), "rows: found 0 cells in row 0; expected 1, one per column"),
+        (
+            Column("a", ("x", "y")),
+            (Cell("1"),),
+            "rows: found 1 values in column 'a' of row 0; expected 2, one per field",
+        ),
+    ],
+)
+def test_rows_that_do_not_fit_their_columns_are_refused(column, row, sentence):
+    with pytest.raises(DataError) as caught:
+        ReportTable((column,), (row,))
+    assert str(caught.value) == sentence
