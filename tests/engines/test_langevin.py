@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 import pickle
-import zipfile
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,7 +18,6 @@ from tautrank.commands.main import main
 from tautrank.engines import Settings, Task
 from tautrank.engines.boosting import Gradients
 from tautrank.engines.langevin import GradientNoise
-from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.experiments.system import System
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
@@ -35,7 +32,7 @@ LOSSES = ("mse", "lambdarank", "ndcg-loss2++(k=5)", "xendcg", "listnet", "lambda
 
 
 def noise(offsets, step=0, seed=0, threads=1, temperature=1e3, learning_rate=0.1):
-    added = GradientNoise(tr.Langevin(temperature), learning_rate, np.asarray(offsets), seed, threads)
+    added = GradientNoise(tr.Langevin(temperature).deviation(learning_rate), np.asarray(offsets), seed, threads)
     return added.added_to(np.zeros(offsets[-1], np.float32), step).astype(np.float64)
 
 
@@ -211,28 +208,6 @@ def test_every_tree_is_judged_as_the_shrunk_model():
         for part, data in (("train", TRAIN), ("valid", VALID)):
             assert fitted.evals_result_[part]["ndcg@5"][trees - 1] == short.score(data)
         assert (seen[trees - 1].train, seen[trees - 1].valid) == (short.score(TRAIN), short.score(VALID))
-
-
-def test_scores_that_are_judged_have_the_size_of_the_shrunk_model(monkeypatch):
-    """Ranks do not tell the size, so metrics cannot."""
-    from tautrank.engines import boosting
-
-    sizes = {"train": [], "valid": []}
-    judge = boosting.Watch.judge
-
-    def spy(self, rounds, scores):
-        for part in ("train", "valid"):
-            sizes[part].append(np.asarray(scores(part)))
-        return judge(self, rounds, scores)
-
-    monkeypatch.setattr(boosting.Watch, "judge", spy)
-    langevin = tr.Langevin(1e6, 5.0)
-    ranker(langevin=langevin, n_estimators=250).fit(TRAIN, VALID)
-    monkeypatch.undo()
-    for trees in (1, 7, 250):
-        model = ranker(langevin=langevin, n_estimators=trees).fit(TRAIN)
-        np.testing.assert_allclose(sizes["train"][trees - 1], model.predict(TRAIN), rtol=1e-12, atol=1e-14)
-        np.testing.assert_allclose(sizes["valid"][trees - 1], model.predict(VALID), rtol=1e-12, atol=1e-14)
 
 
 @pytest.mark.parametrize(("langevin", "rounds"), [(STRONG, 5), (tr.Langevin(1e6, 5.0), 40)])
@@ -432,103 +407,6 @@ def test_parameters_come_back_as_given():
     assert Ranker().langevin is None
     assert Ranker().set_params(langevin=STRONG).langevin is STRONG
     assert "Langevin(temperature=10000" in repr(given)
-
-
-@dataclass(frozen=True, kw_only=True, repr=False)
-class Broken(Listening):
-    """A loss whose gradient is not a number for one document, from the third tree on."""
-
-    name = "broken"
-
-    def _bind(self, lists, seed, threads):
-        return BrokenObjective(self, lists, seed, threads, lists.sizes.astype(float))
-
-
-class BrokenObjective(ListeningObjective):
-    def _gradients(self, scores, step):
-        grad, hess = super()._gradients(scores, step)
-        grad[45] = grad[45] if step < 2 else np.nan
-        return grad, hess
-
-
-def test_a_gradient_that_is_no_number_still_names_the_query():
-    data = tr.RankingData.from_arrays(TRAIN.X, TRAIN.labels, qid=np.repeat([f"q{i}" for i in range(60)], 20))
-    with pytest.raises(
-        tr.DataError, match="the gradient of query q2 is nan at its document 5, before tree 2; expected"
-    ):
-        ranker(Broken(), langevin=STRONG).fit(data)
-
-
-def meta_of(path):
-    with zipfile.ZipFile(path) as archive:
-        return json.loads(archive.read("meta.json"))
-
-
-def with_meta(source, target, change):
-    with zipfile.ZipFile(source) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    meta = json.loads(members["meta.json"])
-    change(meta)
-    members["meta.json"] = json.dumps(meta).encode()
-    with zipfile.ZipFile(target, "w") as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return target
-
-
-@pytest.fixture(scope="module")
-def saved(tmp_path_factory):
-    path = tmp_path_factory.mktemp("models") / "model.taut"
-    ranker(langevin=STRONG, n_estimators=3).fit(TRAIN).save(path)
-    return path
-
-
-DAMAGED = [
-    (
-        lambda meta: meta["parameters"]["langevin"].update(temperature=0),
-        "temperature: found 0; expected a number above",
-    ),
-    (lambda meta: meta["parameters"]["langevin"].update(shrink_rate="x"), "shrink_rate: found 'x'; expected a number"),
-    (lambda meta: meta["parameters"]["langevin"].pop("temperature"), "meta.json lacks what describes a model"),
-    (lambda meta: meta["parameters"].update(langevin=[1, 2]), "meta.json lacks what describes a model"),
-    (lambda meta: meta["parameters"].update(langevin="os.system"), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"].update(scale=0.0), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"].update(scale=1.5), "meta.json lacks what describes a model"),
-    (lambda meta: meta["training"].update(scale="half"), "meta.json lacks what describes a model"),
-]
-
-
-@pytest.mark.parametrize(("change", "sentence"), DAMAGED)
-def test_damaged_files(saved, tmp_path, change, sentence):
-    damaged = with_meta(saved, tmp_path / "damaged.taut", change)
-    with pytest.raises(tr.DataError) as caught:
-        Ranker.load(damaged)
-    assert str(caught.value).startswith(f"{damaged}: {sentence}")
-
-
-def test_files_of_version_0_1_0_still_load(tmp_path):
-    """It wrote the shrunk leaves themselves, and beside them what their rounding lost."""
-    fitted = ranker("mse", langevin=STRONG, n_estimators=5).fit(TRAIN)
-    folded = fitted.model_.booster.predict(VALID.X, raw_score=True)
-    fitted.model_, scale = LightGBMModel(fitted.model_.booster), fitted.model_.scale
-    fitted.save(tmp_path / "new.taut")
-
-    def as_it_was(meta):
-        del meta["training"]["scale"]
-        meta["training"]["shrunk"] = {"factor": 0.95, "since": 0, "lost": "0" * 75}
-
-    loaded = Ranker.load(with_meta(tmp_path / "new.taut", tmp_path / "old.taut", as_it_was))
-    assert scale < loaded.model_.scale == 1
-    np.testing.assert_array_equal(loaded.predict(VALID), folded)
-    more = ranker("mse", langevin=STRONG, n_estimators=7).fit(TRAIN, init_model=loaded)
-    np.testing.assert_allclose(more.predict(VALID), ranker("mse", langevin=STRONG).fit(TRAIN).predict(VALID), rtol=1e-9)
-
-
-def test_a_file_with_a_scale_is_refused_by_version_0_1_0(saved, tmp_path):
-    """It would predict without the scale. Files without one stay readable."""
-    assert meta_of(saved)["format_version"] == 2
-    ranker(n_estimators=3).fit(TRAIN).save(tmp_path / "plain.taut")
-    assert meta_of(tmp_path / "plain.taut")["format_version"] == 1
 
 
 # The tools around it.

@@ -220,13 +220,14 @@ class BrokenObjective(Objective):
         return np.zeros(self.lists.sizes.size)
 
 
+@pytest.mark.parametrize("langevin", [None, tr.Langevin(1e4, 0.5)], ids=str)
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("kind", ["gradient", "hessian"])
-def test_a_gradient_that_is_no_number_stops_training_and_names_the_query(value, kind):
+def test_a_gradient_that_is_no_number_stops_training_and_names_the_query(value, kind, langevin):
     data = tr.RankingData.from_arrays(TRAIN.X, TRAIN.labels, qid=np.repeat([f"q{i}" for i in range(60)], 20))
     expected = rf"the {kind} of query q2 is {value} at its document 5, before tree 2; expected finite numbers"
     with pytest.raises(tr.DataError, match=expected):
-        ranker(Broken(value=value, kind=kind)).fit(data)
+        ranker(Broken(value=value, kind=kind), langevin=langevin).fit(data)
 
 
 def test_a_gradient_of_another_shape_is_refused():

@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import tautrank as tr
+from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.ranker import model_file
 from tautrank.ranker.estimator import Ranker
 from tests.ranker_examples import ranker as quick_ranker
@@ -308,6 +309,12 @@ def test_trees_the_engine_cannot_read(saved, tmp_path):
         lambda meta: meta["training"].update(steps=None),
         lambda meta: meta["training"].update(steps=1.5),
         lambda meta: meta["training"].update(best_score={}),
+        lambda meta: meta["training"].update(scale=0.0),
+        lambda meta: meta["training"].update(scale=1.5),
+        lambda meta: meta["training"].update(scale="half"),
+        lambda meta: meta["parameters"].update(langevin={"temperature": 1e3}),
+        lambda meta: meta["parameters"].update(langevin=[1, 2]),
+        lambda meta: meta["parameters"].update(langevin="os.system"),
     ],
 )
 def test_a_description_that_does_not_fit(saved, tmp_path, change):
@@ -315,6 +322,44 @@ def test_a_description_that_does_not_fit(saved, tmp_path, change):
         with_meta(saved, tmp_path / "model.taut", change),
         "meta.json lacks what describes a model; expected a file written by Ranker.save",
     )
+
+
+def test_a_langevin_that_cannot_be(saved, tmp_path):
+    for given, sentence in (
+        ({"temperature": 0, "shrink_rate": 1}, "temperature: found 0; expected a number above 0"),
+        ({"temperature": 1, "shrink_rate": "x"}, "shrink_rate: found 'x'; expected a number of at least 0"),
+    ):
+        path = with_meta(saved, tmp_path / "m", lambda meta, given=given: meta["parameters"].update(langevin=given))
+        fails(path, sentence)
+
+
+LANGEVIN = tr.Langevin(1e4, 0.5)
+
+
+def test_files_of_version_0_1_0_still_load(tmp_path):
+    """It wrote the shrunk leaves themselves, and beside them what their rounding lost."""
+    fitted = ranker("mse", langevin=LANGEVIN).fit(DATA)
+    folded = fitted.model_.booster.predict(X.astype(np.float32), raw_score=True)
+    fitted.model_ = LightGBMModel(fitted.model_.booster)
+    fitted.save(tmp_path / "new.taut")
+
+    def as_it_was(meta):
+        del meta["training"]["scale"]
+        meta["training"]["shrunk"] = {"factor": 0.95, "since": 0, "lost": "0" * 42}
+
+    loaded = Ranker.load(with_meta(tmp_path / "new.taut", tmp_path / "old.taut", as_it_was))
+    np.testing.assert_array_equal(loaded.predict(X), folded)
+    more = ranker("mse", langevin=LANGEVIN).fit(DATA, init_model=loaded)
+    whole = ranker("mse", langevin=LANGEVIN, n_estimators=12).fit(DATA)
+    np.testing.assert_allclose(more.predict(X), whole.predict(X), rtol=1e-9, atol=1e-15)
+
+
+def test_version_0_1_0_refuses_a_file_with_a_scale(saved, tmp_path):
+    """It would predict without the scale. Files without one stay readable."""
+    ranker(langevin=LANGEVIN).fit(DATA).save(tmp_path / "scaled.taut")
+    for path, version in ((saved, 1), (tmp_path / "scaled.taut", 2)):
+        with zipfile.ZipFile(path) as archive:
+            assert json.loads(archive.read("meta.json"))["format_version"] == version
 
 
 def test_parameters_from_a_file_are_only_kept(saved, tmp_path):

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import job_count, real, whole
+from tautrank.arrays import F32, F64
 from tautrank.data import RankingData
 from tautrank.engines.forking import make_safe, usable_threads
 from tautrank.engines.langevin import Langevin, check_langevin
@@ -23,8 +24,6 @@ from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Loss
 from tautrank.metrics.base import Metric
 
-F32: TypeAlias = NDArray[np.float32]
-F64: TypeAlias = NDArray[np.float64]
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value per round."""
 Part: TypeAlias = Literal["train", "valid"]

@@ -12,11 +12,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arrays import place
+from tautrank.arrays import F32, F64, place
 from tautrank.data import RankingData
 from tautrank.engines.base import (
-    F32,
-    F64,
     Engine,
     FittedModel,
     GradientsAt,
@@ -98,7 +96,7 @@ def warn_if_constant(model: FittedModel, task: Task) -> None:
     if not model.importances().any():
         warnings.warn(
             f"loss {task.loss}: no tree could be split, so every document gets the same score; expected queries with "
-            "unlike labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)",
+            "different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)",
             TautrankWarning,
             stacklevel=2,
         )
@@ -125,8 +123,10 @@ class Gradients:
         self._objective = task.loss.bind(
             data.labels, data.offsets, weights=task.weights, seed=settings.seed, n_jobs=settings.threads, **more
         )
-        of_training = (settings.learning_rate, data.offsets, settings.seed, settings.threads)
-        self._noise = None if settings.langevin is None else GradientNoise(settings.langevin, *of_training)
+        self._noise: GradientNoise | None = None
+        if settings.langevin is not None:
+            deviation = settings.langevin.deviation(settings.learning_rate)
+            self._noise = GradientNoise(deviation, data.offsets, settings.seed, settings.threads)
         self._scores = np.empty(data.n_documents, np.float32)
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)

@@ -2,15 +2,13 @@
 
 ``F_{t+1} = s F_t + learning_rate tree_t`` with ``s = 1 - learning_rate shrink_rate``, where ``tree_t`` is fitted to the
 gradients at ``F_t`` plus ``N(0, 2 / (learning_rate temperature))``. With many small steps the scores are drawn from
-``exp(-temperature (loss + regulariser))``: training walks out of local optima, and the greater the temperature, the
-closer it stays to the global one.
+``exp(-temperature (loss + regulariser))``: training leaves local optima, and the higher the temperature, the closer it
+stays to the global one.
 
 Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021; Ustimenko and Prokhorenkova,
 *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020, section 6.
 
-Engines cannot rescale the trees they have, and need not. They keep ``G_t = F_t / s^t``, to which ``tree_t`` is added at
-the rate ``learning_rate / s^(t + 1)``; the loss and the metric see ``s^t G_t``; and the leaves are rescaled once, at
-the end.
+Engines cannot rescale the trees they have, and need not: see `boosting.boost`, which keeps one scale for the model.
 """
 
 from __future__ import annotations
@@ -20,13 +18,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import real
+from tautrank.arrays import F32, I64
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
 
-# A document costs about as much as so many of the pairs that `balanced_ranges` counts in.
+# A document costs about as much as this many of the pairs that `balanced_ranges` counts in.
 _COST = 30.0
 # Gradients travel as float32: sums of noise must not come near 3e38.
 _LARGEST_DEVIATION = 1e30
@@ -34,19 +32,19 @@ _LARGEST_DEVIATION = 1e30
 
 @dataclass(frozen=True, repr=False)
 class Langevin:
-    """How strongly training is shaken and held back: `Ranker(langevin=Langevin(...))`, with any loss of this library.
+    """Strength of Langevin boosting: gradient noise and shrinkage. `Ranker(langevin=Langevin(...))`, with any loss.
 
-    Every gradient gets noise of the variance ``2 / (learning_rate * temperature)``, drawn anew for each seed, tree,
-    query and document, whatever its gradient and hessian are; and before a tree is added the model is scaled by
+    Every gradient gets noise of the variance ``2 / (learning_rate * temperature)``, drawn for each seed, tree, query
+    and document, whatever the gradient and hessian are. Before each tree the model is scaled by
     ``1 - learning_rate * shrink_rate``. The authors tuned ``temperature`` between 1e8 and 1e11 and ``shrink_rate``
-    between 1e-5 and 1e-2 for StochasticRank on web search, and took 1e3 and 1e-3 for a set of five documents. Trees
-    divide sums of gradients by sums of hessians: the theory is for hessians of 1, smaller ones let the noise grow.
+    between 1e-5 and 1e-2 for StochasticRank on web search, and used 1e3 and 1e-3 for a set of five documents. Trees
+    divide sums of gradients by sums of hessians: the theory is for hessians of 1, smaller ones increase the noise.
 
     Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021.
 
     Args:
-        temperature: the inverse strength of the noise, above 0.
-        shrink_rate: what the model shrinks by, in units of the learning rate; 0 for noise alone.
+        temperature: inverse strength of the noise, above 0.
+        shrink_rate: shrinkage of the model before each tree, in units of the learning rate; 0 for noise only.
 
     >>> Langevin(temperature=1e3)
     Langevin(temperature=1000, shrink_rate=0.0001)
@@ -68,10 +66,10 @@ class Langevin:
         return f"Langevin(temperature={_format(self.temperature)}, shrink_rate={_format(self.shrink_rate)})"
 
     def deviation(self, learning_rate: float) -> float:
-        """The standard deviation of the noise, ``sqrt(2 / (learning_rate temperature))``.
+        """Return the standard deviation of the noise, ``sqrt(2 / (learning_rate temperature))``.
 
         Args:
-            learning_rate: of the training.
+            learning_rate: learning rate of the training.
 
         >>> Langevin(temperature=200).deviation(learning_rate=0.01)
         1.0
@@ -79,10 +77,10 @@ class Langevin:
         return math.sqrt(2.0 / learning_rate / self.temperature)
 
     def factor(self, learning_rate: float) -> float:
-        """What the model is scaled by before each tree, ``1 - learning_rate shrink_rate``.
+        """Return the factor that the model is scaled by before each tree, ``1 - learning_rate shrink_rate``.
 
         Args:
-            learning_rate: of the training.
+            learning_rate: learning rate of the training.
 
         >>> Langevin(shrink_rate=0.5).factor(learning_rate=0.5)
         0.75
@@ -91,11 +89,11 @@ class Langevin:
 
 
 def check_langevin(langevin: Any, learning_rate: float) -> None:
-    """Say why ``langevin`` cannot be trained with, if so.
+    """Refuse a ``langevin`` that cannot be used for training.
 
     Args:
         langevin: what the user gave; None is off.
-        learning_rate: of the training, above 0.
+        learning_rate: learning rate of the training, above 0.
 
     >>> check_langevin(Langevin(shrink_rate=10.0), learning_rate=0.1)
     Traceback (most recent call last):
@@ -121,47 +119,41 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
         )
 
 
+@dataclass(frozen=True, eq=False)
 class GradientNoise:
-    """What Langevin boosting adds to gradients: normal numbers that depend on seed, step, query and document alone.
+    """The noise of Langevin boosting: normal numbers that depend only on seed, step, query and document.
 
     Args:
-        langevin: how much of it.
-        learning_rate: of the training.
-        offsets: where each query starts, and the number of documents at the end.
-        seed: of the training.
-        threads: how many may share the work; the numbers do not depend on it.
+        deviation: standard deviation of the noise.
+        offsets: start of each query, and the number of documents at the end.
+        seed: seed of the training.
+        threads: number of threads; the numbers do not depend on it.
 
-    >>> noise = GradientNoise(Langevin(temperature=2e10), 0.01, np.array([0, 3]), seed=0, threads=1)
+    >>> noise = GradientNoise(1e-4, np.array([0, 3]), seed=0, threads=1)
     >>> noise.added_to(np.ones(3, np.float32), step=0).round(3)
     array([1., 1., 1.], dtype=float32)
     """
 
-    def __init__(
-        self, langevin: Langevin, learning_rate: float, offsets: NDArray[np.int64], seed: int, threads: int
-    ) -> None:
-        self._deviation = langevin.deviation(learning_rate)
-        self._offsets = offsets
-        self._seed = np.uint64(seed)
-        self._threads = threads
-        self._ranges = balanced_ranges(_COST * np.diff(offsets), threads)
+    deviation: float
+    offsets: I64
+    seed: int
+    threads: int
 
-    def added_to(self, gradients: NDArray[np.float32], step: int) -> NDArray[np.float32]:
-        """The gradients with noise, in a new array.
+    def added_to(self, gradients: F32, step: int) -> F32:
+        """Return the gradients with noise, in a new array.
 
         Args:
-            gradients: one a document.
-            step: the number of the tree.
+            gradients: one per document.
+            step: number of the tree.
         """
         from tautrank.kernels.randomness import LANGEVIN_STREAM, add_noise
 
-        out = np.empty_like(gradients)
+        out, seed = np.empty_like(gradients), np.uint64(self.seed)
 
         def task(first: int, last: int) -> None:
-            add_noise(
-                gradients, self._offsets, self._deviation, self._seed, step, LANGEVIN_STREAM, first, last, out
-            )  # fmt: skip
+            add_noise(gradients, self.offsets, self.deviation, seed, step, LANGEVIN_STREAM, first, last, out)
 
-        run(task, self._ranges, self._threads)
+        run(task, balanced_ranges(_COST * np.diff(self.offsets), self.threads), self.threads)
         return out
 
 

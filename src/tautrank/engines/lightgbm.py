@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import F64, Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
+from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.forking import make_safe
 from tautrank.engines.lightgbm_text import lightgbm_trees, scaled_text

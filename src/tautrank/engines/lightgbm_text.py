@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.engines.trees import F64, I64, Tree
+from tautrank.arrays import F64, I64, Bools
+from tautrank.engines.trees import Tree
 from tautrank.errors import OptionError
 
 # LightGBM's decision_type of a split: a bit for where missing values go by default, two for what is missing.
@@ -78,7 +78,7 @@ def lightgbm_trees(text: str) -> list[Tree]:
     return trees
 
 
-def _missing_left(threshold: F64, decision: I64) -> NDArray[np.bool_]:
+def _missing_left(threshold: F64, decision: I64) -> Bools:
     default_left = (decision & _DEFAULT_LEFT) != 0
     zero_left = threshold >= 0.0
     kind = decision & _MISSING

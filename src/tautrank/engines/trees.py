@@ -9,10 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-F64 = NDArray[np.float64]
-I64 = NDArray[np.int64]
+from tautrank.arrays import F64, I64, Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,7 +33,7 @@ class Tree:
 
     feature: I64
     threshold: F64
-    missing_left: NDArray[np.bool_]
+    missing_left: Bools
     left: I64
     right: I64
     leaf: F64
@@ -46,7 +44,7 @@ class Tree:
         return 0 if self.feature.size else ~0
 
     @property
-    def depends_on_missing(self) -> NDArray[np.bool_]:
+    def depends_on_missing(self) -> Bools:
         """Which splits send a missing value elsewhere than 0; systems without missing values read them as 0."""
         return np.asarray(self.missing_left != (self.threshold >= 0.0))
 

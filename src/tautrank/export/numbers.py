@@ -5,12 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautrank.arrays import F32, F64
 from tautrank.errors import DataError
-
-F32 = NDArray[np.float32]
-F64 = NDArray[np.float64]
 
 # What Solr adds to every threshold, in float32.
 SOLR_SLACK = np.float32(1e-6)

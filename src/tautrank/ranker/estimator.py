@@ -25,12 +25,6 @@ from tautrank.ranker import inputs
 from tautrank.ranker.model_file import SavedRanker, read_ranker, write_ranker
 from tautrank.ranker.ranking import Ranking
 
-# Parameters that say how to train, whatever the loss and the engine are.
-_OF_TRAINING = (
-    "n_estimators", "learning_rate", "num_leaves", "early_stopping_rounds",
-    "langevin", "n_jobs", "verbose", "eval_train",
-)  # fmt: skip
-
 
 class UnfittedError(TautrankError, NotFittedError):  # type: ignore[misc]
     """A ranker was asked for something that it only has after `fit`."""
@@ -217,8 +211,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             start_step=0 if start is None else start._record.steps,
         )
         seed = inputs.drawn_seed(self.random_state)
-        own: dict[str, Any] = {name: getattr(self, name) for name in _OF_TRAINING}
-        settings = Settings(**own, seed=seed, callbacks=tuple(callbacks), extra=extra)
+        own = {field.name for field in dataclasses.fields(Settings)} & {*self._get_param_names()}
+        given = {name: getattr(self, name) for name in own}
+        settings = Settings(**given, seed=seed, callbacks=tuple(callbacks), extra=extra)
         if valid is None:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
         model, record = engine.fit(task, settings)
