@@ -12,9 +12,9 @@ from tautrank.experiments.search_plan import check_data, plan_search
 
 BAD = [
     ({"space": {"min_dat_in_leaf": ("int", 1, 9)}}, "unknown parameter of lightgbm 'min_dat_in_leaf'; did you mean 'min_data_in_leaf'?"),
-    ({"space": {"loss.kk": ("int", 1, 9)}}, "unknown parameter of lambdarank: 'kk'; did you mean 'k'?"),
-    ({"space": {"los.k": ("int", 1, 9)}}, "unknown parameter 'los.k'; did you mean 'loss.k'?"),
-    ({"space": {"langevin.temprature": ("float", 1, 9)}}, "unknown parameter of langevin: 'temprature'; did you mean 'temperature'?"),
+    ({"space": {"loss.kk": ("int", 1, 9)}}, "unknown parameter of lambdarank: 'loss.kk'; did you mean 'loss.k'?"),
+    ({"space": {"los.k": ("int", 1, 9)}}, "unknown parameter of lambdarank: 'los.k'; did you mean 'loss.k'?"),
+    ({"space": {"langevin.temprature": ("float", 1, 9)}}, "unknown parameter of lambdarank: 'langevin.temprature'; did you mean 'langevin.temperature'?"),
     ({"space": {"num_leaves": ("int", 9, 9)}}, "num_leaves: found a range from 9 to itself"),
     ({"space": {"num_leaves": ("int", 1, 9)}}, "num_leaves: found 1; expected a whole number of at least 2"),
     ({"space": {"num_leaves": ("float", 2, 9)}}, "num_leaves: found 4.57"),
@@ -31,8 +31,8 @@ BAD = [
     ({"space": {"n_jobs": ("int", 1, 2)}}, "n_jobs: found in the space"),
     ({"space": {"num_leaves": ("int", 2, 9)}, "fixed": {"num_leaves": 5}}, "num_leaves: found in the space and as a fixed parameter"),
     ({"loss": "lambdarank(k=5)", "space": {"loss.k": ("int", 1, 9)}}, "loss.k: found in the space and in lambdarank(k=5); expected it once"),
-    ({"loss": "lightgbm:lambdarank", "space": {"loss.k": ("int", 1, 9)}}, "loss.k: found for lightgbm:lambdarank, which has no parameters here"),
-    ({"loss": "lightgbm:lambdarank", "space": {"langevin.temperature": ("float", 1, 9)}}, "langevin.temperature: found for lightgbm:lambdarank; expected a loss of this library"),
+    ({"loss": "lightgbm:lambdarank", "space": {"loss.k": ("int", 1, 9)}}, "unknown parameter of lightgbm:lambdarank: 'loss.k'"),
+    ({"loss": "lightgbm:lambdarank", "space": {"langevin.temperature": ("float", 1, 9)}}, "unknown parameter of lightgbm:lambdarank: 'langevin.temperature'"),
     ({"space": {}}, "space: found nothing in it"),
     ({"space": 3}, "space: found 3; expected a name, or ranges by name"),
     ({"loss": []}, "loss: found none"),
@@ -45,7 +45,7 @@ BAD = [
     ({"seed": -1}, "seed: found -1; expected a whole number of at least 0"),
     ({"fixed": {"min_dat_in_leaf": 3}}, "unknown parameter of lightgbm 'min_dat_in_leaf'"),
     ({"fixed": {"n_estimators": 0}}, "n_estimators: found 0; expected a whole number of at least 1"),
-    ({"storage": "/no/such/folder/x.db"}, "is in a folder that does not exist; expected a file"),
+    ({"storage": "/no/such/folder/x.db"}, "/no/such/folder/x.db: cannot be written (No such file or directory)"),
 ]  # fmt: skip
 
 

@@ -19,6 +19,7 @@ from tautrank.errors import DataError, OptionError
 from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.propose import SAMPLERS, require_optuna
 from tautrank.experiments.space import Space, spaces_of
+from tautrank.files import require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
@@ -77,8 +78,10 @@ class SearchPlan:
         job_count(self.n_jobs)
         if self.refit is not None:
             choice("refit", self.refit, REFITS)
+        if self.storage is not None and "://" in os.fspath(self.storage):
+            raise OptionError(f"storage: found the address '{self.storage}'; expected a file, such as tune.db")
         if self.storage is not None:
-            _check_storage(os.fspath(self.storage))
+            require_writable(Path(self.storage))
 
     @property
     def threads(self) -> int:
@@ -208,15 +211,6 @@ def _loss_text(loss: Any) -> str:
     if isinstance(loss, Loss) and read_loss(str(loss)) != read:
         raise OptionError(f"loss: found {loss}, which does not read back from its text; expected one that does")
     return str(read)
-
-
-def _check_storage(path: str) -> None:
-    if "://" in path:
-        raise OptionError(f"storage: found the address '{path}'; expected a file, such as tune.db")
-    found = Path(path)
-    if found.is_dir() or not found.absolute().parent.is_dir():
-        what = "is a folder" if found.is_dir() else "is in a folder that does not exist"
-        raise OptionError(f"storage: {found} {what}; expected a file, such as tune.db")
 
 
 def _check_parameters(plan: SearchPlan) -> None:

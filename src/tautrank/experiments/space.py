@@ -321,7 +321,7 @@ _NOT_SEARCHED = {
     "eval_train": "what changes the model",
     "categorical_feature": "the same columns in all trials",
 }
-_LANGEVIN = tuple(field.name for field in dataclasses.fields(Langevin))
+_LANGEVIN = tuple(f"langevin.{field.name}" for field in dataclasses.fields(Langevin))
 
 
 def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixed: Mapping[str, Any]) -> list[Space]:
@@ -339,7 +339,7 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
     [{'loss.mu': Uniform(low=1, high=10, log=False)}]
     >>> spaces_of(["ndcg-loss2++"], {"loss.nu": ("float", 1, 10)}, {})
     Traceback (most recent call last):
-    tautrank.errors.OptionError: unknown parameter of ndcg-loss2++: 'nu'; did you mean 'mu'? (known: ...)
+    tautrank.errors.OptionError: unknown parameter of ndcg-loss2++: 'loss.nu'; did you mean 'loss.mu'? (known: ...)
     """
     read = [read_loss(loss) for loss in losses]
     if isinstance(space, Mapping):
@@ -409,29 +409,19 @@ def _check_values(loss: Loss | NativeLoss, name: str, given: Dimension) -> None:
 
 def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[str, Any]) -> None:
     of = losses[0] if len(losses) == 1 else "these losses"
-    parameters = {parameter for loss in losses for parameter in _parameters(loss)}
+    langevin = _LANGEVIN if any(map(_takes_langevin, losses)) else ()
+    known = {*DEFAULTS, *langevin, *(f"loss.{name}" for loss in losses for name in _parameters(loss))}
     for name in space:
-        part, dot, rest = name.partition(".")
         if name in fixed:
             raise OptionError(f"{name}: found in the space and as a fixed parameter; expected it once")
         if name in _NOT_SEARCHED:
             raise OptionError(f"{name}: found in the space; expected {_NOT_SEARCHED[name]}")
-        if not dot:
-            continue  # the engine checks its own names
-        if part not in ("loss", "langevin"):
-            raise unknown("parameter", name, [f"loss.{p}" for p in parameters] + [f"langevin.{p}" for p in _LANGEVIN])
-        if part == "langevin":
-            if rest not in _LANGEVIN:
-                raise unknown("parameter of langevin:", rest, _LANGEVIN)
-            if not any(_takes_langevin(loss) for loss in losses):
-                raise OptionError(f"{name}: found for {of}; expected a loss of this library, or one of CatBoost's")
-        elif rest not in parameters:
-            if not parameters:
-                raise OptionError(f"{name}: found for {of}, which has no parameters here; expected a tree parameter")
-            raise unknown(f"parameter of {of}:", rest, parameters)
-        elif any(_is_given(loss, rest) for loss in losses):
-            given = next(loss for loss in losses if _is_given(loss, rest))
-            raise OptionError(f"{name}: found in the space and in {given}; expected it once")
+        # The engine checks its own names, which have no dot.
+        if "." in name and name not in known:
+            raise unknown(f"parameter of {of}:", name, known)
+        for loss in losses:
+            if name.startswith("loss.") and _is_given(loss, name.removeprefix("loss.")):
+                raise OptionError(f"{name}: found in the space and in {loss}; expected it once")
 
 
 def _tree_space(_: Loss | NativeLoss) -> Space:

@@ -24,6 +24,7 @@ DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
 
 FORMAT = 1
 _APPLICATION = 0x74617574  # "taut", which `file` shows too
+_OLD = "(a search that version 0.1.0 stored has to start again in another file)"
 _SECONDS = 30.0  # to wait for another process's transaction
 _SCHEMA = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID",
@@ -133,7 +134,7 @@ class Store:
             application = self._connection.execute("PRAGMA application_id").fetchone()[0]
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
             if application != _APPLICATION or self._tables() != {"meta", "trials"}:
-                raise DataError(f"{self.path}: is not a store of trials; expected one that tautrank made")
+                raise DataError(f"{self.path}: is not a store of trials; expected one that tautrank made {_OLD}")
             if version != FORMAT:
                 raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
 
@@ -247,7 +248,9 @@ def _naming(path: Path | None) -> Iterator[None]:
                 f"{where}: the disk is full; expected room for one more trial (every finished trial is kept)"
             ) from None
         if "not a database" in what or "malformed" in what:
-            raise DataError(f"{where}: is not a whole SQLite file ({what}); expected a store of trials") from None
+            raise DataError(
+                f"{where}: is not a whole SQLite file ({what}); expected a store of trials {_OLD}"
+            ) from None
         if "locked" in what:
             raise DataError(f"{where}: was in use by another process for {_SECONDS:g} s; expected it free") from None
         raise DataError(f"{where}: cannot be read or written ({what})") from None

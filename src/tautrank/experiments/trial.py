@@ -99,13 +99,13 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     return result
 
 
-def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial) -> Outcome:
+def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial | None = None) -> Outcome:
     """Run a trial and return its outcome; never raises.
 
     Args:
         spec: the specification.
         around: what all trials of the run need.
-        run: the function that runs it.
+        run: the function that runs it, instead of `run_trial`.
     """
     start, host = time.perf_counter(), socket.gethostname()
 
@@ -124,7 +124,7 @@ def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_t
         with warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
-            return outcome(DONE, result=canonical(run(spec, around)))
+            return outcome(DONE, result=canonical((run or run_trial)(spec, around)))
     except Exception as error:
         return outcome(FAILED, error=in_a_sentence(error))
 

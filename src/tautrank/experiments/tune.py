@@ -6,10 +6,8 @@ import dataclasses
 import json
 import math
 import os
-import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
@@ -144,22 +142,14 @@ class TunedTrial:
     grown: int = 0
     seconds: float = 0.0
     error: str = ""
-    curve: tuple[float, ...] = ()
+    curve: Sequence[float] = ()
 
     @classmethod
     def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
         """Read a trial from what a store holds."""
-        found = json.loads(outcome.result or "{}")
-        found.setdefault("state", FAILED if outcome.status == FAILED else UNFINISHED)
-        curve = tuple(found.pop("curve", ()))
-        return cls(
-            trial.number,
-            trial.spec["configuration"],
-            seconds=outcome.seconds,
-            error=outcome.error,
-            curve=curve,
-            **found,
-        )
+        failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
+        found = json.loads(outcome.result) if outcome.result else failed
+        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
 
 
 @dataclass(frozen=True, eq=False)
@@ -402,28 +392,12 @@ def _nothing_found(found: Tuning, unfinished: str) -> Exception:
 def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
     """Open the store of a search; one that holds anything else is refused."""
     path = None if plan.storage is None else Path(plan.storage)
-    if path is not None and path.is_file():
-        _refuse_optuna(path)
     store = Store(path, {_SEARCH: canonical(spec)})
     found = json.loads(store.meta.get(_SEARCH, "null"))
     if found != spec:
         store.close()
         raise DataError(f"{path}: holds {_difference(found, spec)}")
     return store
-
-
-def _refuse_optuna(path: Path) -> None:
-    """Refuse a storage of Optuna's, which version 0.1.0 wrote: a journal of text, or a database."""
-    with path.open("rb") as file:
-        is_optuna = file.read(10) == b'{"op_code"'
-    with suppress(sqlite3.Error), closing(sqlite3.connect(path)) as connection:
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
-        is_optuna = is_optuna or ("study_user_attributes",) in tables
-    if is_optuna:
-        raise DataError(
-            f"{path}: is a storage of Optuna, as tautrank 0.1.0 wrote; expected another file for a new search (or "
-            "tautrank 0.1.0 to continue that one)"
-        )
 
 
 def _difference(found: Any, expected: Mapping[str, Any]) -> str:
