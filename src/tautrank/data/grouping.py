@@ -11,14 +11,12 @@ from tautrank.arrays import I64, Array
 from tautrank.data.text_source import read_lines
 from tautrank.errors import DataError
 
-Ids = Array
-Offsets = I64
 _INTEGER = re.compile(rb"-?(0|[1-9]\d{0,17})")
 # LightGBM's and XGBoost's names for a file of group sizes beside the data.
 _SIDE_SUFFIXES = (".query", ".group")
 
 
-def offsets_from_sizes(sizes: I64) -> Offsets:
+def offsets_from_sizes(sizes: I64) -> I64:
     """Return the starts of queries of the given sizes, and the number of documents at the end.
 
     >>> offsets_from_sizes(np.array([2, 3]))
@@ -27,7 +25,7 @@ def offsets_from_sizes(sizes: I64) -> Offsets:
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
-def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[I64, Offsets, Ids]:
+def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[I64, I64, Array]:
     """Turn (first row, qid token) runs into (query of each run, run boundaries, ids in order of appearance)."""
     starts = np.fromiter((row for row, _ in runs), np.int64, len(runs))
     number: dict[bytes, int] = {}
@@ -35,14 +33,14 @@ def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[I64, Of
     return codes, np.append(starts, rows), _typed_ids(list(number))
 
 
-def _typed_ids(tokens: list[bytes]) -> Ids:
+def _typed_ids(tokens: list[bytes]) -> Array:
     """Return integers if every token is one; otherwise text, so that '007' and '7' stay different."""
     if all(_INTEGER.fullmatch(token) for token in tokens):
         return np.array([int(token) for token in tokens], np.int64)
     return np.array([token.decode("utf-8", "replace") for token in tokens])
 
 
-def codes_by_appearance(ids: Ids) -> tuple[I64, Offsets, Ids]:
+def codes_by_appearance(ids: Array) -> tuple[I64, I64, Array]:
     """The same as `offsets_from_runs`, for one id per row: runs of equal ids, numbered by first appearance."""
     if ids.size == 0:
         return np.zeros(0, np.int64), np.zeros(1, np.int64), ids
@@ -56,7 +54,7 @@ def codes_by_appearance(ids: Ids) -> tuple[I64, Offsets, Ids]:
     return rank[inverse], boundaries, unique[appearance]
 
 
-def gather_scattered(codes: I64, boundaries: Offsets, n_queries: int) -> tuple[Offsets, I64 | None, int]:
+def gather_scattered(codes: I64, boundaries: I64, n_queries: int) -> tuple[I64, I64 | None, int]:
     """Return offsets, the row order that makes queries adjacent (None if they are), and how many were scattered."""
     lengths = np.diff(boundaries)
     sizes = np.bincount(codes, weights=lengths, minlength=n_queries).astype(np.int64)

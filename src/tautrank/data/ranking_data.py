@@ -18,9 +18,6 @@ from tautrank.errors import DataError, OptionError, TautrankWarning
 if TYPE_CHECKING:
     from tautrank.data.summary import DataSummary
 
-Floats = F32
-Ints = I64
-Ids = Array
 Names = tuple[str, ...] | None
 
 
@@ -46,11 +43,11 @@ class RankingData:
     """
 
     X: Any
-    labels: Floats
-    offsets: Ints
-    qids: Ids
+    labels: F32
+    offsets: I64
+    qids: Array
     feature_names: Names = None
-    source_rows: Ints | None = None
+    source_rows: I64 | None = None
 
     @classmethod
     def from_arrays(
@@ -86,7 +83,7 @@ class RankingData:
 
     @classmethod
     def _from_query_codes(
-        cls, X: Any, labels: Floats, codes: Ints, boundaries: Ints, qids: Ids, *, where: str, names: Names = None
+        cls, X: Any, labels: F32, codes: I64, boundaries: I64, qids: Array, *, where: str, names: Names = None
     ) -> RankingData:
         """Finish data whose rows are runs of queries `codes`; runs of one query are brought together."""
         offsets, order, scattered = gather_scattered(codes, boundaries, qids.size)
@@ -117,7 +114,7 @@ class RankingData:
         return int(self.X.shape[1])
 
     @property
-    def sizes(self) -> Ints:
+    def sizes(self) -> I64:
         """Number of documents of each query; what boosting libraries call `group`."""
         return np.diff(self.offsets)
 
@@ -148,7 +145,7 @@ class RankingData:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
         return RankingData(self.X[rows], self.labels[rows], offsets, self.qids[chosen], self.feature_names)
 
-    def _query_positions(self, queries: Any) -> Ints:
+    def _query_positions(self, queries: Any) -> I64:
         chosen = np.asarray(queries)
         if chosen.ndim != 1:
             raise DataError(f"queries: found an array of {chosen.ndim} dimensions; expected 1")
@@ -208,7 +205,7 @@ class RankingData:
             rest[held_out] = False
             yield self.subset(rest), self.subset(held_out)
 
-    def _shuffled(self, seed: int) -> Ints:
+    def _shuffled(self, seed: int) -> I64:
         return np.random.default_rng(whole("seed", seed, most=math.inf)).permutation(self.n_queries)
 
     @classmethod

@@ -119,9 +119,8 @@ class Gradients:
         data = task.train
         self._loss = task.loss
         self._data = data
-        more = {} if task.propensities is None else {"propensities": task.propensities}
         self._objective = task.loss.bind(
-            data.labels, data.offsets, weights=task.weights, seed=settings.seed, n_jobs=settings.threads, **more
+            data.labels, data.offsets, task.weights, settings.seed, settings.threads, propensities=task.propensities
         )
         self._noise: GradientNoise | None = None
         if settings.langevin is not None:

@@ -16,8 +16,20 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import job_count, real, whole
-from tautrank.arrays import F64, I32, I64, Array, Bools, check_finite_scores, check_lists, check_weights, naming_queries
-from tautrank.errors import unknown
+from tautrank.arrays import (
+    F64,
+    I32,
+    I64,
+    Array,
+    Bools,
+    check_each,
+    check_finite_scores,
+    check_lists,
+    check_weights,
+    naming_queries,
+    numbers,
+)
+from tautrank.errors import OptionError, unknown
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
@@ -46,6 +58,8 @@ class Loss(abc.ABC):
     """
 
     name: ClassVar[str]
+    takes_propensities: ClassVar[bool] = False
+    """Whether `bind` takes propensities."""
 
     noise: str | None = None
     strength: float = 1.0
@@ -91,6 +105,8 @@ class Loss(abc.ABC):
         weights: ArrayLike | None = None,
         seed: int = 0,
         n_jobs: int | None = None,
+        *,
+        propensities: ArrayLike | None = None,
     ) -> Objective:
         """Bind the loss to labels; the result computes gradients and values for scores.
 
@@ -100,8 +116,13 @@ class Loss(abc.ABC):
             weights: one per query; they scale value, gradient and hessian.
             seed: seed of all random numbers.
             n_jobs: number of threads; ``None`` is all cores. The result does not depend on it.
+            propensities: probability that a user looked at the document, above 0 and at most 1, one per document; for
+                losses that take them (`takes_propensities`).
         """
-        return self._bind(Lists.of(labels, offsets, weights), whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs))
+        if propensities is not None and not self.takes_propensities:
+            raise OptionError(f"propensities: the loss {self} has no use for them; expected listnet or xendcg")
+        lists = Lists.of(labels, offsets, weights, propensities)
+        return self._bind(lists, whole("seed", seed, 0, 2**64 - 1), job_count(n_jobs))
 
     @abc.abstractmethod
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective: ...
@@ -158,16 +179,20 @@ class Lists:
         weights: float64, one per query.
         has_relevant: one per query: whether any label is above 0. The other queries have value 0 and gradient 0
             in every loss.
+        propensities: float64, one per document; 1 for none.
     """
 
     labels: F64
     offsets: I64
     weights: F64
     has_relevant: Bools
+    propensities: F64 | float = 1.0
 
     @classmethod
-    def of(cls, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None) -> Lists:
-        """Check three flat arrays; errors name the query.
+    def of(
+        cls, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None, propensities: ArrayLike | None = None
+    ) -> Lists:
+        """Check flat arrays; errors name the query.
 
         >>> Lists.of([0, 1, -1], [0, 2, 3], None)
         Traceback (most recent call last):
@@ -176,7 +201,11 @@ class Lists:
         checked, ends = check_lists(labels, offsets)
         y = np.ascontiguousarray(checked, np.float64)
         w = np.ones(ends.size - 1) if weights is None else check_weights(weights, ends.size - 1)
-        return cls(y, ends, w, query_sums(y > 0, ends) > 0)
+        p: F64 | float = 1.0
+        if propensities is not None:
+            p = numbers("propensities", propensities, size=y.size)
+            check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends)
+        return cls(y, ends, w, query_sums(y > 0, ends) > 0, p)
 
     @functools.cached_property
     def sizes(self) -> I64:

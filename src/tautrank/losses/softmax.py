@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import abc
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import ArrayLike
 
-from tautrank.arguments import choice, job_count, real, whole
-from tautrank.arrays import F64, check_each, numbers
+from tautrank.arguments import choice, real
+from tautrank.arrays import F64
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.ordering import query_maxima, query_sums
 
@@ -38,9 +37,16 @@ class SoftmaxLoss(Loss):
         noise: see `Loss`.
         strength: see `Loss`.
 
+    With propensities (see `Loss.bind`) what a label earns in the target is divided by the document's propensity
+    (inverse propensity scoring, Joachims, Swaminathan and Schnabel, WSDM 2017, as the binary-relevance paper suggests):
+    ``y_i / p_i`` for ``listnet``, ``1 + (e^y_i - 1) / p_i`` for its softmax target, ``1 - gamma_i + (2^y_i - 1) / p_i``
+    for ``xendcg``, each over its sum.
+
     >>> ListNet(hessian="exact").bind([1, 0], [0, 2]).gradients([0.0, 0.0])
     (array([-0.5,  0.5]), array([0.5, 0.5]))
     """
+
+    takes_propensities: ClassVar[bool] = True
 
     hessian: str = "diagonal"
 
@@ -53,31 +59,8 @@ class SoftmaxLoss(Loss):
         """Not with ``hessian="neumann"``, whose gradient is the numerator of a Newton step."""
         return self.hessian != "neumann"
 
-    def bind(
-        self,
-        labels: ArrayLike,
-        offsets: ArrayLike,
-        weights: ArrayLike | None = None,
-        seed: int = 0,
-        n_jobs: int | None = None,
-        *,
-        propensities: ArrayLike | None = None,
-    ) -> Objective:
-        """Bind the loss to labels; see `Loss.bind` for the arguments that are not described here.
-
-        Args:
-            labels, offsets, weights, seed, n_jobs: as in `Loss.bind`.
-            propensities: probability that a user looked at the document, above 0 and at most 1, one per document.
-                What a label earns in the target is divided by it (inverse propensity scoring, Joachims,
-                Swaminathan and Schnabel, WSDM 2017, as the binary-relevance paper suggests): ``y_i / p_i`` for
-                ``listnet``, ``1 + (e^y_i - 1) / p_i`` for its softmax target, ``1 - gamma_i + (2^y_i - 1) / p_i``
-                for ``xendcg``, each over its sum.
-        """
-        lists, key = Lists.of(labels, offsets, weights), whole("seed", seed, 0, 2**64 - 1)
-        return self._bind(lists, key, job_count(n_jobs), propensities)
-
-    def _bind(self, lists: Lists, seed: int, threads: int, propensities: ArrayLike | None = None) -> Objective:
-        return _SoftmaxObjective(self, lists, seed, threads, _checked(propensities, lists))
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        return _SoftmaxObjective(self, lists, seed, threads)
 
     @property
     def _kind(self) -> str:
@@ -85,7 +68,7 @@ class SoftmaxLoss(Loss):
         return "fixed"
 
     @abc.abstractmethod
-    def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
+    def _parts(self, lists: Lists) -> tuple[F64, F64]:
         """Return the target without gamma, one per document, and what a gamma of 1 subtracts, one per query."""
 
 
@@ -121,13 +104,13 @@ class ListNet(SoftmaxLoss):
         """The target, and what the gradient is divided by."""
         return {"target": ("choice", "linear", "softmax"), "hessian": ("choice", "diagonal", "exact")}
 
-    def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
+    def _parts(self, lists: Lists) -> tuple[F64, F64]:
         none = np.zeros(lists.sizes.size)
         if self.target == "linear":
-            return lists.labels / propensities, none
+            return lists.labels / lists.propensities, none
         top = np.repeat(query_maxima(lists.labels, lists.offsets), lists.sizes)
         zero = np.exp(-top)
-        return zero + (np.exp(lists.labels - top) - zero) / propensities, none
+        return zero + (np.exp(lists.labels - top) - zero) / lists.propensities, none
 
 
 @register("xendcg")
@@ -179,12 +162,12 @@ class XENDCG(SoftmaxLoss):
     def _kind(self) -> str:
         return self.gamma if isinstance(self.gamma, str) else "fixed"
 
-    def _parts(self, lists: Lists, propensities: F64) -> tuple[F64, F64]:
+    def _parts(self, lists: Lists) -> tuple[F64, F64]:
         # In units of the query's highest 2^y, so that no label overflows.
         highest = query_maxima(lists.labels, lists.offsets)
         unit = np.exp2(-highest)
         earned = np.exp2(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(unit, lists.sizes)
-        base = earned / propensities
+        base = earned / lists.propensities
         if isinstance(self.gamma, float):
             base += np.repeat(unit, lists.sizes) * (1.0 - self.gamma)
         return base, unit
@@ -193,10 +176,10 @@ class XENDCG(SoftmaxLoss):
 class _SoftmaxObjective(Objective):
     loss: SoftmaxLoss
 
-    def __init__(self, loss: SoftmaxLoss, lists: Lists, seed: int, threads: int, propensities: F64) -> None:
+    def __init__(self, loss: SoftmaxLoss, lists: Lists, seed: int, threads: int) -> None:
         # A document costs about forty of the pairs that `balanced_ranges` counts in.
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
-        self._base, self._unit = loss._parts(lists, propensities)
+        self._base, self._unit = loss._parts(lists)
         if loss._kind == "fixed":
             sums = query_sums(self._base, lists.offsets)
             self._base /= np.repeat(np.where(lists.has_relevant, sums, 1.0), lists.sizes)
@@ -231,11 +214,3 @@ class _SoftmaxObjective(Objective):
             ranked = (exact, lists.arrangement, self._ranks(exact), self._base, self._unit, lists.offsets, self._scale)
             self._fill(kernel.tight_targets, ranked, phi)
         return phi
-
-
-def _checked(propensities: ArrayLike | None, lists: Lists) -> F64:
-    if propensities is None:
-        return np.ones(lists.labels.size)
-    p = numbers("propensities", propensities, size=lists.labels.size)
-    check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", lists.offsets)
-    return p

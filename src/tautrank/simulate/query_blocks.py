@@ -7,11 +7,11 @@ from functools import lru_cache
 
 import numpy as np
 
-from tautrank.arrays import I64, Bools
+from tautrank.arrays import F64, I64, Bools
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.simulate.published_shapes import Shape
-from tautrank.simulate.search_world import Doubles, draw_intents, draw_plenty, draw_qualities, utility
+from tautrank.simulate.search_world import draw_intents, draw_plenty, draw_qualities, utility
 
 _LENGTHS, _DOCUMENTS, _REFERENCE = range(3)  # what a stream of random numbers is for
 _CELLS = 2**20  # features in a block: a few megabytes, which stay in the cache
@@ -21,7 +21,7 @@ _NOTHING = 6.0  # standard deviations by which documents of an unanswerable quer
 
 def simulate_blocks(
     shape: Shape, n_queries: int, n_features: int, mean_length: float, noise: float, seed: int, threads: int
-) -> tuple[RankingData, Doubles]:
+) -> tuple[RankingData, F64]:
     """Generate data of a shape, and the truth behind its labels.
 
     Blocks are keyed by (seed, shape, block) and always generated whole, so a query is the same whatever the number of
@@ -82,16 +82,14 @@ def _lengths(shape: Shape, n_queries: int, mean: float, seed: int, block: int) -
     return np.maximum(1, np.rint(lengths)).astype(np.int64)
 
 
-def _documents(shape: Shape, query: I64, n_queries: int, rng: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
+def _documents(shape: Shape, query: I64, n_queries: int, rng: np.random.Generator) -> tuple[F64, F64, F64]:
     """Intents of queries, qualities of documents, and how relevant the documents are."""
     intents, qualities, relevance, unanswerable = _relevance(shape, query, n_queries, rng)
     mean, deviation = _scale(shape)
     return intents, qualities, (relevance - mean) / deviation - _NOTHING * unanswerable[query]
 
 
-def _relevance(
-    shape: Shape, query: I64, n_queries: int, rng: np.random.Generator
-) -> tuple[Doubles, Doubles, Doubles, Bools]:
+def _relevance(shape: Shape, query: I64, n_queries: int, rng: np.random.Generator) -> tuple[F64, F64, F64, Bools]:
     intents = draw_intents(n_queries, rng)
     plenty = draw_plenty(n_queries, rng)
     unanswerable = rng.random(n_queries) < shape.unanswerable
@@ -113,7 +111,7 @@ def _scale(shape: Shape) -> tuple[float, float]:
 
 
 @lru_cache(maxsize=64)
-def label_cuts(shape: Shape, noise: float) -> Doubles:
+def label_cuts(shape: Shape, noise: float) -> F64:
     """Where the judged relevance passes from one label to the next, so that labels have the shape's shares.
 
     A document of true relevance ``t`` has a label of at least ``l`` with probability
@@ -130,7 +128,7 @@ def label_cuts(shape: Shape, noise: float) -> Doubles:
     query, rng = _reference(shape)
     truth = _documents(shape, query, _REFERENCE_QUERIES, rng)[2]
     judged = truth + noise * rng.standard_normal(truth.size)
-    cuts: Doubles = np.quantile(judged, np.cumsum(shape.label_shares)[:-1])
+    cuts: F64 = np.quantile(judged, np.cumsum(shape.label_shares)[:-1])
     cuts.flags.writeable = False  # kept for the next call
     return cuts
 

@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import I64
-from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, QUALITIES, TRUSTED, USEFUL, Doubles, Singles
+from tautrank.arrays import F32, F64, I64
+from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, QUALITIES, TRUSTED, USEFUL
 
 _COPIES = 18
 
@@ -65,7 +65,7 @@ def _columns() -> list[tuple[Any, ...]]:
     return list(zip(quality, np.repeat(np.arange(len(_GROUPS)), count), *single, strict=True))
 
 
-def fill_scaled(out: Singles, qualities: Singles, intents: Doubles, query: I64, rng: np.random.Generator) -> None:
+def fill_scaled(out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator) -> None:
     """Write the 519 features of some documents.
 
     Args:

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import I64
-from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL, Doubles, Singles
+from tautrank.arrays import F32, F64, I64
+from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTED, USEFUL
 
 STREAMS = ("body", "anchor", "title", "url", "whole")
 _STATISTICS = ("sum", "min", "max", "mean", "variance")
@@ -87,7 +87,7 @@ _URL = _Stream(2.2, 0.4, -np.inf, -0.5, 0.4, 0.3, 0.4, 0.4, 0.1)
 _PARTS = (_BODY, _ANCHOR, _TITLE, _URL)
 
 
-def fill_text_match(out: Singles, qualities: Singles, intents: Doubles, query: I64, rng: np.random.Generator) -> None:
+def fill_text_match(out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator) -> None:
     """Write the 136 features of some documents.
 
     Args:
@@ -125,20 +125,18 @@ def fill_text_match(out: Singles, qualities: Singles, intents: Doubles, query: I
     _fill_page(out[125:], qualities, rng)
 
 
-def _normal(rng: np.random.Generator, *shape: int) -> Singles:
+def _normal(rng: np.random.Generator, *shape: int) -> F32:
     return rng.standard_normal(shape, dtype=np.float32)
 
 
-def _lengths(stream: _Stream, qualities: Singles, rng: np.random.Generator) -> Singles:
+def _lengths(stream: _Stream, qualities: F32, rng: np.random.Generator) -> F32:
     n = qualities.shape[1]
     length = np.floor(np.exp(np.float32(stream.typical) + np.float32(stream.width) * _normal(rng, n)))
     present = qualities[POPULAR] + _normal(rng, n) > stream.absent
     return np.asarray(np.maximum(length, 1) * present, np.float32)
 
 
-def _counts(
-    stream: _Stream, length: Singles, qualities: Singles, asked: Singles, rarity: Singles, rng: np.random.Generator
-) -> Singles:
+def _counts(stream: _Stream, length: F32, qualities: F32, asked: F32, rarity: F32, rng: np.random.Generator) -> F32:
     """How often each query term occurs in a stream: ``[terms, n]``, together at most its length."""
     n = length.size
     rate = stream.rate + stream.match * qualities[MATCH] + stream.pushed * qualities[PUSHED]
@@ -158,11 +156,9 @@ def _counts(
     return counts
 
 
-def _fill_stream(
-    out: Singles, counts: Singles, length: Singles, mean: np.float32, asked: Singles, weights: Singles, n: Singles
-) -> None:
+def _fill_stream(out: F32, counts: F32, length: F32, mean: np.float32, asked: F32, weights: F32, n: F32) -> None:
     """Write the 25 features of one stream; ``asked`` is 1 where the query has that term, ``weights`` is its idf."""
-    per_word: Singles = np.reciprocal(np.maximum(length, 1))
+    per_word: F32 = np.reciprocal(np.maximum(length, 1))
     here = length > 0
     covered = (counts > 0).sum(axis=0, dtype=np.float32)
     out[0] = covered
@@ -188,7 +184,7 @@ def _fill_stream(
     out[24] = (np.log(mixed) * asked).sum(axis=0) * here
 
 
-def _fill_statistics(out: Singles, values: Singles, asked: Singles, n: Singles) -> None:
+def _fill_statistics(out: F32, values: F32, asked: F32, n: F32) -> None:
     """Sum, smallest, largest, mean and variance over the terms that are asked for; other terms have the value 0."""
     out[0] = values.sum(axis=0)
     out[1] = np.where(asked > 0, values, np.float32(np.inf)).min(axis=0)
@@ -198,15 +194,15 @@ def _fill_statistics(out: Singles, values: Singles, asked: Singles, n: Singles) 
     out[4] = (away * away).sum(axis=0) / n
 
 
-def _fill_page(out: Singles, qualities: Singles, rng: np.random.Generator) -> None:
+def _fill_page(out: F32, qualities: F32, rng: np.random.Generator) -> None:
     """Write the features of a page other than its text: address, links, ranks and clicks."""
     n = qualities.shape[1]
     popular, pushed, trusted, useful = (qualities[k] for k in (POPULAR, PUSHED, TRUSTED, USEFUL))
 
-    def blurred(signal: Singles, blur: float) -> Singles:
+    def blurred(signal: F32, blur: float) -> F32:
         return np.asarray(signal + np.float32(blur) * _normal(rng, n), np.float32)
 
-    def share(signal: Singles) -> Singles:
+    def share(signal: F32) -> F32:
         return np.asarray(1 / (1 + np.exp(-signal)), np.float32)
 
     out[0] = 1 + np.floor(np.exp(0.8 + 0.35 * blurred(qualities[FRESH] - trusted, 0.8)))

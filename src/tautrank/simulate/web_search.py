@@ -7,14 +7,14 @@ from typing import Literal, overload
 import numpy as np
 
 from tautrank.arguments import job_count, real, whole
-from tautrank.arrays import F32, I64
+from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.simulate.arguments import checked_seed
 from tautrank.simulate.published_shapes import MSLR, SHAPES, log_normal_lengths
 from tautrank.simulate.query_blocks import simulate_blocks
-from tautrank.simulate.search_world import QUALITIES, Doubles, draw_intents, draw_plenty, draw_qualities, utility
+from tautrank.simulate.search_world import QUALITIES, draw_intents, draw_plenty, draw_qualities, utility
 
 # Shares of the labels 0 to 4 in MSLR-WEB30K.
 LABEL_SHARES = MSLR.label_shares
@@ -47,7 +47,7 @@ def simulate_web_search(
     like: str | None = ...,
     return_truth: Literal[True],
     n_jobs: int | None = ...,
-) -> tuple[RankingData, Doubles]: ...
+) -> tuple[RankingData, F64]: ...
 
 
 def simulate_web_search(
@@ -60,7 +60,7 @@ def simulate_web_search(
     like: str | None = None,
     return_truth: bool = False,
     n_jobs: int | None = None,
-) -> RankingData | tuple[RankingData, Doubles]:
+) -> RankingData | tuple[RankingData, F64]:
     """Generate web search data with known truth: heavy-tailed features, graded labels, lists of many lengths.
 
     Every document has hidden qualities (how well it matches, how popular, how fresh, how spammy it is, ...), every
@@ -121,7 +121,7 @@ def simulate_web_search(
 
 def _simulate_at_once(
     n_queries: int, n_features: int, mean_length: float, noise: float, seed: int
-) -> tuple[RankingData, Doubles]:
+) -> tuple[RankingData, F64]:
     """One generator for all queries, and labels cut at the quantiles of this very data."""
     rng = np.random.default_rng(seed)
     sizes = np.maximum(2, np.rint(log_normal_lengths(rng, n_queries, mean_length))).astype(np.int64)
@@ -140,7 +140,7 @@ def _simulate_at_once(
 
 
 def _features(
-    qualities: Doubles, intent: Doubles, query: I64, n_queries: int, n_features: int, rng: np.random.Generator
+    qualities: F64, intent: F64, query: I64, n_queries: int, n_features: int, rng: np.random.Generator
 ) -> F32:
     X = np.empty((query.size, n_features), np.float32)
     absent = rng.random((query.size, _STREAMS)) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
