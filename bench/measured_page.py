@@ -12,9 +12,9 @@ from bench.data_sets import KEPT
 from tautrank.arguments import job_count
 from tautrank.commands.output import trainings_bar
 from tautrank.data import Splits
-from tautrank.experiments.compare import compare_splits
+from tautrank.experiments.compare import compare_splits, comparison
+from tautrank.experiments.result import Result
 from tautrank.files import write_whole
-from tautrank.report.comparison import Comparison
 
 TREES, EARLY_STOPPING = 150, 30
 Lines = Iterator[str]
@@ -61,19 +61,17 @@ def compared(
     systems: Sequence[Any],
     metrics: Sequence[str],
     arguments: argparse.Namespace,
-) -> Comparison:
+) -> Result:
     """Compare systems on the folds of a data set, tuned and repeated; trainings are kept in .bench."""
+    parameters = {"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING}
+    declared = comparison(systems, metrics, repeats=arguments.repeats, tune=arguments.tune, parameters=parameters)
     with trainings_bar() as report:
         return compare_splits(
+            declared,
             folds(),
-            systems,
-            metrics,
-            store=KEPT / "results",
+            store=KEPT / "results.db",
             progress=lambda done, total, what: report(done, total, f"{title} {what}"),
-            repeats=arguments.repeats,
-            tune=arguments.tune,
             workers=job_count(None),
-            parameters={"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING},
         )
 
 
@@ -87,9 +85,9 @@ def protocol(arguments: argparse.Namespace, first: str) -> str:
     )
 
 
-def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
+def steps(result: Result, pairs: Sequence[tuple[int, int]]) -> Lines:
     """Describe differences between systems on the first metric, by this library's test and by the papers'."""
-    m = result.plan.metrics[0]
+    m = result.metrics[0]
     tests = {frozenset((test.better, test.worse)): test for test in result.tests(m)}
     for i, j in pairs:
         test = tests[frozenset((i, j))]

@@ -55,7 +55,7 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
     result = compared(name, DATA[name], SYSTEMS, METRICS, arguments)
     queries = next(iter(result.systems[0].values.values())).shape[1]
     yield from (f"## {name} ({queries} queries)", "", result.to_markdown(), "")
-    for m in result.plan.metrics:
+    for m in result.metrics:
         tests = sorted(result.tests(m), key=lambda test: test.p_value)
         won = sum(test.adjusted < result.alpha for test in tests)
         first = tests[0]

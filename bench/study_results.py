@@ -17,9 +17,10 @@ import numpy as np
 
 from bench.data_sets import data_folder
 from bench.study_runs import RUNS, StudyRun, run
+from tautrank.experiments.result import Cell
 from tautrank.files import write_whole
 from tautrank.papers.catalogue import CATALOGUE, find_study
-from tautrank.papers.claims import Cell, Claim
+from tautrank.papers.claims import Claim
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.papers.results import StudyResult, Verdict, read_results
 from tautrank.papers.study import Study

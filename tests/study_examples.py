@@ -6,8 +6,13 @@ import sqlite3
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
+
+from tautrank.experiments.compare import comparison
+from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.perturb import Change
-from tautrank.experiments.plan import Budget, Condition
+from tautrank.experiments.plan import Budget, Condition, Plan
+from tautrank.experiments.result import compared
 from tautrank.experiments.system import System
 from tautrank.papers.claims import Better, GapGrows
 from tautrank.papers.study import PaperTest, Printed, Recipe, Study
@@ -44,6 +49,22 @@ WITH_A_FAILURE = replace(
 )
 
 SMALL = Budget(trials=2, trees=2)
+
+
+def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
+    """A comparison with given values: one ``[repeats, queries]`` array per system, or one per system and metric."""
+    by_system = [v if isinstance(v, dict) else {metrics[0]: v} for v in values]
+    chosen = systems or [System("mse", name) for name in "abcdef"[: len(values)]]
+    repeats = len(next(iter(by_system[0].values())))
+    declared = comparison(chosen, metrics, repeats=repeats)
+    data = DataSource(("memory",), held=tuple(held))
+    budget = declared.planned(Budget())
+    plan = Plan(study=declared, data=data, fingerprints=((1, ""),), n_queries=0, n_features=0, budget=budget)
+    arrays, places = {}, [("plain", name) for name in declared.system_names]
+    for place, by_metric in zip(places, by_system, strict=True):
+        arrays |= {(*place, name): [np.asarray(row, float) for row in v] for name, v in by_metric.items()}
+    spent = {name: {place: [1] * repeats for place in places} for name in ("trees", "seconds", "valid")}
+    return compared(plan, arrays, **{**spent, **found})
 
 
 def content(path: Path) -> list[tuple[object, ...]]:

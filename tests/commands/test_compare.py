@@ -20,7 +20,7 @@ def test_compare_prints_table_latex_json_and_page(search, capsys):
     code, out, err = run(capsys, f"{command} --html page.html")
     assert code == 0
     assert "ndcg-loss2++(k=5,mu=2)" in out.replace("\n", "")
-    assert err.splitlines()[-1] == "4/4"
+    assert err.splitlines()[-1].startswith("4/4 repeat 2, ")
     assert "ndcg-loss2++(k=5,mu=2)" in Path("page.html").read_text()
     assert run(capsys, command, "--latex")[1].startswith("\\begin{tabular}")
     found = json.loads(run(capsys, command, "--json")[1])
@@ -35,7 +35,7 @@ def test_compare_a_folder_over_its_folds(search, capsys):
     options = "-l mse,listnet -m ndcg@5 --repeats 1 --trees 3 --workers 1 --json"
     code, out, err = run(capsys, f"compare . --fold all {options}")
     assert code == 0
-    assert "0/4 mse fold 1 repeat 1" in err
+    assert "3/4 repeat 1, fold 2, mse" in err
     assert len(json.loads(out)["systems"][0]["trees"]) == 2
 
 

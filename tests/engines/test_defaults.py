@@ -11,7 +11,7 @@ from tautrank.commands.compare import compare
 from tautrank.commands.train import train
 from tautrank.commands.tune import tune
 from tautrank.engines import DEFAULTS
-from tautrank.experiments.comparison import make_plan
+from tautrank.experiments.compare import comparison
 from tests.ranker_examples import TRAIN, VALID
 
 
@@ -19,7 +19,7 @@ def test_the_defaults():
     expected = {"n_estimators": 500, "learning_rate": 0.05, "num_leaves": 31, "early_stopping_rounds": 50}
     assert dict(DEFAULTS) == expected
     assert {name: tr.Ranker().get_params()[name] for name in expected} == expected
-    assert dict(make_plan(["mse"], ["ndcg@5"]).parameters) == expected
+    assert dict(comparison(["mse"], ["ndcg@5"]).parameters) == expected
 
 
 @pytest.mark.parametrize("command", [train, compare, tune])

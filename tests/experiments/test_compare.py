@@ -6,22 +6,28 @@ import json
 import multiprocessing
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 
 import numpy as np
 import pytest
-from scipy import stats
 
 import tautrank as tr
 from tautrank.data import Splits
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments import comparison as study
+from tautrank.experiments import workers as workers_module
+from tautrank.experiments.compare import compare_splits, comparison
+from tautrank.experiments.divide import GivenSplits, divide
+from tautrank.experiments.plan import Budget
 from tautrank.experiments.space import random_configurations
+from tautrank.experiments.system import System
+from tautrank.papers.run import run_study
 from tautrank.significance.paired import holm
 from tautrank.significance.repeated import repeated_runs_test
 from tests import dying_workers
+from tests.study_examples import DATA, TINY, comparison_of, content
 
 SMALL = {"n_estimators": 8, "num_leaves": 7, "min_child_samples": 5}
 
@@ -61,25 +67,11 @@ def test_letters_come_from_the_repeated_runs_test_and_holm(parts, result):
         assert (test.better, test.worse) == ((i, j) if means[i] > means[j] else (j, i))
 
 
-def made_up(values, metrics=("ndcg@5",), **options):
-    """A comparison of made-up per-query values, one system each."""
-    from tautrank.report.comparison import Comparison
-
-    plan = study.Plan(
-        tuple("abcdef"[: len(values)]), tuple(tr.metric(m) for m in metrics), repeats=len(values[0]), **options
-    )
-    systems = tuple(
-        study.SystemResult(name, {metrics[0]: np.asarray(v, float)}, [1], [1.0], [0.5], None)
-        for name, v in zip(plan.names(), values, strict=True)
-    )
-    return Comparison(plan, systems, 0.0)
-
-
 def test_a_clear_winner_gets_the_letters_of_the_others():
     rng = np.random.default_rng(0)
     base = rng.random((3, 60)) * 0.3
-    result = made_up([base, base + 0.3 + 0.01 * rng.random((3, 60)), base])
-    m = result.plan.metrics[0]
+    result = comparison_of([base, base + 0.3 + 0.01 * rng.random((3, 60)), base])
+    m = result.metrics[0]
     assert result.wins(m) == [[], [0, 2], []]
     assert "ᵃᶜ" in str(result)
     assert "$^{ac}$" in result.to_latex()
@@ -91,9 +83,9 @@ def test_a_clear_winner_gets_the_letters_of_the_others():
 def test_for_a_cost_the_lower_value_wins():
     rng = np.random.default_rng(0)
     base = rng.random((3, 60))
-    result = made_up([base + 5, base + 0.01 * rng.random((3, 60))], metrics=("arp",))
-    assert result.wins(result.plan.metrics[0]) == [[], [0]]
-    assert result.win_tie_loss(result.plan.metrics[0], 1) == (60, 0, 0)
+    result = comparison_of([base + 5, base + 0.01 * rng.random((3, 60))], metrics=("arp",))
+    assert result.wins(result.metrics[0]) == [[], [0]]
+    assert result.win_tie_loss(result.metrics[0], 1) == (60, 0, 0)
 
 
 def test_every_form_holds_the_same_numbers(result):
@@ -115,21 +107,16 @@ def test_a_path_gets_what_is_returned(result, tmp_path, form):
         getattr(result, form)(tmp_path / "nowhere" / "out")
 
 
-def test_all_systems_of_a_repeat_see_the_same_split(parts):
-    plan = study.Plan(("mse", "xendcg"), (tr.metric("ndcg@5"),), repeats=3)
-    splits = Splits(*parts)
-    seen = {}
-    for repeat in range(3):
-        trains = [study.divided(plan, splits, study.Unit(0, repeat, system))[0] for system in (0, 1)]
-        np.testing.assert_array_equal(trains[0].qids, trains[1].qids)
-        seen[repeat] = tuple(trains[0].qids.tolist())
-    assert len(set(seen.values())) == 3
-    assert seen[0] == tuple(parts[0].qids.tolist())
+def test_each_repeat_after_the_first_divides_anew(parts):
+    seen = [divide(Splits(*parts), GivenSplits(), repeat, 0, 0) for repeat in range(3)]
+    assert len({tuple(part.train.qids.tolist()) for part in seen}) == 3
+    np.testing.assert_array_equal(seen[0].train.qids, parts[0].qids)
+    again = divide(Splits(*parts), GivenSplits("seeds"), 2, 0, 0)
+    np.testing.assert_array_equal(again.train.qids, parts[0].qids)
 
 
 def test_without_validation_data_a_fifth_is_held_out(parts):
-    plan = study.Plan(("mse",), (tr.metric("ndcg@5"),))
-    train, valid = study.divided(plan, Splits(parts[0], None, parts[2]), study.Unit(0, 0, 0))
+    train, valid, _ = divide(Splits(parts[0], None, parts[2]), GivenSplits(), 0, 0, 0)
     assert valid.n_queries == round(0.2 * parts[0].n_queries)
     assert train.n_queries + valid.n_queries == parts[0].n_queries
 
@@ -152,12 +139,9 @@ def test_tuning_picks_by_validation_and_reports_all_it_tried(parts):
 
 
 def test_folds_count_every_query_once(parts):
-    from tautrank.experiments.compare import compare_splits
-
     train, valid, test = parts
-    result = compare_splits(
-        [Splits(train, valid, test), Splits(train, test, valid)], ["mse"], ["ndcg@5"], repeats=2, parameters=SMALL
-    )
+    declared = comparison(["mse"], ["ndcg@5"], repeats=2, parameters=SMALL)
+    result = compare_splits(declared, [Splits(train, valid, test), Splits(train, test, valid)])
     assert result.systems[0].values["ndcg@5"].shape == (2, test.n_queries + valid.n_queries)
 
 
@@ -188,32 +172,44 @@ def test_a_training_whose_worker_is_killed_is_done_again_by_another(parts, resul
 
 
 def test_a_training_that_kills_every_worker_is_one_sentence(parts, monkeypatch):
-    monkeypatch.setattr(study, "_run_in_process", dying_workers.dies)
-    with pytest.raises(DataError, match=r"^mse repeat \d: its worker died 3 times \(signal SIGKILL\); perhaps there"):
+    monkeypatch.setattr(workers_module, "_attempt", dying_workers.dies)
+    with pytest.raises(DataError, match=r"^repeat \d, mse: its worker died 3 times \(signal SIGKILL\); perhaps there"):
         tr.compare(*parts, losses=["mse"], metrics=["ndcg@5"], repeats=2, workers=2, **SMALL)
     assert multiprocessing.active_children() == []
 
 
-def test_a_rerun_trains_only_what_is_missing(parts, tmp_path, monkeypatch):
-    trained = []
-    original = study.run_unit
-    monkeypatch.setattr(study, "run_unit", lambda *a: trained.append(a[2]) or original(*a))
-    options = {"metrics": ["ndcg@5"], "repeats": 2, "store": tmp_path, **SMALL}
-    first = tr.compare(*parts, losses=["mse", "xendcg"], **options)
-    assert len(trained) == 4
-    again = tr.compare(*parts, losses=["mse", "xendcg", "listnet"], **options)
-    assert len(trained) == 6
-    np.testing.assert_array_equal(first.systems[1].values["ndcg@5"], again.systems[1].values["ndcg@5"])
-    # A damaged file, other parameters and other data are not taken for finished.
-    damaged = next(tmp_path.glob("mse_repeat_1*"))
-    damaged.write_text(damaged.read_text()[:50])
-    tr.compare(*parts, losses=["mse", "xendcg"], **options)
-    assert len(trained) == 7
-    tr.compare(*parts, losses=["mse"], **{**options, "n_estimators": 9})
-    assert len(trained) == 9
+def test_a_rerun_trains_only_what_is_missing(parts, tmp_path):
+    options = {"metrics": ["ndcg@5"], "repeats": 2, "store": tmp_path / "kept.db", **SMALL}
     train, valid, test = parts
-    tr.compare(train, valid, test.subset(np.arange(test.n_queries - 1)), losses=["mse"], **options)
-    assert len(trained) == 11
+
+    def trained(*parts, **changed):
+        seen = []
+        result = tr.compare(*parts, **{**options, **changed}, progress=lambda *told: seen.append(told))
+        return result, seen[-1][0] - seen[0][0]
+
+    first, n = trained(*parts, losses=["mse", "xendcg"])
+    assert n == 4
+    again, n = trained(*parts, losses=["mse", "xendcg", "listnet"], n_jobs=1)
+    assert n == 2
+    np.testing.assert_array_equal(first.systems[1].values["ndcg@5"], again.systems[1].values["ndcg@5"])
+    # Other parameters and other data are not taken for finished.
+    assert trained(*parts, losses=["mse"], n_estimators=9)[1] == 2
+    assert trained(train, valid, test.subset(np.arange(test.n_queries - 1)), losses=["mse"])[1] == 2
+
+
+def test_what_is_no_store_of_comparisons_is_refused(parts, tmp_path):
+    options = {"losses": ["mse"], "metrics": ["ndcg@5"], "repeats": 1, **SMALL}
+    with pytest.raises(DataError, match="found a folder, as earlier versions kept finished trainings in; expected a"):
+        tr.compare(*parts, store=tmp_path, **options)
+    run_study(TINY, DATA, store=tmp_path / "study.db", budget=Budget(trials=1, trees=1))
+    with pytest.raises(DataError, match="is the store of a study; expected one of a comparison"):
+        tr.compare(*parts, store=tmp_path / "study.db", **options)
+
+
+def test_an_error_of_a_training_is_one_sentence_and_is_not_kept(parts, tmp_path):
+    with pytest.raises(DataError, match=r"^repeat 1, mse: num_leaves: found 1"):
+        tr.compare(*parts, losses=["mse"], store=tmp_path / "kept.db", num_leaves=1)
+    assert content(tmp_path / "kept.db") == []
 
 
 def test_a_killed_comparison_leaves_readable_results_and_goes_on(tmp_path):
@@ -236,44 +232,25 @@ def test_a_killed_comparison_leaves_readable_results_and_goes_on(tmp_path):
     command += ["--early-stopping", "0"]
     process = subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     out = tmp_path / "out"
-    while process.poll() is None and not (out.is_dir() and len(list(out.glob("*.json"))) >= 3):
+    while process.poll() is None and finished(out) < 3:
         time.sleep(0.02)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    finished = {file: file.stat().st_mtime_ns for file in out.glob("*.json")}
-    assert 3 <= len(finished) < 12
-    for file in finished:
-        assert json.loads(file.read_text())["result"]["trees"] > 0
+    kept = content(out)
+    assert 3 <= len(kept) < 12
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
     assert len(json.loads(done.stdout)["systems"]) == 3
-    assert len(list(out.glob("*.json"))) == 12
-    assert all(file.stat().st_mtime_ns == stamp for file, stamp in finished.items())
-    assert f"{len(finished)}/12" in done.stderr
+    after = content(out)
+    assert len(after) == 12
+    assert all(row in after for row in kept)
+    assert f"{len(kept)}/12" in done.stderr
 
 
-def test_a_system_against_itself_is_significant_no_more_often_than_the_level():
-    """Real trainings: the same loss under other seeds, many times."""
-    data = tr.simulate.simulate_web_search(80, n_features=16, mean_length=12, seed=5)
-    train, test = data.split([0.3, 0.7], seed=0)
-    m = tr.metric("ndcg@5").bind(test.labels, test.offsets)
-    settings = {
-        "n_estimators": 12,
-        "learning_rate": 0.2,
-        "num_leaves": 7,
-        "min_child_samples": 5,
-        "n_jobs": 1,
-        "verbose": 0,
-    }
-    settings |= {"subsample": 0.5, "subsample_freq": 1, "colsample_bytree": 0.4}
-    runs, trials, level = 3, 200, 0.05
-    values = np.array(
-        [
-            m.per_query(tr.Ranker(loss="lambdarank", random_state=seed, **settings).fit(train).predict(test))
-            for seed in range(2 * runs * trials)
-        ]
-    ).reshape(trials, 2, runs, -1)
-    rejected = sum(repeated_runs_test(a, b).p_value < level for a, b in values)
-    assert rejected <= stats.binom.ppf(0.99, trials, level)
+def finished(path):
+    try:
+        return len(content(path))
+    except sqlite3.Error:
+        return 0
 
 
 def test_wrong_plans_are_refused_before_training(parts):
@@ -297,8 +274,8 @@ def test_page_is_one_self_contained_file(result):
 
 
 def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
-    systems = ["mse", study.System("mse", "mse, stumps", {"num_leaves": 2}), "mse"]
-    few = {"repeats": 1, "n_estimators": 5, "early_stopping_rounds": None, "store": tmp_path}
+    systems = ["mse", System("mse", "mse, stumps", {"num_leaves": 2}), "mse"]
+    few = {"repeats": 1, "n_estimators": 5, "early_stopping_rounds": None, "store": tmp_path / "kept.db"}
     result = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], **few)
     assert [system.name for system in result.systems] == ["mse", "mse, stumps", "mse #2"]
     train, _, test = parts
@@ -311,7 +288,7 @@ def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
 
 def test_an_unknown_loss_of_a_system_is_said_at_once(parts):
     with pytest.raises(OptionError, match="unknown loss 'msee'"):
-        tr.compare(*parts, losses=[study.System("msee")], metrics=["ndcg@5"])
+        tr.compare(*parts, losses=[System("msee")], metrics=["ndcg@5"])
 
 
 def test_the_function_is_not_hidden_by_a_module():

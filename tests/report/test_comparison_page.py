@@ -15,49 +15,40 @@ import numpy as np
 import pytest
 
 import tautrank as tr
+from tautrank.data import RankingData, Splits
 from tautrank.errors import MissingDependencyError
-from tautrank.experiments import comparison as study
-from tautrank.report.comparison import Comparison
+from tautrank.experiments.result import Result
+from tautrank.experiments.system import System
+from tautrank.report.comparison import findings, pair_table
 from tautrank.report.comparison_page import python_call
 from tautrank.report.figures import validation_curves
 from tautrank.report.gains import difficulty_groups
 from tests.command_line import run
 from tests.report.examples import NASTY, SYSTEMS, Reader, bands, key, lines
+from tests.study_examples import comparison_of
 
 COMMAND = "tautrank compare '<img src=x onerror=alert(1)>.txt' --report out.html"
 
 
-def made_up(repeats: int = 3, queries: int = 80) -> Comparison:
+def made_up(repeats: int = 3, queries: int = 80) -> Result:
     """Four systems on a gain and a cost, of random numbers; the second is clearly better than the others."""
     rng = np.random.default_rng(0)
-    plan = study.Plan(
-        tuple(study.System("mse", name) for name in SYSTEMS), (tr.metric("ndcg@5"), tr.metric("arp")), repeats
-    )
     base = rng.random((1, queries))
-    systems = []
+    values, courses, trees = [], {}, {}
     for i, name in enumerate(SYSTEMS):
         gain = np.clip(base * 0.6 + 0.2 * (i == 1) + 0.05 * rng.random((repeats, queries)), 0, 1)
         cost = 20 - 10 * base - 3 * (i == 1) + 0.5 * rng.random((repeats, queries))
-        for values in (gain, cost):
-            values[:, 7] = math.nan  # a query that the metrics skip
-        lengths = 30 + rng.integers(0, 10, repeats)
-        course = [list(0.4 + 0.1 * i - np.exp(-np.arange(n) / 9) + 0.01 * rng.random(n)) for n in lengths]
-        systems.append(
-            study.SystemResult(
-                name,
-                {"ndcg@5": gain, "arp": cost},
-                [int(n) for n in lengths],
-                [1.5] * repeats,
-                [0.5] * repeats,
-                None,
-                course,
-                ("lightgbm 4.7.0", "tautrank 0.1.0"),
-            )
-        )
-    data = tuple(
-        study.PartSize(1, part, n, 10 * n, 16) for part, n in (("train", 200), ("valid", 50), ("test", queries))
-    )
-    return Comparison(plan, tuple(systems), 0.25, data=data)
+        for of_metric in (gain, cost):
+            of_metric[:, 7] = math.nan  # a query that the metrics skip
+        values.append({"ndcg@5": gain, "arp": cost})
+        trees["plain", name] = (30 + rng.integers(0, 10, repeats)).tolist()
+        courses["plain", name, "valid"] = [
+            list(0.4 + 0.1 * i - np.exp(-np.arange(n) / 9) + 0.01 * rng.random(n)) for n in trees["plain", name]
+        ]
+    lists = RankingData.from_arrays(np.zeros((queries, 16)), np.zeros(queries), group=[1] * queries)
+    systems = [System("mse", name) for name in SYSTEMS]
+    parts = {"held": [Splits(lists, lists, lists)], "trained_with": ("lightgbm 4.7.0",), "overlap": 0.25}
+    return comparison_of(values, ("ndcg@5", "arp"), systems, trees=trees, curves=courses, **parts)
 
 
 @pytest.fixture(scope="module")
@@ -134,20 +125,18 @@ def test_csv_holds_every_number_in_full(result, read):
     code = read["full"].code
     assert result.to_csv() in code
     assert result.to_latex() in code
-    assert result.pair_table().to_csv() in code
+    assert pair_table(result).to_csv() in code
 
 
 def test_words_name_the_winner_and_what_it_beats():
-    words = made_up().findings()
+    words = findings(made_up())
     assert words[0].startswith(f"ndcg@5: {NASTY} has the best mean, ")
     assert words[0].endswith("It is significantly better than lightgbm:lambdarank, xendcg and "
                              "ndcg-loss2++(k=5,mu=2,assignment=soft,samples=10).")  # fmt: skip
     assert words[1].startswith(f"arp: {NASTY} has the best mean, ")
     even = np.tile(np.linspace(0, 1, 30), (2, 1))
-    plan = study.Plan(("mse", "xendcg"), (tr.metric("ndcg@5"),), 2)
-    systems = tuple(study.SystemResult(name, {"ndcg@5": even}, [1], [1.0], [0.5], None) for name in plan.names())
-    assert Comparison(plan, systems, 0.0).findings() == [
-        "ndcg@5: mse has the best mean, 0.5000. The difference from xendcg may be chance."
+    assert findings(comparison_of([even, even])) == [
+        "ndcg@5: a has the best mean, 0.5000. The difference from b may be chance."
     ]
 
 
@@ -158,17 +147,10 @@ def test_settings_say_seeds_versions_parameters_and_data(full):
 
 
 def test_one_system_one_repeat_no_histories_is_still_a_page():
-    plan = study.Plan(("mse",), (tr.metric("ndcg@5"),), 1)
-    values = {"ndcg@5": np.array([[0.5, math.nan, 0.7]])}
-    page = Reader(
-        Comparison(plan, (study.SystemResult("mse", values, [3], [0.1], [0.5], None),), 0.0).to_html(figures=True)
-    )
+    page = Reader(comparison_of([[[0.5, math.nan, 0.7]]]).to_html(figures=True))
     assert [text for level, text in page.headings if level == 2] == ["Answer", "Results", "Settings", "Run it again"]
-    empty = {"ndcg@5": np.full((1, 3), math.nan)}
-    systems = tuple(study.SystemResult(name, empty, [3], [0.1], [0.5], None) for name in ("mse", "xendcg"))
-    plan = study.Plan(("mse", "xendcg"), (tr.metric("ndcg@5"),), 1)
-    skipped = Comparison(plan, systems, 0.0)
-    assert skipped.findings() == ["ndcg@5: every query was skipped."]
+    skipped = comparison_of([np.full((1, 3), math.nan)] * 2)
+    assert findings(skipped) == ["ndcg@5: every query was skipped."]
     assert "nan" not in skipped.to_csv()
     assert "data-key" not in str([row[2] for row in Reader(skipped.to_html(figures=True)).tables[0][1:]])
 
@@ -186,7 +168,7 @@ def test_figures_draw_the_histories_and_the_gains_of_the_result(result, read):
     for name, gains in gained.items():
         np.testing.assert_allclose(bars[name]["y"], np.sort(gains[~np.isnan(gains)]))
         np.testing.assert_allclose(points[name]["y"], [gains[g.queries].mean() for g in difficulty_groups(values)])
-    arp = result.plan.metrics[1]  # a cost: what it sinks by is gained
+    arp = result.metrics[1]  # a cost: what it sinks by is gained
     assert np.nanmean(result.query_gains(arp, 1)) > 2
     np.testing.assert_allclose(result.query_gains(arp, 1, 0), -result.query_gains(arp, 0, 1))
 
@@ -207,7 +189,7 @@ def parts():
 
 
 OPTIONS = {
-    "losses": ["mse", study.System("listnet", "few leaves", {"num_leaves": 3})],
+    "losses": ["mse", System("listnet", "few leaves", {"num_leaves": 3})],
     "metrics": ["ndcg@5"],
     "repeats": 2,
 }
@@ -216,26 +198,26 @@ SMALL = {"n_estimators": 6, "min_child_samples": 5}
 
 @pytest.fixture(scope="module")
 def trained(parts, tmp_path_factory):
-    """A comparison, and the folder of its trainings."""
-    folder = tmp_path_factory.mktemp("trainings")
-    return tr.compare(*parts, **OPTIONS, **SMALL, store=folder), folder
+    """A comparison, and the store of its trainings."""
+    store = tmp_path_factory.mktemp("trainings") / "kept.db"
+    return tr.compare(*parts, **OPTIONS, **SMALL, store=store), store
 
 
 def test_histories_are_the_rankers_own_and_survive_the_store(parts, trained):
-    first, folder = trained
+    first, store = trained
     train, valid, _ = parts
     ranker = tr.Ranker(loss="mse", metric="ndcg@5", **SMALL).fit(train, valid)
     assert first.systems[0].histories[0] == ranker.evals_result_["valid"]["ndcg@5"]
     assert [len(history) for system in first.systems for history in system.histories] == [6] * 4
-    again = tr.compare(*parts, **OPTIONS, **SMALL, store=folder)
+    again = tr.compare(*parts, **OPTIONS, **SMALL, store=store)
     assert [system.histories for system in again.systems] == [system.histories for system in first.systems]
-    assert again.systems[0].versions == (f"lightgbm {ranker.model_.version()}", f"tautrank {tr.__version__}")
+    assert again.trained_with == (f"lightgbm {ranker.model_.version()}",)
 
 
 def test_python_call_reproduces_the_comparison(parts, trained):
     result, _ = trained
     train, valid, test = parts
-    again = eval(python_call(result), {"tr": tr, "System": study.System, "train": train, "valid": valid, "test": test})
+    again = eval(python_call(result), {"tr": tr, "System": System, "train": train, "valid": valid, "test": test})
     for old, new in zip(result.systems, again.systems, strict=True):
         np.testing.assert_array_equal(old.values["ndcg@5"], new.values["ndcg@5"])
     assert html.escape(python_call(result)) in result.to_html()

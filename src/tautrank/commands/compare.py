@@ -39,7 +39,7 @@ def compare(
     tune: int = option(0, "Number of random configurations to choose from on validation data; 0 for no tuning."),
     alpha: float = option(0.05, "Significance level."),
     results: Path = option(
-        Path("tautrank-results"), "Folder for finished trainings; running the command again continues from there."
+        Path("tautrank-results.db"), "File for finished trainings; running the command again continues from there."
     ),
     trees: int = options.TREES,
     learning_rate: float = options.LEARNING_RATE,
@@ -60,9 +60,7 @@ def compare(
 
     Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
     """
-    from tautrank.arguments import job_count
-    from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits
-    from tautrank.experiments.comparison import make_plan
+    from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits, comparison
     from tautrank.files import require_writable
     from tautrank.report.figures import require_plotly
 
@@ -71,19 +69,15 @@ def compare(
     judges = options.names_of(metrics, "--metrics") or list(DEFAULT_METRICS)
     given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
     given["early_stopping_rounds"] = early_stopping or None
-    plan: dict[str, Any] = {"repeats": repeats, "vary": vary, "seed": seed, "tune": tune, "n_jobs": jobs}
-    given |= options.chosen_engine(engine, names)
-    plan["parameters"] = given | options.engine_parameters(param)
-    make_plan(names, judges, **plan)  # refuse a wrong name before reading the data
+    given |= options.chosen_engine(engine, names) | options.engine_parameters(param)
+    declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, parameters=given)
     if report is not None:
         require_plotly()  # before any training
     for page in (html, report):
         if page is not None:
             require_writable(page)
     splits = _splits(data, valid, test, fold, reading)
-    if workers is None:  # small data trains faster in parallel processes than on several threads
-        small = sum(part.n_documents * part.n_features for part in splits[0] if part is not None) < 5e7
-        workers = job_count(jobs) if small else 1
+    how: dict[str, Any] = {"seed": seed, "alpha": alpha, "store": results, "n_jobs": jobs, "workers": workers}
     finished = [0, 0]
 
     def count(done: int, total: int, what: str) -> None:
@@ -92,7 +86,7 @@ def compare(
 
     try:
         with trainings_bar() as progress:
-            result = compare_splits(splits, names, judges, alpha, results, count, workers=workers, **plan)
+            result = compare_splits(declared, splits, **how, progress=count)
     except KeyboardInterrupt:
         kept = f"{finished[0]} of {finished[1]} trainings are kept in {results}; the same command continues from there"
         ERR.print(f"stopped: {kept}" if finished[0] else "stopped", markup=False)

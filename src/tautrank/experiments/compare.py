@@ -3,15 +3,23 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
+from tautrank.arguments import job_count, whole
 from tautrank.data import RankingData, Splits
-from tautrank.experiments.comparison import DEFAULT_REPEATS, make_plan, overlap_of, part_sizes, run_comparison
+from tautrank.engines import DEFAULTS
+from tautrank.errors import DataError, OptionError
+from tautrank.experiments.data_source import MEMORY, DataSource
+from tautrank.experiments.divide import GivenSplits
 from tautrank.experiments.fit_best import Progress
-from tautrank.experiments.unit_store import UnitStore
-from tautrank.metrics import Metric
-from tautrank.report.comparison import Comparison
+from tautrank.experiments.plan import Budget, Experiment, Plan, settle
+from tautrank.experiments.result import Gathered, Result, compared
+from tautrank.experiments.store import Store
+from tautrank.experiments.system import System
+from tautrank.experiments.workers import choose_workers, run_waiting, workers_for
+from tautrank.metrics import Metric, metric
 
 DEFAULT_LOSSES = (
     "lightgbm:lambdarank",
@@ -24,6 +32,7 @@ DEFAULT_LOSSES = (
     "mse",
 )
 DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map")
+DEFAULT_REPEATS = 5
 
 
 def compare(
@@ -40,27 +49,29 @@ def compare(
     alpha: float = 0.05,
     store: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
-    workers: int = 1,
+    workers: int | None = 1,
     progress: Progress | None = None,
     **parameters: Any,
-) -> Comparison:
-    """Train every loss on the same data, several times, and say which differences are real.
+) -> Result:
+    """Train every loss on the same data, several times, and test which differences are real.
 
     Args:
-        train, valid, test: `valid` None holds a fifth of the training queries out.
-        losses: what :class:`Ranker` takes; peers too, such as ``"lightgbm:lambdarank"``; or a
-            `tautrank.experiments.comparison.System`, a loss with parameters of its own.
+        train, valid, test: the data; `valid` None holds out a fifth of the training queries.
+        losses: losses as :class:`Ranker` takes them, objectives of other tools such as ``"lightgbm:lambdarank"``, or a
+            `tautrank.experiments.System`, a loss with parameters of its own.
         metrics: the first one stops training early; all are reported.
-        repeats: how often to train each; one training says nothing of what another seed or split would give.
-        vary: ``"splits"`` divides training and validation queries anew in each repeat, ``"seeds"`` changes only the
+        repeats: the number of trainings per loss; a single one says nothing about another seed or split.
+        vary: ``"splits"`` divides training and validation queries again in each repeat, ``"seeds"`` changes only the
             seed.
         seed: where all randomness starts.
-        tune: choose among this many random configurations by validation score, the same for all losses; 0 for none.
-        alpha: level of significance.
-        store: a folder for finished trainings; a re-run goes on where the last one stopped.
-        n_jobs, workers: threads in all, and processes that train side by side.
-        progress: called with (finished, all, what is trained now).
-        parameters: given to every :class:`Ranker`, such as ``n_estimators=300``.
+        tune: the number of random configurations to choose from by validation score, the same for all losses; 0 for
+            none.
+        alpha: the significance level.
+        store: a file for finished trainings; a re-run continues from there.
+        n_jobs: threads in all; by default all cores.
+        workers: processes that train side by side; None chooses by the size of the data.
+        progress: called with (finished, all, title of the last one finished).
+        **parameters: parameters of every :class:`Ranker`, such as ``n_estimators=300``.
 
     >>> from tautrank.simulate import simulate_web_search
     >>> train, valid, test = simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
@@ -68,33 +79,67 @@ def compare(
     >>> [system.name for system in result.systems]
     ['mse', 'listnet']
     """
+    declared = comparison(losses, metrics, repeats=repeats, vary=vary, tune=tune, parameters=parameters)
+    splits = [Splits(train, valid, test)]
     return compare_splits(
-        [Splits(train, valid, test)],
-        losses,
-        metrics,
-        alpha,
-        store,
-        progress,
-        repeats=repeats,
-        vary=vary,
-        seed=seed,
-        tune=tune,
-        n_jobs=n_jobs,
-        workers=workers,
-        parameters=parameters,
+        declared, splits, seed=seed, alpha=alpha, store=store, n_jobs=n_jobs, workers=workers, progress=progress
+    )
+
+
+def comparison(
+    losses: Sequence[Any],
+    metrics: Sequence[str | Metric],
+    *,
+    repeats: int = DEFAULT_REPEATS,
+    vary: str = "splits",
+    tune: int = 0,
+    parameters: Mapping[str, Any] | None = None,
+) -> Experiment:
+    """Declare a comparison: a wrong name is reported before any data is read. Arguments as those of `compare`.
+
+    >>> comparison(["mse", "mse"], ["ndcg@5"]).system_names
+    ('mse', 'mse #2')
+    """
+    for name, given, example in (("losses", losses, "lambdarank"), ("metrics", metrics, "ndcg@10")):
+        if not given:
+            raise OptionError(f"{name}: found none; expected at least one, such as '{example}'")
+    return Experiment(
+        systems=tuple(loss if isinstance(loss, System) else System(str(loss)) for loss in losses),
+        metrics=tuple(str(metric(m)) for m in metrics),
+        protocol=GivenSplits(vary),
+        trials=whole("repeats", repeats, 1),
+        configurations=whole("tune", tune, 0),
+        parameters={**DEFAULTS, **(parameters or {})},
+        curves=("valid",),
     )
 
 
 def compare_splits(
+    declared: Experiment,
     splits: Sequence[Splits],
-    losses: Sequence[Any],
-    metrics: Sequence[str | Metric],
+    *,
+    seed: int = 0,
     alpha: float = 0.05,
     store: str | os.PathLike[str] | None = None,
+    n_jobs: int | None = None,
+    workers: int | None = 1,
     progress: Progress | None = None,
-    **options: Any,
-) -> Comparison:
-    """The same over several folds: every test query counts once a repeat. Options as those of `compare`."""
-    plan = make_plan(losses, metrics, **options)
-    systems = run_comparison(plan, splits, UnitStore(store), progress)
-    return Comparison(plan, tuple(systems), overlap_of(plan, splits), alpha, part_sizes(splits))
+) -> Result:
+    """Run a comparison over several folds: every test query counts once per repeat.
+
+    Args:
+        declared: the comparison.
+        splits: training, validation and test data of each fold.
+        seed, alpha, store, n_jobs, workers, progress: as those of `compare`.
+    """
+    if not splits:
+        raise DataError("splits: found none; expected at least one of (train, valid, test)")
+    processes = workers_for(splits[0], n_jobs) if workers is None else whole("workers", workers, 1)
+    chosen = choose_workers(processes)
+    seed = whole("seed", seed, 0)
+    settled = settle(declared, DataSource((MEMORY,), held=tuple(splits)), declared.planned(Budget()))
+    plan = Plan(**settled, seed=seed)
+    with Store(None if store is None else Path(store), kind="comparison") as opened:
+        run_waiting(plan, opened, chosen, progress, threads=max(1, job_count(n_jobs) // processes))
+        found = Gathered(plan, opened)
+    return compared(**found.fields(), alpha=alpha)

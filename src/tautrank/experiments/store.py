@@ -79,6 +79,7 @@ class Store:
     Args:
         path: the file, made if it does not exist; None keeps everything in memory for as long as the object lives.
         meta: what a new file says about itself; the version of tautrank and the date are added.
+        kind: what its trials belong to; a file of another kind is refused.
 
     >>> store = Store(None)
     >>> store.record(Trial(0, "a1", {"seed": 1}), Outcome("done", result='{"score": 0.5}'))
@@ -87,7 +88,7 @@ class Store:
     {'a1': 'done'}
     """
 
-    def __init__(self, path: Path | None, meta: Mapping[str, str] | None = None) -> None:
+    def __init__(self, path: Path | None, meta: Mapping[str, str] | None = None, *, kind: str = "") -> None:
         self.path = path
         if path is not None and path.is_dir():
             raise DataError(
@@ -101,22 +102,24 @@ class Store:
             self._connection = sqlite3.connect(path or ":memory:", timeout=_SECONDS, isolation_level=None)
         try:
             if is_new:
-                self._make({**(meta or {}), "tautrank": tautrank.__version__, "created": _now()})
-            self._check()
+                origin = {"kind": kind, "tautrank": tautrank.__version__, "created": _now()}
+                self._make({**(meta or {}), **origin})
+            self._check(kind)
         except DataError:
             self.close()
             raise
 
     @classmethod
-    def open(cls, path: Path) -> Store:
+    def open(cls, path: Path, *, kind: str = "") -> Store:
         """Open an existing store.
 
         Args:
             path: the file.
+            kind: what its trials belong to.
         """
         if not path.is_file():
             raise DataError(f"{path}: found no such file; expected a store of trials")
-        return cls(path)
+        return cls(path, kind=kind)
 
     def _make(self, meta: Mapping[str, str]) -> None:
         with self.transaction():
@@ -129,7 +132,7 @@ class Store:
             self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
             self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
-    def _check(self) -> None:
+    def _check(self, kind: str) -> None:
         with _naming(self.path):
             application = self._connection.execute("PRAGMA application_id").fetchone()[0]
             version = self._connection.execute("PRAGMA user_version").fetchone()[0]
@@ -137,6 +140,10 @@ class Store:
                 raise DataError(f"{self.path}: is not a store of trials; expected one that tautrank made {_OLD}")
             if version != FORMAT:
                 raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
+        meta = self.meta
+        found = meta.get("kind", "study" if "study" in meta else "")
+        if kind and found != kind:
+            raise DataError(f"{self.path}: is the store of a {found or 'thing unknown'}; expected one of a {kind}")
 
     def _tables(self) -> set[str]:
         return {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -13,11 +13,9 @@ from numpy.typing import NDArray
 
 from tautrank.experiments.plain_values import declare
 from tautrank.experiments.plan import PLAIN
+from tautrank.experiments.result import Cell
 
 F64 = NDArray[np.float64]
-
-Cell: TypeAlias = tuple[str, str, str]
-"""(condition, system, metric)."""
 
 Values: TypeAlias = Callable[[Cell], F64]
 """Looks a cell's values up, greater is better: one a trial, or one a query of a trial; or a curve a trial."""

@@ -2,32 +2,24 @@
 
 from __future__ import annotations
 
-import json
 import math
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.experiments.divide import overlap_of
-from tautrank.experiments.plan import title_of
-from tautrank.experiments.store import DONE, Outcome, Trial
-from tautrank.files import handed_out
-from tautrank.json_values import or_nan
+from tautrank.experiments.result import Cell, Gathered, Result
 from tautrank.metrics import metric
-from tautrank.papers.claims import Better, Cell, Claim
+from tautrank.papers.claims import Better, Claim
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge
 from tautrank.papers.plan import StudyPlan
 from tautrank.papers.run import StudyStore
 from tautrank.papers.study import Printed
-from tautrank.report.table import ReportTable
 
 F64 = NDArray[np.float64]
 
@@ -103,56 +95,18 @@ class Verdict:
     text: str = ""
 
 
-@dataclass(frozen=True)
-class Failure:
-    """A trial that raised an error.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class StudyResult(Result):
+    """What a study shows so far: a `Result` with the paper's numbers beside it, and verdicts.
 
     Args:
-        title: which.
-        error: its sentence.
-    """
-
-    title: str
-    error: str
-
-
-@dataclass(frozen=True, eq=False)
-class StudyResult:
-    """What a study shows so far.
-
-    Args:
-        plan: what was run.
-        meta: what the store says of itself.
         cells: condition by condition, system by system, metric by metric.
-        verdicts: one a comparison that the claims make.
-        failures: trials that raised an error.
-        n_done: trials that are done.
-        n_constant: of them, those whose model gives every document the same score.
-        curves: by (condition, system, part), the first metric after each tree, a list a trial.
-        points: by (condition, system), what a measurement gives for a figure, of the first trial.
-        values: by (condition, system, metric), the test queries' values, an array a trial.
-        trees: by (condition, system), the trees of the models, one a trial.
-        seconds: by (condition, system), likewise.
-        chosen: by (condition, system), the configurations that validated best, likewise; empty without a search.
-        trained_with: the tools and their versions.
-        overlap: held out over trained on, where trials draw their training queries anew; 0 where they do not.
+        verdicts: one per comparison that the claims make.
     """
 
     plan: StudyPlan
-    meta: dict[str, str]
     cells: tuple[CellResult, ...]
     verdicts: tuple[Verdict, ...]
-    failures: tuple[Failure, ...]
-    n_done: int
-    n_constant: int
-    curves: dict[tuple[str, str, str], list[list[float]]]
-    points: dict[tuple[str, str], dict[str, Any]]
-    values: dict[Cell, list[F64]]
-    trees: dict[tuple[str, str], list[int]]
-    seconds: dict[tuple[str, str], list[float]]
-    chosen: dict[tuple[str, str], list[dict[str, Any]]]
-    trained_with: tuple[str, ...]
-    overlap: float = 0.0
 
     def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
         """One cell.
@@ -177,39 +131,6 @@ class StudyResult:
         """The same by the paper's own test."""
         return _whole([v.own.verdict for v in self.verdicts])
 
-    def to_dict(self) -> dict[str, Any]:
-        """Everything as plain values, ready for JSON."""
-        from tautrank.report import study_tables
-
-        return study_tables.to_dict(self)
-
-    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The study as a page of Markdown; written to `path`, too."""
-        from tautrank.report import study_tables
-
-        return handed_out(study_tables.to_markdown(self), path)
-
-    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The cells as a LaTeX table (booktabs), the rest as comments; written to `path`, too."""
-        from tautrank.report import study_tables
-
-        return handed_out(study_tables.to_latex(self), path)
-
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """The cells, a line each, with all digits; written to `path`, too."""
-        from tautrank.report import study_tables
-
-        return handed_out(study_tables.to_csv(self), path)
-
-    def tables(self) -> list[ReportTable]:
-        """The cells and the verdicts as tables that `rich.print` prints."""
-        from tautrank.report import study_tables
-
-        return list(study_tables.tables(self).values())
-
-    def __str__(self) -> str:
-        return self.to_markdown()
-
 
 def read_results(path: Path) -> StudyResult:
     """The results in a store.
@@ -222,81 +143,20 @@ def read_results(path: Path) -> StudyResult:
 
 
 def collect(store: StudyStore) -> StudyResult:
-    """Put the finished trials of a store together.
+    """Put the finished trials of a store together, and judge them.
 
     Args:
-        store: whose.
+        store: the store.
     """
-    gathered = _Gathered(store.plan)
-    for trial, outcome in store.finished():
-        gathered.add(trial, outcome)
-    cells = _with_tests(gathered, _cells(gathered))
-    return StudyResult(
-        plan=store.plan,
-        meta=store.meta,
-        cells=cells,
-        verdicts=_verdicts(gathered),
-        failures=tuple(gathered.failures),
-        n_done=gathered.n_done,
-        n_constant=gathered.n_constant,
-        curves={place: list(by_trial.values()) for place, by_trial in gathered.curves.items()},
-        points=gathered.points,
-        values={cell: list(by_trial.values()) for cell, by_trial in gathered.queries.items()},
-        trees=dict(gathered.trees),
-        seconds=dict(gathered.seconds),
-        chosen=dict(gathered.chosen),
-        trained_with=tuple(sorted(gathered.trained_with)),
-        overlap=gathered.overlap,
-    )
+    found = _Judged(store.plan, store)
+    cells = _with_tests(found, _cells(found))
+    return StudyResult(**found.fields(), meta=store.meta, cells=cells, verdicts=_verdicts(found))
 
 
-class _Gathered:
-    """What the finished trials hold, by where it belongs."""
+class _Judged(Gathered):
+    """The finished trials of a study, and what its claims say about them."""
 
-    def __init__(self, plan: StudyPlan) -> None:
-        self.plan = plan
-        self.means: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
-        self.queries: dict[Cell, dict[int, F64]] = defaultdict(dict)
-        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
-        self.points: dict[tuple[str, str], dict[str, Any]] = {}
-        self.trees: dict[tuple[str, str], list[int]] = defaultdict(list)
-        self.seconds: dict[tuple[str, str], list[float]] = defaultdict(list)
-        self.chosen: dict[tuple[str, str], list[dict[str, Any]]] = defaultdict(list)
-        self.trained_with: set[str] = set()
-        self.failures: list[Failure] = []
-        self.n_done = 0
-        self.n_constant = 0
-        self.sizes: dict[str, int] = {}
-
-    def add(self, trial: Trial, outcome: Outcome) -> None:
-        if outcome.status != DONE or not outcome.result:
-            self.failures.append(Failure(title_of(trial.spec), outcome.error))
-            return
-        place, number = (trial.spec["condition"], trial.spec["system"]), trial.spec["trial"]
-        result = json.loads(outcome.result)
-        self.n_done += 1
-        self.n_constant += bool(result.get("constant"))
-        for part, by_metric in result["means"].items():
-            for name, value in by_metric.items():
-                self.means[(*place, name, part)][number] = or_nan(value)
-        for name, values in result["test"].items():
-            self.queries[(*place, name)][number] = np.array(values, np.float64)
-        for part, curve in result.get("curves", {}).items():
-            self.curves[(*place, part)][number] = [or_nan(x) for x in curve]
-        if "points" in result:
-            self.points.setdefault(place, result["points"])
-        if "trees" in result:
-            self.trees[place].append(result["trees"])
-        if "configuration" in result:
-            self.chosen[place].append(result["configuration"])
-        if "trained_with" in result:
-            self.trained_with.add(result["trained_with"])
-        self.seconds[place].append(outcome.seconds)
-        self.sizes = self.sizes or result.get("queries", {})
-
-    @property
-    def overlap(self) -> float:
-        return overlap_of(self.plan.study.protocol, self.sizes) if self.sizes else 0.0
+    plan: StudyPlan
 
     def sign(self, name: str) -> int:
         """1 where more is better, -1 for a cost; what a measurement gives is taken as it is."""
@@ -342,7 +202,7 @@ class _Gathered:
         return rows
 
 
-def _cells(gathered: _Gathered) -> Iterator[CellResult]:
+def _cells(gathered: _Judged) -> Iterator[CellResult]:
     study, recipe = gathered.plan.study, gathered.plan.used_recipe
     printed = {(p.condition, p.system, p.metric, p.part): p for p in (recipe.printed if recipe else ())}
     for condition in study.condition_names:
@@ -353,7 +213,7 @@ def _cells(gathered: _Gathered) -> Iterator[CellResult]:
             yield CellResult(*place, gathered.sign(place[2]) > 0, tuple(counted), means, printed.get(place))
 
 
-def _with_tests(gathered: _Gathered, cells: Iterable[CellResult]) -> tuple[CellResult, ...]:
+def _with_tests(gathered: _Judged, cells: Iterable[CellResult]) -> tuple[CellResult, ...]:
     """Compare every system with the baseline under the same condition; Holm counts a metric's comparisons."""
     study, result = gathered.plan.study, list(cells)
     compared: dict[str, dict[int, Advantage]] = defaultdict(dict)
@@ -369,7 +229,7 @@ def _with_tests(gathered: _Gathered, cells: Iterable[CellResult]) -> tuple[CellR
     return tuple(result)
 
 
-def _verdicts(gathered: _Gathered) -> tuple[Verdict, ...]:
+def _verdicts(gathered: _Judged) -> tuple[Verdict, ...]:
     study = gathered.plan.study
     compared = [(claim, cells) for claim in study.claims for cells in claim.cells(study.condition_names)]
     advantages = [gathered.advantage(claim, cells) for claim, cells in compared]

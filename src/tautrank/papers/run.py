@@ -83,7 +83,7 @@ class StudyStore(Store):
     """
 
     def __init__(self, path: Path | None, plan: StudyPlan, command: str = "") -> None:
-        super().__init__(path, {**_plan_meta(plan), "command": command})
+        super().__init__(path, {**_plan_meta(plan), "command": command}, kind="study")
         self.plan = plan
 
     def __enter__(self) -> StudyStore:
@@ -117,19 +117,20 @@ class StudyStore(Store):
         return store
 
     @classmethod
-    def open(cls, path: Path, *, data: DataSource | None = None) -> StudyStore:
+    def open(cls, path: Path, *, kind: str = "study", data: DataSource | None = None) -> StudyStore:
         """Open an existing store, to read it or to go on.
 
         Args:
             path: the file.
+            kind: what its trials belong to.
             data: where the data lies now, if it has moved.
         """
-        with Store.open(path) as found:
+        with Store.open(path, kind=kind) as found:
             meta = found.meta
         try:
             plain = json.loads(meta["plan"])
         except (KeyError, ValueError):
-            raise DataError(f"{path}: does not say which study it holds; expected the store of a study") from None
+            raise DataError(f"{path}: does not say which study it holds; expected a whole store") from None
         if data is not None:
             plain |= {"data": list(data.given), "fold": data.fold}
         return cls(path, StudyPlan.from_plain(plain))

@@ -1,1 +1,18 @@
-"""Results as a person reads them."""
+"""Results as people read them: tables, figures, pages."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+
+def writer_of(result: Any) -> ModuleType:
+    """Return the module that writes this kind of result: ``tables``, ``reading``, ``to_csv``, ``page`` and so on.
+
+    Args:
+        result: a `tautrank.Result`.
+    """
+    from tautrank.papers.results import StudyResult
+    from tautrank.report import comparison, study_tables
+
+    return study_tables if isinstance(result, StudyResult) else comparison

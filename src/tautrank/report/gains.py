@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arrays import F64, numbers
+from tautrank.experiments.result import win_tie_loss
 from tautrank.json_values import or_none
 from tautrank.report import figures
-from tautrank.report.comparison import win_tie_loss
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import SystemStyle
 from tautrank.significance.paired import bootstrap_interval

@@ -14,11 +14,12 @@ from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampli
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plain_values import from_plain
 from tautrank.experiments.plan import PLAIN
+from tautrank.experiments.result import win_tie_loss
 from tautrank.json_values import or_none
 from tautrank.papers.judging import UNDECIDED, Judgement
 from tautrank.papers.results import CellResult, StudyResult
 from tautrank.papers.study import OTHER_DATA
-from tautrank.report.comparison import win_tie_loss
+from tautrank.report.page import Page
 from tautrank.report.reproduction import parameters_text
 from tautrank.report.study_gains import query_gains, same_queries
 from tautrank.report.table import Cell, Column, ReportTable, Value, difference_text, mean_text, p_text
@@ -70,6 +71,26 @@ def to_latex(result: StudyResult) -> str:
         lines.append(f"% {v.sentence}: {_judgement_text(v.own)}; corrected: {_judgement_text(v.corrected)}")
     lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
     return "\n".join([*lines, ""])
+
+
+def to_text(result: StudyResult) -> str:
+    """Return the study as `print` shows it: Markdown.
+
+    Args:
+        result: the result of a study.
+    """
+    return to_markdown(result)
+
+
+def page(result: StudyResult, **_: Any) -> Page:
+    """Return the page of a study: see `tautrank.report.study_page.study_page`.
+
+    Args:
+        result: the result of a study.
+    """
+    from tautrank.report.study_page import study_page
+
+    return study_page(result)
 
 
 def to_csv(result: StudyResult) -> str:

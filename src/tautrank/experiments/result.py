@@ -1,0 +1,409 @@
+"""The result of a comparison, a search or a study: plain data, and statistics that are computed once."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.experiments.divide import overlap_of
+from tautrank.experiments.plan import Plan, title_of
+from tautrank.experiments.store import DONE, Outcome, Store, Trial
+from tautrank.files import handed_out
+from tautrank.json_values import or_nan
+from tautrank.metrics import Metric, metric
+from tautrank.significance.paired import holm
+from tautrank.significance.repeated import repeated_runs_test
+
+if TYPE_CHECKING:
+    from tautrank.report.table import ReportTable
+
+F64 = NDArray[np.float64]
+Cell: TypeAlias = tuple[str, str, str]
+"""(condition, system, metric)."""
+Place: TypeAlias = tuple[str, str]
+"""(condition, system)."""
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A trial that raised an error.
+
+    Args:
+        title: the trial in a few words.
+        error: its sentence.
+    """
+
+    title: str
+    error: str
+
+
+@dataclass(frozen=True)
+class PairTest:
+    """One system against another on one metric.
+
+    Args:
+        better, worse: the places of the two systems.
+        difference: by how much the better one is better.
+        p_value: the p-value of the test over queries and repeats.
+        adjusted: the same after Holm's correction over all pairs of the metric.
+    """
+
+    better: int
+    worse: int
+    difference: float
+    p_value: float
+    adjusted: float
+
+
+@dataclass(frozen=True, eq=False)
+class SystemResult:
+    """What one system did in all repeats.
+
+    Args:
+        name: the name in tables.
+        values: per metric, float64 ``[repeats, queries]``; NaN where the metric skips a query.
+        trees, seconds: of the model and of its training, one per repeat and split.
+        valid: the validation score of the model, likewise.
+        untuned: per metric, the test mean over all configurations tried, ``[repeats]``; None without tuning.
+        histories: the first metric on the validation data after each tree, one list per repeat and split.
+    """
+
+    name: str
+    values: dict[str, F64]
+    trees: list[int]
+    seconds: list[float]
+    valid: list[float]
+    untuned: dict[str, list[float]] | None = None
+    histories: list[list[float]] = field(default_factory=list)
+
+    def means(self, name: str) -> F64:
+        """Return the mean of a metric over the queries, one per repeat; NaN if every query was skipped.
+
+        Args:
+            name: the metric.
+        """
+        values = self.values[name]
+        used = values[:, ~np.isnan(values).any(axis=0)]
+        return used.mean(axis=1) if used.shape[1] else np.full(values.shape[0], math.nan)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Result:
+    """What `compare` returns, and a study with its verdicts besides: printing it shows the table.
+
+    Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a comparison of several
+    folds has one trial per repeat and fold. Of two systems in a comparison, one is significantly better if
+    `repeated_runs_test`, Holm-adjusted over all pairs of that metric, gives a p-value below `alpha`.
+
+    Args:
+        plan: what was run.
+        values: by (condition, system, metric), one array per trial: a value per test query.
+        trees: by (condition, system), the number of trees of each trial's model.
+        seconds: by (condition, system), the time of each trial.
+        valid: by (condition, system), the validation score of each trial's model.
+        chosen: by (condition, system), the configurations that validated best; empty without a search.
+        tried: by (condition, system), all configurations of each trial with their scores; empty without a search.
+        curves: by (condition, system, part), the first metric after each tree, one list per trial.
+        points: by (condition, system), what a measurement gives for a figure, of the first trial.
+        pairs: by metric, the test of every two systems of a comparison.
+        failures: trials that raised an error.
+        n_done: the number of trials that are done.
+        n_constant: how many of them have a model that gives every document the same score.
+        trained_with: the tools and their versions.
+        overlap: held out over trained on if trials draw their training queries again; else 0.
+        alpha: the significance level.
+        meta: what the store says about itself.
+
+    >>> import tautrank as tr
+    >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
+    >>> result = tr.compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=5)
+    >>> result.systems[1].values["ndcg@5"].shape, len(result.tests("ndcg@5"))
+    ((2, 15), 1)
+    >>> result.to_csv().splitlines()[0]
+    'row,loss,ndcg@5,ndcg@5 spread,ndcg@5 better than,won,tied,lost,trees,seconds'
+    """
+
+    plan: Plan
+    values: Mapping[Cell, list[F64]]
+    trees: Mapping[Place, list[int]] = field(default_factory=dict)
+    seconds: Mapping[Place, list[float]] = field(default_factory=dict)
+    valid: Mapping[Place, list[float]] = field(default_factory=dict)
+    chosen: Mapping[Place, list[dict[str, Any]]] = field(default_factory=dict)
+    tried: Mapping[Place, list[list[dict[str, Any]]]] = field(default_factory=dict)
+    curves: Mapping[tuple[str, str, str], list[list[float]]] = field(default_factory=dict)
+    points: Mapping[Place, dict[str, Any]] = field(default_factory=dict)
+    pairs: Mapping[str, list[PairTest]] = field(default_factory=dict)
+    failures: tuple[Failure, ...] = ()
+    n_done: int = 0
+    n_constant: int = 0
+    trained_with: tuple[str, ...] = ()
+    overlap: float = 0.0
+    alpha: float = 0.05
+    meta: dict[str, str] = field(default_factory=dict)
+
+    @cached_property
+    def metrics(self) -> tuple[Metric, ...]:
+        """The metrics, the first one decides."""
+        return tuple(map(metric, self.plan.study.metrics))
+
+    @cached_property
+    def systems(self) -> tuple[SystemResult, ...]:
+        """The systems of a comparison, in their order."""
+        condition, names = self.plan.study.condition_names[0], self.plan.study.metrics
+        return tuple(self._system((condition, name), names) for name in self.plan.study.system_names)
+
+    def _system(self, place: Place, names: Sequence[str]) -> SystemResult:
+        folds = len(self.plan.folds_of(0))
+        by_repeat = [slice(i, i + folds) for i in range(0, len(self.values[(*place, names[0])]), folds)]
+        values = {m: np.array([np.concatenate(self.values[(*place, m)][row]) for row in by_repeat]) for m in names}
+        tried = self.tried.get(place)
+        untuned = tried and {
+            m: [_mean_over_tried(self.values[(*place, m)][row], tried[row], m) for row in by_repeat] for m in names
+        }
+        return SystemResult(
+            name=place[1],
+            values=values,
+            trees=self.trees.get(place, []),
+            seconds=self.seconds.get(place, []),
+            valid=self.valid.get(place, []),
+            untuned=untuned or None,
+            histories=self.curves.get((*place, "valid"), []),
+        )
+
+    def tests(self, m: str | Metric) -> list[PairTest]:
+        """Return the tests of every two systems on one metric.
+
+        Args:
+            m: the metric.
+        """
+        return self.pairs[str(m)]
+
+    def wins(self, m: str | Metric) -> list[list[int]]:
+        """Return for each system the systems it is significantly better than.
+
+        Args:
+            m: the metric.
+        """
+        won: list[list[int]] = [[] for _ in self.systems]
+        for test in self.tests(m):
+            if test.adjusted < self.alpha:
+                won[test.better].append(test.worse)
+        return [sorted(losers) for losers in won]
+
+    def query_gains(self, m: Metric, system: int, reference: int = 0) -> F64:
+        """Return the gain of each query over a reference, by its mean over repeats; above 0 is better, for a cost too.
+
+        Args:
+            m: the metric.
+            system, reference: the places of the two systems.
+        """
+        a, b = (self.systems[i].values[str(m)].mean(axis=0) for i in (system, reference))
+        return np.asarray(a - b if m.higher_is_better else b - a)
+
+    def win_tie_loss(self, m: Metric, system: int, reference: int = 0) -> tuple[int, int, int]:
+        """Count the queries on which a system is better, equal, worse than a reference, by its mean over repeats.
+
+        Args:
+            m: the metric.
+            system, reference: the places of the two systems.
+        """
+        return win_tie_loss(self.query_gains(m, system, reference))
+
+    def table(self) -> ReportTable:
+        """Return the result as columns and rows, each cell with its numbers in full; `rich.print` prints it."""
+        return self.tables()[0]
+
+    def tables(self) -> list[ReportTable]:
+        """Return all tables of the result; `rich.print` prints them."""
+        return list(self._writer().tables(self).values())
+
+    def note(self) -> str:
+        """Return how to read the tables, in one paragraph."""
+        return str(self._writer().reading(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        return dict(self._writer().to_dict(self))
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the result as CSV with all digits; written to `path`, too."""
+        return handed_out(self._writer().to_csv(self), path)
+
+    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the result as a LaTeX table (booktabs); written to `path`, too."""
+        return handed_out(self._writer().to_latex(self), path)
+
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the result as Markdown; written to `path`, too."""
+        return handed_out(self._writer().to_markdown(self), path)
+
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, figures: bool = False, command: str | None = None
+    ) -> str:
+        """Return the result as one self-contained HTML page.
+
+        Args:
+            path: a file to write the page to, too.
+            figures: whether to draw figures and let tables sort (needs ``pip install 'tautrank[report]'``); without
+                them the page has no script. The page of a study always has them.
+            command: the command that reproduces it in a terminal; by default the page shows the call in Python.
+        """
+        return str(self._writer().page(self, figures=figures, command=command).to_html(path))
+
+    def __str__(self) -> str:
+        return str(self._writer().to_text(self))
+
+    __repr__ = __str__
+
+    def _writer(self) -> Any:
+        # The only door from here to the rooms on the right: results hold data, `report` writes it.
+        from tautrank.report import writer_of
+
+        return writer_of(self)
+
+
+def compared(plan: Plan, values: Mapping[Cell, list[F64]], **found: Any) -> Result:
+    """Make the result of a comparison: test every two systems on every metric.
+
+    Args:
+        plan: the plan of the comparison.
+        values: by (condition, system, metric), one array per trial.
+        **found: the other fields of `Result`.
+    """
+    result = Result(plan=plan, values=values, **found)
+    return replace(result, pairs={str(m): pair_tests(result, m) for m in result.metrics})
+
+
+def pair_tests(result: Result, m: Metric) -> list[PairTest]:
+    """Test every two systems on a metric; Holm's correction counts all of the metric's pairs.
+
+    Args:
+        result: a comparison.
+        m: the metric.
+    """
+    values = [system.values[str(m)] for system in result.systems]
+    testable = [np.count_nonzero(~np.isnan(v).any(axis=0)) > 1 for v in values]
+    pairs = [(i, j) for i, j in combinations(range(len(values)), 2) if testable[i]]
+    tests = [repeated_runs_test(values[i], values[j], overlap=result.overlap) for i, j in pairs]
+    adjusted = holm([test.p_value for test in tests]).tolist() if tests else []
+    found = []
+    for pair, test, corrected in zip(pairs, tests, adjusted, strict=True):
+        better, worse = pair if (test.difference > 0) == m.higher_is_better else reversed(pair)
+        found.append(PairTest(better, worse, abs(test.difference), test.p_value, corrected))
+    return found
+
+
+def win_tie_loss(gains: F64) -> tuple[int, int, int]:
+    """Count the queries that gain, stay the same, and lose; a rounding error is no difference.
+
+    Args:
+        gains: one number per query, above 0 if it is better; NaN is left out.
+
+    >>> win_tie_loss(np.array([0.2, 1e-15, -0.1, 0.3, math.nan]))
+    (2, 1, 1)
+    """
+    gains = gains[~np.isnan(gains)]
+    equal = np.abs(gains) < 1e-12
+    return int((gains[~equal] > 0).sum()), int(equal.sum()), int((gains[~equal] < 0).sum())
+
+
+def _mean_over_tried(values: list[F64], tried: list[list[dict[str, Any]]], name: str) -> float:
+    """The mean of a metric over all configurations; a query counts once, so a split counts by its queries."""
+    total, weight = 0.0, 0
+    for split, configurations in zip(values, tried, strict=True):
+        counted = int(np.count_nonzero(~np.isnan(split)))
+        tests = [one["test"][name] for one in configurations if one["test"][name] is not None]
+        if tests and counted:
+            total += counted * float(np.mean(tests))
+            weight += counted
+    return total / weight if weight else math.nan
+
+
+class Gathered:
+    """The finished trials of a plan, by where they belong and by their number.
+
+    Args:
+        plan: the plan.
+        store: the store.
+    """
+
+    def __init__(self, plan: Plan, store: Store) -> None:
+        self.plan = plan
+        self.means: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
+        self.queries: dict[Cell, dict[int, F64]] = defaultdict(dict)
+        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
+        self.sizes: dict[str, int] = {}
+        self._points: dict[Place, dict[str, Any]] = {}
+        self._lists: dict[str, dict[Place, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        self._trained_with: set[str] = set()
+        self._failures: list[Failure] = []
+        self._n_done = self._n_constant = 0
+        finished = {trial.key: outcome for trial, outcome in store.finished()}
+        for trial in plan.trials():
+            if trial.key in finished:
+                self._add(trial, finished[trial.key])
+
+    def _add(self, trial: Trial, outcome: Outcome) -> None:
+        spec = trial.spec
+        if outcome.status != DONE or not outcome.result:
+            self._failures.append(Failure(title_of(spec), outcome.error))
+            return
+        place, folds = (spec["condition"], spec["system"]), self.plan.folds_of(spec["trial"])
+        number = spec["trial"] * len(folds) + folds.index(spec["data"]["fold"])
+        result = json.loads(outcome.result)
+        self._n_done += 1
+        self._n_constant += bool(result.get("constant"))
+        for part, by_metric in result["means"].items():
+            for name, value in by_metric.items():
+                self.means[(*place, name, part)][number] = or_nan(value)
+        for name, values in result["test"].items():
+            self.queries[(*place, name)][number] = np.array(values, np.float64)
+        for part, curve in result.get("curves", {}).items():
+            self.curves[(*place, part)][number] = [or_nan(x) for x in curve]
+        if "points" in result:
+            self._points.setdefault(place, result["points"])
+        for what, name in (("trees", "trees"), ("configuration", "chosen"), ("tried", "tried")):
+            if what in result:
+                self._lists[name][place].append(result[what])
+        self._lists["valid"][place].append(or_nan(result.get("valid")))
+        self._lists["seconds"][place].append(outcome.seconds)
+        if "trained_with" in result:
+            self._trained_with.add(result["trained_with"])
+        self.sizes = self.sizes or result.get("queries", {})
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of a `Result`, without tests."""
+        return {
+            "plan": self.plan,
+            "values": {cell: list(by_trial.values()) for cell, by_trial in self.queries.items()},
+            "curves": {place: list(by_trial.values()) for place, by_trial in self.curves.items()},
+            "points": self._points,
+            **{name: dict(by_place) for name, by_place in self._lists.items()},
+            "failures": tuple(self._failures),
+            "n_done": self._n_done,
+            "n_constant": self._n_constant,
+            "trained_with": tuple(sorted(self._trained_with)),
+            "overlap": self.overlap,
+        }
+
+    @property
+    def overlap(self) -> float:
+        """Held out over trained on if trials draw their training queries again; else 0."""
+        given, protocol = self.plan.data.held, self.plan.study.protocol
+        if not given:
+            return overlap_of(protocol, self.sizes) if self.sizes else 0.0
+        if self.plan.budget.trials == 1:
+            return 0.0
+        parts = [zip(splits._fields, splits, strict=True) for splits in given]
+        sizes = [{name: part.n_queries for name, part in pairs if part is not None} for pairs in parts]
+        return float(np.mean([overlap_of(protocol, of_split) for of_split in sizes]))
