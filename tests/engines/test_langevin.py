@@ -355,9 +355,9 @@ WRONG = [
     ),
     (
         {"langevin": tr.Langevin(), "boosting": "dart"},
-        r"langevin: LightGBM's boosting=dart weighs trees in its own way",
+        r"langevin: LightGBM's boosting=dart weights trees differently",
     ),
-    ({"langevin": tr.Langevin(), "boosting_type": "rf"}, r"langevin: LightGBM's boosting=rf weighs trees"),
+    ({"langevin": tr.Langevin(), "boosting_type": "rf"}, r"langevin: LightGBM's boosting=rf weights trees"),
     (
         {"langevin": tr.Langevin(), "loss": "lightgbm:lambdarank"},
         r"langevin: the gradients of lightgbm:lambdarank are out of reach; expected a loss of this library",
@@ -503,7 +503,7 @@ def test_what_catboost_cannot_do_is_said():
     loss = "catboost:QueryRMSE"
     start = ranker(loss, n_estimators=2).fit(TRAIN)
     with pytest.raises(
-        tr.OptionError, match="init_model: CatBoost does not shrink a model that it goes on from; expec"
+        tr.OptionError, match="init_model: CatBoost does not shrink a model that it continues; expected"
     ):
         ranker(loss, langevin=STRONG).fit(TRAIN, init_model=start)
     assert ranker(loss, langevin=tr.Langevin(1e3, 0)).fit(TRAIN, init_model=start).n_trees_ == 14

@@ -29,7 +29,7 @@ from tautrank.engines.base import (
 )
 from tautrank.engines.exact_sums import round_to_grid
 from tautrank.engines.langevin import GradientNoise
-from tautrank.engines.progress import Progress
+from tautrank.engines.progress import Show, show_progress
 from tautrank.engines.registry import ENGINES, engine_named
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss
@@ -68,7 +68,8 @@ def boost(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, 
     learner = engine.start(task, settings)
     gradients = Gradients(task, settings) if own_loss else None
     scales = []
-    with Watch(task, settings) as watch:
+    with show_progress(str(task.loss), settings.n_estimators, settings.verbose) as show:
+        watch = Watch(task, settings, show)
         for step in range(task.start_step, task.start_step + settings.n_estimators):
             at = None if gradients is None else gradients.at(step, scale)
             scale *= factor
@@ -189,10 +190,11 @@ class Watch:
 
     Args:
         task: what is being learnt.
-        settings: early stopping, callbacks, progress.
+        settings: early stopping and callbacks.
+        show: shows the progress of the training.
     """
 
-    def __init__(self, task: Task, settings: Settings) -> None:
+    def __init__(self, task: Task, settings: Settings, show: Show) -> None:
         self._task = task
         self._settings = settings
         self._name = str(task.metric)
@@ -206,15 +208,8 @@ class Watch:
         self._rounds: list[int] = []
         self._best = 0
         self._best_value = -math.inf
-        self._progress = Progress(str(task.loss), settings.n_estimators, settings.verbose)
+        self._show = show
         self._began = time.perf_counter()
-
-    def __enter__(self) -> Watch:
-        self._progress.__enter__()
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._progress.__exit__(*error)
 
     def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]]) -> bool:
         """Note one more step; return whether training should stop.
@@ -232,7 +227,7 @@ class Watch:
         elif self._sign * valid > self._best_value:
             self._best, self._best_value = index, self._sign * valid
         shown = valid if valid is not None else train
-        self._progress.update(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
+        self._show(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
         stop = False
         start = self._task.start_step
         for callback in self._settings.callbacks:

@@ -18,13 +18,14 @@ from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Record, Settings, Task, shares
 from tautrank.engines.boosting import Watch, document_weights, warn_if_constant
 from tautrank.engines.native_loss import NativeLoss
+from tautrank.engines.progress import show_progress
 from tautrank.engines.registry import package
 from tautrank.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from catboost import CatBoost as Model
 
-# CatBoost computes in these units what a model shrinks by.
+# CatBoost computes the shrinkage of a model in these units.
 _F32 = np.float32
 _SMALLEST_SCALE = 2.0**-512
 _DEEPEST = 16
@@ -50,14 +51,14 @@ class CatBoostModel(FittedModel):
         return self.model.predict(X, prediction_type="RawFormulaVal", thread_count=threads)
 
     def importances(self) -> F64:
-        """How much the prediction changes with each feature (PredictionValuesChange), as shares that sum to 1."""
+        """Return how much each feature changes the prediction (PredictionValuesChange), as shares that sum to 1."""
         if self.n_trees == 0:
             return np.zeros(self.n_features)
         values = shares(self.model.get_feature_importance(type="PredictionValuesChange"))
         return np.pad(values, (0, self.n_features - values.size))
 
     def to_bytes(self) -> bytes:
-        """The model in CatBoost's binary format."""
+        """Return the model in CatBoost's binary format."""
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, self.member)
             self.model.save_model(str(path), format="cbm")
@@ -68,8 +69,8 @@ class CatBoostModel(FittedModel):
         """Read CatBoost's binary format.
 
         Args:
-            content: what `to_bytes` gave.
-            n_features: how many features the model was trained on.
+            content: what `to_bytes` returned.
+            n_features: number of features that the model was trained on.
         """
         catboost = package(cls.tool)
         try:
@@ -139,15 +140,17 @@ class CatBoost(Engine):
             )
         _check_langevin(task, settings)
         first = task.start.n_trees if task.start is not None else 0
-        with self.in_one_sentence(task.loss), Watch(task, settings) as watch:
+        progress = show_progress(str(task.loss), settings.n_estimators, settings.verbose)
+        with self.in_one_sentence(task.loss), progress as show:
+            watch = Watch(task, settings, show)
             judge = _Judge(watch, first)
             params = _parameters(task, settings)
-            # CatBoost shows its scores to a metric of ours; there, what is judged is taken.
+            # CatBoost shows its scores only to a metric.
             if watch.history:
                 params["eval_metric"] = judge
             model = catboost.CatBoost(params)
             with warnings.catch_warnings():
-                # CatBoost would compile the metric with Numba, and regrets that it cannot.
+                # CatBoost tries to compile the metric with Numba, and warns that it cannot.
                 warnings.filterwarnings("ignore", message="Can't optim")
                 warnings.filterwarnings("ignore", message="Failed to optim")
                 model.fit(
@@ -213,7 +216,7 @@ class CatBoost(Engine):
 
 
 class _Judge:
-    """Both a metric and a callback for CatBoost: it sees the scores as the one, and may stop training as the other."""
+    """A metric and a callback for CatBoost: as a metric it sees the scores, as a callback it may stop the training."""
 
     def __init__(self, watch: Watch, first: int) -> None:
         self._watch = watch
@@ -290,7 +293,7 @@ def _check_langevin(task: Task, settings: Settings) -> None:
     factor = _factor(settings)
     if task.start is not None and factor != 1:
         raise OptionError(
-            "init_model: CatBoost does not shrink a model that it goes on from; expected none, or langevin with "
+            "init_model: CatBoost does not shrink a model that it continues; expected none, or langevin with "
             "shrink_rate=0"
         )
     if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
@@ -301,7 +304,7 @@ def _check_langevin(task: Task, settings: Settings) -> None:
 
 
 def _factor(settings: Settings) -> float:
-    """What CatBoost scales a model by before each tree."""
+    """Return the factor that CatBoost scales a model by before each tree."""
     if settings.langevin is None:
         return 1.0
     return 1.0 - float(_F32(settings.learning_rate)) * float(_F32(settings.langevin.shrink_rate))

@@ -1,9 +1,9 @@
 """Gradients whose sums are exact, so that a tree does not depend on the order in which threads add them.
 
-An engine adds float32 gradients in float64, in an order that depends on the thread count and on its memory layout; the
-last bits of a leaf differ with it. Rounded to multiples of ``2^-b max|g|`` with ``n 2^b <= 2^52``, every sum of them
-is a whole number of at most 53 bits times that grid: exact, in any order. For a million documents ``b`` is 32, finer
-than the 24 bits a float32 carries at its top.
+An engine adds float32 gradients in float64, in an order that depends on the number of threads and on its memory layout,
+and so do the last bits of a leaf. Rounded to multiples of ``2^-b max|g|`` with ``n 2^b <= 2^52``, every sum of them is
+a whole number of at most 53 bits times that grid: exact, in any order. For a million documents ``b`` is 32, finer than
+the 24 bits of a float32.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ def round_to_grid(values: NDArray[np.float32], largest: float, out: NDArray[np.f
 
     Args:
         values: finite numbers.
-        largest: their largest absolute value.
-        out: where the result goes.
+        largest: largest absolute value among them.
+        out: array for the result.
 
     >>> out = np.empty(3, np.float32)
     >>> round_to_grid(np.array([1.0, 0.1, 2.0**-60], np.float32), 1.0, out)

@@ -24,7 +24,7 @@ from tautrank.errors import DataError, OptionError, unknown
 if TYPE_CHECKING:
     from lightgbm import Booster
 
-# Parameters of LightGBM's own objectives, and where the losses of this library have them.
+# Parameters of LightGBM's own objectives, and their counterparts in this library.
 _OF_OBJECTIVES = {
     "label_gain": "the loss's gain, as loss='lambdarank(gain=linear)'",
     "lambdarank_truncation_level": "the loss's k, as loss='lambdarank(k=10)'",
@@ -32,10 +32,10 @@ _OF_OBJECTIVES = {
     "sigmoid": "the loss's sigma, as loss='lambdarank(sigma=2)'",
     "objective_seed": "random_state",
 }
-# Of no use, or harmful, to a training that has its data in memory.
+# Useless or harmful for a training that has its data in memory.
 _FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result", "convert_model", "snapshot_freq")
 
-# The kinds of boosting that add each tree at the learning rate, and leave it as it is.
+# The kinds of boosting that add each tree at the learning rate and never change it again.
 _ADDING = ("gbdt", "gbrt", "goss")
 
 _FEW_FEATURES = 300
@@ -273,7 +273,7 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         )
     if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
         raise OptionError(
-            f"langevin: LightGBM's boosting={extra['boosting']} weighs trees in its own way; expected gbdt or goss"
+            f"langevin: LightGBM's boosting={extra['boosting']} weights trees differently; expected gbdt or goss"
         )
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,
@@ -298,14 +298,14 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
 
 def _suits_rows(data: RankingData, threads: int) -> bool:
-    """Whether histograms are best built by row: measured faster than LightGBM's own choice, which it makes by timing
-    the first tree, on dense data whose histograms fit a core's cache (at the price of a second copy of the bins)."""
+    """Return whether to build histograms by row: faster than LightGBM's own choice (by timing the first tree) on dense
+    data whose histograms fit a core's cache, at the price of a second copy of the bins."""
     return isinstance(data.X, np.ndarray) and data.n_features <= _FEW_FEATURES and threads <= _FEW_THREADS
 
 
 def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
-    """The parameters under LightGBM's main names; LightGBM itself would pass over an unknown one in silence, and over
-    those of its objectives where the loss is our own."""
+    """Return the parameters under LightGBM's main names; LightGBM itself would silently ignore unknown ones, and those
+    of its own objectives where the loss is one of this library."""
     main_names = _main_names()
     checked: dict[str, Any] = {}
     for name, value in extra.items():
@@ -325,7 +325,7 @@ def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
 
 @functools.cache
 def _main_names() -> dict[str, str]:
-    """LightGBM's main name for each of its names; empty if this LightGBM does not tell."""
+    """Return LightGBM's main name for each of its names; empty if this LightGBM does not have the list."""
     try:
         from lightgbm.basic import _ConfigAliases
 

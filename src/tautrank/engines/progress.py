@@ -5,65 +5,59 @@ from __future__ import annotations
 import multiprocessing
 import sys
 import time
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TypeAlias
+
+Show: TypeAlias = Callable[[int, str], None]
+"""Called with the number of trees so far and the value of the metric."""
 
 
-class Progress:
-    """Shows how many trees there are, the current value of the metric, and the time left.
+@contextmanager
+def show_progress(label: str, total: int, verbose: int | None) -> Iterator[Show]:
+    """Show how many trees there are, the value of the metric, and the time left.
 
     Args:
-        label: what is being trained.
-        total: how many trees at most.
-        verbose: 0 (or less) for silence, 1 for progress, None for a bar where standard error is a terminal.
+        label: name of what is trained.
+        total: maximum number of trees.
+        verbose: 0 (or less) for silence, 1 for progress, None for a bar if standard error is a terminal.
     """
+    asked = None if verbose is None else verbose > 0  # -1 is silence in LightGBM
+    terminal = sys.stderr is not None and sys.stderr.isatty()
+    # The workers of a process pool share one terminal: their bars would overwrite each other.
+    in_main = multiprocessing.current_process().name == "MainProcess"
+    if terminal and (in_main if asked is None else asked):
+        yield from _bar(label, total)
+    elif asked and not terminal:
+        yield _lines(label, total)
+    else:
+        yield lambda done, value: None
 
-    def __init__(self, label: str, total: int, verbose: int | None) -> None:
-        self._label = label
-        self._total = total
-        wanted = None if verbose is None else verbose > 0  # LightGBM's own word for silence is -1
-        terminal = sys.stderr is not None and sys.stderr.isatty()
-        # The workers of a process pool share one terminal: their bars would overwrite each other.
-        main = multiprocessing.current_process().name == "MainProcess"
-        self._draws = terminal and (main if wanted is None else wanted)
-        self._prints = bool(wanted) and not terminal
-        self._bar: Any = None
-        self._row: Any = None
-        self._began = time.perf_counter()
 
-    def __enter__(self) -> Progress:
-        if self._draws:
-            from rich.console import Console
-            from rich.errors import LiveError
-            from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
-            from rich.progress import Progress as Bar
+def _bar(label: str, total: int) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.errors import LiveError
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-            bar = Bar(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                MofNCompleteColumn(),
-                TextColumn("{task.fields[value]}"),
-                TimeRemainingColumn(),
-                console=Console(stderr=True),
-                transient=True,
-            )
-            try:
-                bar.start()
-            except LiveError:  # somebody else is drawing already
-                return self
-            self._bar = bar
-            self._row = bar.add_task(self._label, total=self._total, value="")
-        return self
+    name, value = TextColumn("{task.description}"), TextColumn("{task.fields[value]}")
+    columns = (name, BarColumn(), MofNCompleteColumn(), value, TimeRemainingColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    row = bar.add_task(label, total=total, value="")
+    with suppress(LiveError):  # another bar is being drawn already
+        bar.start()
+    try:
+        yield lambda done, value: bar.update(row, completed=done, value=value)
+    finally:
+        bar.stop()
 
-    def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
-            self._bar.stop()
 
-    def update(self, done: int, value: str) -> None:
-        """Show that ``done`` trees are grown and that the metric is ``value``."""
-        if self._bar is not None:
-            self._bar.update(self._row, completed=done, value=value)
-        elif self._prints and (done == self._total or done % max(1, self._total // 10) == 0):
-            seconds = time.perf_counter() - self._began
-            left = seconds / done * (self._total - done)
-            text = f"{self._label}: {done}/{self._total} trees{', ' * bool(value)}{value}, {left:.0f} s left"
+def _lines(label: str, total: int) -> Show:
+    began = time.perf_counter()
+
+    def show(done: int, value: str) -> None:
+        if done == total or done % max(1, total // 10) == 0:
+            left = (time.perf_counter() - began) / done * (total - done)
+            text = f"{label}: {done}/{total} trees{', ' * bool(value)}{value}, {left:.0f} s left"
             print(text, file=sys.stderr, flush=True)
+
+    return show

@@ -152,7 +152,7 @@ class _Learner:
                 result.set_weight(weights)
             return result
 
-        # XGBoost weighs queries when it ranks, documents when it does not.
+        # XGBoost takes weights of queries when it ranks, of documents when it does not.
         weights = task.weights if ranks else document_weights(task.train, task.weights)
         self._parts: dict[Part, Any] = {"train": matrix(task.train, weights)}
         if task.valid is not None:
