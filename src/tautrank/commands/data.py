@@ -30,12 +30,8 @@ def data_info(
 
     summaries = {}
     for path in paths:
-        if path.is_dir():
-            for name, part in reading.folder(path, fold)._asdict().items():
-                if part is not None:
-                    summaries[f"{path.name or path}/{name}"] = part.describe()
-        else:
-            summaries[str(path) if str(path) not in summaries else f"{path} again"] = reading.file(path).describe()
+        for name, part in reading.parts(path, fold).items():
+            summaries[name if name not in summaries else f"{name} again"] = part.describe()
     if as_json:
         print_json({name: summary.to_dict() for name, summary in summaries.items()})
     else:

@@ -2,15 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from tautrank.commands.options import option
 from tautrank.commands.output import OUT, trainings_bar
-
-if TYPE_CHECKING:
-    from rich.table import Table
-
-    from tautrank.data import RankingData
 
 _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
 _WORKERS: int | None = None  # all cores
@@ -31,8 +24,11 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
 
     Example: [bold]tautrank demo[/bold]
     """
+    import numpy as np
+
     from tautrank.arguments import job_count
     from tautrank.experiments.compare import DEFAULT_LOSSES, compare
+    from tautrank.metrics import metric
     from tautrank.report.terminal import summary_table
     from tautrank.simulate import simulate_web_search
 
@@ -58,24 +54,9 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
         )
     OUT.print(result.table())
     OUT.print(result.note(), markup=False)
-    OUT.print()
-    OUT.print(_tie_table(test))
+    sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
+    OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")
+    for ties in ("worst", "expected", "best", "input"):
+        value = metric("ndcg@10", ties=ties).mean(np.zeros(sorted_labels.size), sorted_labels, test.offsets)
+        OUT.print(f"  {ties:<9}{value:.4f}")
     OUT.print(_NEXT, markup=False)
-
-
-def _tie_table(data: RankingData) -> Table:
-    """NDCG@10 of the same score for every document, by tie policy; rows are sorted by label within each query."""
-    import numpy as np
-    from rich import box
-    from rich.table import Table
-
-    from tautrank.metrics import metric
-
-    labels = data.labels[np.lexsort((-data.labels, np.repeat(np.arange(data.n_queries), data.sizes)))]
-    table = Table(box=box.SIMPLE_HEAD, title="NDCG@10 of the same score for every document", title_justify="left")
-    policies = ("worst", "expected", "best", "input")
-    for policy in policies:
-        table.add_column(policy, justify="right")
-    scores = np.zeros(labels.size)
-    table.add_row(*(f"{metric('ndcg@10', ties=policy).mean(scores, labels, data.offsets):.4f}" for policy in policies))
-    return table

@@ -8,7 +8,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -65,16 +65,13 @@ TREES = option(Settings.n_estimators, "Maximum number of trees.")
 class Reading:
     """The options of every command that reads ranking data, and the readers that use them."""
 
-    zero_based: Annotated[bool, typer.Option("--zero-based", help="Feature indices in LETOR text start at 0.")] = False
-    allow_nan: Annotated[bool, typer.Option("--allow-nan", help="Read 'nan' as a missing value.")] = False
-    cache: Annotated[
-        bool | None,
-        typer.Option(
-            "--cache/--no-cache", help="Keep the parsed data next to the file; default for files of 64 MiB or more."
-        ),
-    ] = None
-    label: Annotated[str, typer.Option("--label", help="Label column of Parquet and CSV files.")] = "label"
-    qid: Annotated[str, typer.Option("--qid", help="Query id column of Parquet and CSV files.")] = "qid"
+    zero_based: bool = option(False, "Feature indices in LETOR text start at 0.", "--zero-based")
+    allow_nan: bool = option(False, "Read 'nan' as a missing value.", "--allow-nan")
+    cache: bool | None = option(
+        None, "Keep the parsed data next to the file; default for files of 64 MiB or more.", "--cache/--no-cache"
+    )
+    label: str = option("label", "Label column of Parquet and CSV files.", "--label")
+    qid: str = option("qid", "Query id column of Parquet and CSV files.", "--qid")
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file; with `unlabelled`, a table needs no label column."""
@@ -97,6 +94,13 @@ class Reading:
         with reading_bar(f"reading {path}"):
             return read_folder(path, fold, zero_based=self.zero_based, allow_nan=self.allow_nan, cache=self.cache)
 
+    def parts(self, path: Path, fold: int) -> dict[str, RankingData]:
+        """Read a file, or the parts of one fold of a folder, by name."""
+        if not path.is_dir():
+            return {str(path): self.file(path)}
+        parts = self.folder(path, fold)._asdict()
+        return {f"{path.name or path}/{name}": part for name, part in parts.items() if part is not None}
+
     def scored(self, scores: Path, data: Path) -> Judged:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
         from tautrank.data.files import read_judged_scores
@@ -116,7 +120,7 @@ class Reading:
         words = []
         for name in ("label", "qid", "zero_based", "allow_nan"):
             given = getattr(self, name)
-            if given != getattr(Reading, name):
+            if given != getattr(Reading, name).default:
                 words += [f"--{name.replace('_', '-')}", *([] if given is True else [given])]
         return words
 

@@ -128,7 +128,6 @@ def resume(
     import_losses(imported)
     moved = read_source(data, fold) if data else None
     with StudyStore.open(store, data=moved) as opened:
-        _check_version(opened)
         _run(opened, workers, dask, retry_failed=retry_failed)
         _show(opened, as_json)
 
@@ -178,47 +177,24 @@ def report(
     from tautrank.files import write_whole
     from tautrank.papers.results import collect
     from tautrank.papers.run import StudyStore
+    from tautrank.report.study_page import study_page
 
     import_losses(imported)
-    if output is not None and output.suffix.lower() not in _WRITERS:
-        raise unknown("ending of --output", output.suffix or output.name, _WRITERS)
+    writers: dict[str, Callable[[StudyResult], str]] = {
+        ".html": lambda result: study_page(result).to_html(),
+        ".md": lambda result: result.to_markdown(),
+        ".tex": lambda result: result.to_latex(),
+        ".csv": lambda result: result.to_csv(),
+        ".json": lambda result: json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n",
+    }
+    if output is not None and output.suffix.lower() not in writers:
+        raise unknown("ending of --output", output.suffix or output.name, writers)
     with StudyStore.open(store) as opened:
         if output is None:
             _show(opened, as_json)
             return
-        text = _WRITERS[output.suffix.lower()](collect(opened))
-    write_whole(output, text)
+        write_whole(output, writers[output.suffix.lower()](collect(opened)))
     OUT.print(f"{output}: written", markup=False, soft_wrap=True)
-
-
-def _page(result: StudyResult) -> str:
-    from tautrank.report.study_page import study_page
-
-    return study_page(result).to_html()
-
-
-_WRITERS: dict[str, Callable[[StudyResult], str]] = {
-    ".html": _page,
-    ".md": lambda result: result.to_markdown(),
-    ".tex": lambda result: result.to_latex(),
-    ".csv": lambda result: result.to_csv(),
-    ".json": lambda result: json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n",
-}
-"""File ending to function that returns the content."""
-
-
-def _check_version(store: StudyStore) -> None:
-    """Refuse to continue a study whose definition changed since: old and new numbers would not be comparable."""
-    from tautrank.errors import DataError
-    from tautrank.papers.catalogue import CATALOGUE
-
-    study = store.plan.study
-    now = CATALOGUE.get(study.name)
-    if now is not None and now.version != study.version:
-        raise DataError(
-            f"{store.path}: holds version {study.version} of '{study.name}', this tautrank has {now.version}; expected "
-            "the same (a new run needs another --store)"
-        )
 
 
 def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: bool) -> None:

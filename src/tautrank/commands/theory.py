@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import typer
 
@@ -44,9 +43,13 @@ def theory_check(
 
     Example: [bold]tautrank theory check --import my_loss.py[/bold]
     """
+    import numpy as np
+
     from tautrank.checks import check_losses
+    from tautrank.data.grouping import offsets_from_sizes
     from tautrank.losses import loss as loss_named
     from tautrank.report.theory import check_table
+    from tautrank.simulate import simulate_web_search
 
     own = options.import_losses(imported)
     names = options.names_of(loss, "--loss")
@@ -54,7 +57,17 @@ def theory_check(
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
     chosen = [loss_named(name) for name in names or own] or None  # refuse a wrong name before reading the data
     wanted = options.names_of(checks, "--checks") or None
-    labels, offsets, given = _labelled_lists(data, scores, fold, seed, reading)
+    if scores is not None:
+        if data is None or data.is_dir():
+            raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
+        judged = reading.scored(scores, data)
+        labels, offsets, given = judged.labels, judged.offsets, judged.scores
+    else:
+        parts = [simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
+        if data is not None:
+            parts = list(reading.parts(data, fold).values())
+        labels, given = np.concatenate([part.labels for part in parts]), None
+        offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
     with reading_bar("checking") as report:
         reports = check_losses(
             chosen,
@@ -76,29 +89,3 @@ def theory_check(
     for each in reports:
         OUT.print(f"\n{each.summary}", markup=False, soft_wrap=True)
         OUT.print(check_table(each, reasons))
-
-
-def _labelled_lists(
-    data: Path | None, scores: Path | None, fold: int, seed: int, reading: options.Reading
-) -> tuple[Any, ...]:
-    """Return labels, offsets and scores; scores are None if no file of scores is given."""
-    if scores is not None:
-        if data is None or data.is_dir():
-            raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
-        judged = reading.scored(scores, data)
-        return judged.labels, judged.offsets, judged.scores
-    import numpy as np
-
-    from tautrank.data.grouping import offsets_from_sizes
-    from tautrank.simulate import simulate_web_search
-
-    if data is None:
-        parts = [simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
-    elif data.is_dir():
-        parts = [part for part in reading.folder(data, fold) if part is not None]
-    else:
-        parts = [reading.file(data)]
-    labels, sizes = (
-        np.concatenate(arrays) for arrays in zip(*((part.labels, part.sizes) for part in parts), strict=True)
-    )
-    return labels, offsets_from_sizes(sizes), None

@@ -157,13 +157,22 @@ class StudyStore(Store):
 
     def _check_origin(self) -> None:
         """Refuse to go on with another version, or other code of a loss: the numbers would be unlike the others."""
+        from tautrank.papers.catalogue import CATALOGUE
+
         made_by = self.meta["tautrank"]
         if made_by != tautrank.__version__:
             raise DataError(
                 f"{self.path}: was begun by tautrank {made_by}, this is {tautrank.__version__}; expected the same "
                 "version, since another may give other numbers"
             )
-        now = {own.name: own.code for own in own_losses(self.plan.study.losses)}
+        study = self.plan.study
+        declared = CATALOGUE.get(study.name, study)
+        if declared.version != study.version:
+            raise DataError(
+                f"{self.path}: holds version {study.version} of '{study.name}', this tautrank has {declared.version}; "
+                "expected the same (a new run needs another --store)"
+            )
+        now = {own.name: own.code for own in own_losses(study.losses)}
         for name, code in self.plan.codes:
             if now.get(name) != code:
                 raise DataError(
