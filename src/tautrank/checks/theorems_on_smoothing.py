@@ -40,11 +40,11 @@ _STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 
 # Sigma as a share of its limit, from just below it to far below it.
 _SHARES = (0.999, 0.5, 0.2)
-# How unlikely an order other than the worst is made: so unlikely that a single one is a failure.
+# Probability of an order other than the worst: so small that a single one is a failure.
 _PRECISION = 1e-9
-# Scores that are whole numbers keep their order in noise of this size.
+# Whole-number scores keep their order in noise of this size.
 _NARROW = 1e-3
-# Differences below this are what float64 leaves of a sum of gains.
+# Differences below this are rounding of a sum of gains.
 _ROUNDING = 1e-9
 
 
@@ -115,7 +115,7 @@ def _no_halves(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 @check(
     "directness",
-    "of sixteen scorings the best by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the metric",
+    "of sixteen scorings, the best by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the metric",
     paper=f"{_HE_LIU}, Theorem 1, for seen queries",
     unless=_no_scale,
     once=True,
@@ -218,7 +218,7 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
 
 @check(
     "softrank-contests",
-    "|NDCG - SoftNDCG| is at most the largest step of the discount times the gains that contests turn round",
+    "|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs that noise reverses",
     paper=f"{_HE_LIU}, a sharper form of Theorem 2",
     unless=_not_softrank,
     sample=some_short_lists,
@@ -321,7 +321,7 @@ def _judge(loss: SmoothedLoss, ties: str) -> Metric:
 
 
 def _worst_with_ties(examine: Callable[[F64], tuple[float, str]], scores: F64, lists: Lists) -> tuple[float, str]:
-    """The worse outcome of scores that are whole numbers, many of them tied, and of scores that are all equal."""
+    """Return the worse outcome of whole-number scores, many of them tied, and of equal scores."""
     spread = float(scores.std())
     coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
     return min(examine(coarse), examine(np.zeros_like(scores)))

@@ -1,7 +1,7 @@
-"""Losses that a user has written: bring them in from a file or a module, here and in other processes.
+"""Import user-defined losses from a file or a module, here and in other processes.
 
-A process that was started afresh knows the losses of this library only. Work that is sent there names its losses as
-text, and with it goes an `OwnLoss` for each of the user's: where its code is, and a hash of it.
+A new process only knows the losses of this library. Work that is sent there names its losses as text and carries one
+`OwnLoss` per user-defined loss: where its code is, and a hash of it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _SCRIPTS = ("__main__", "__mp_main__")
 def import_losses(source: str) -> list[str]:
     """Run a file or a module, and return the names of the losses it registers.
 
-    Running it executes whatever stands in it: import only what you trust.
+    This executes all code in it: import only what you trust.
 
     Args:
         source: the path of a file that ends in ``.py``, or the name of a module.
@@ -62,12 +62,12 @@ def import_losses(source: str) -> list[str]:
 
 
 class OwnLoss(NamedTuple):
-    """A registered loss that is not of this library, as another process finds it.
+    """A user-defined loss, as another process finds it.
 
     Args:
-        name: it is registered under.
-        source: the file, or the module, to import; empty where it was typed into a session.
-        code: a hash of the file; of a loss that was typed into a session, another one in every session.
+        name: registered name.
+        source: file or module to import; empty for a loss that was typed into a session.
+        code: hash of the file; a new one in every session for a loss that was typed into it.
     """
 
     name: str
@@ -76,10 +76,10 @@ class OwnLoss(NamedTuple):
 
 
 def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
-    """Those of some losses that are not of this library, each once.
+    """Return the user-defined losses among these, without repeats.
 
     Args:
-        losses: losses, or their text; the objectives of other tools are passed over.
+        losses: losses, or their text; objectives of other tools are ignored.
 
     >>> own_losses(["lambdarank(k=5)", "lightgbm:lambdarank"])
     ()
@@ -94,11 +94,11 @@ def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
 
 
 def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnLoss, ...]:
-    """`own_losses`, all of them in files: what other processes can import.
+    """Return `own_losses`, after checking that other processes can import all of them.
 
     Args:
         losses: losses, or their text.
-        needed_by: the argument that asks for other processes.
+        needed_by: name of the argument that asks for other processes.
     """
     found = own_losses(losses)
     for loss in found:
@@ -111,10 +111,10 @@ def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnL
 
 
 def import_own(losses: Iterable[OwnLoss]) -> None:
-    """Make losses known in this process, those that it does not know yet.
+    """Import losses that this process does not know yet.
 
     Args:
-        losses: what `sendable` gave in the process that asks.
+        losses: result of `sendable` in the process that sends the work.
     """
     for loss in losses:
         if loss in own_losses([loss.name]):
@@ -135,7 +135,7 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
 
 @functools.cache
 def _origin(cls: type[Loss]) -> tuple[str, str]:
-    """Where another process finds a class, and a hash of what is there."""
+    """Return where another process finds a class, and a hash of its file."""
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)
     if file is None or not Path(file).is_file():
@@ -148,7 +148,7 @@ def _origin(cls: type[Loss]) -> tuple[str, str]:
 def _run_file(path: Path) -> None:
     if not path.is_file():
         raise OptionError(f"import: found no file {path}; expected Python code that registers a loss")
-    # Dataclasses look their module up by its name, and no other module may lose its name to this one.
+    # Dataclasses look up their module by its name, which must not replace that of another module.
     name = _FILE_MODULE + re.sub(r"\W", "_", str(path.resolve()))
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None
@@ -159,7 +159,7 @@ def _run_file(path: Path) -> None:
         spec.loader.exec_module(module)
     except (Exception, SystemExit) as error:
         del sys.modules[name]
-        raise OptionError(f"import: {path}{_line(error, path)}: {_said(error)}") from None
+        raise OptionError(f"import: {path}{_line(error, path)}: {_format_error(error)}") from None
 
 
 def _import_module(name: str) -> None:
@@ -168,14 +168,14 @@ def _import_module(name: str) -> None:
     )
     if not all(part.isidentifier() for part in name.split(".")):
         raise unknown
-    # A console script does not look where it was started; `python -m` does, and so does this.
+    # Unlike `python -m`, a console script does not look in the current folder.
     sys.path.insert(0, "")
     try:
         importlib.import_module(name)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and f"{name}.".startswith(f"{error.name}."):
             raise unknown from None
-        raise OptionError(f"import: {name}: {_said(error)}") from None
+        raise OptionError(f"import: {name}: {_format_error(error)}") from None
     finally:
         sys.path.remove("")
 
@@ -187,7 +187,7 @@ def _line(error: BaseException, path: Path) -> str:
     return f", line {lines[-1]}" if lines else ""
 
 
-def _said(error: BaseException) -> str:
+def _format_error(error: BaseException) -> str:
     if isinstance(error, TautrankError):  # a sentence that says what was expected
         return str(error)
     text = error.msg if isinstance(error, SyntaxError) else str(error)

@@ -20,11 +20,10 @@ def check_table(report: LossReport, reasons: bool = False) -> ReportTable:
 
     >>> from tautrank.checks import check_loss
     >>> report = check_loss("listnet", [1, 0], [0, 2], names=["finite", "xe-lipschitz", "lambdaloss"])
-    >>> print(check_table(report).to_csv())
-    check,outcome,queries,what it says
-    finite,holds,1,"gradients, hessians and values are finite, ..."
-    xe-lipschitz,holds,1,"cross entropy is 2-Lipschitz (Bruch 2020, Proposition 2): the steepest slope found is 2, ..."
-    ...
+    >>> for row in check_table(report).rows:
+    ...     print(*(cell.text for cell in row))
+    finite holds 1 gradients, hessians and values are finite, ...
+    xe-lipschitz holds 1 cross entropy is 2-Lipschitz (Bruch 2020, Proposition 2): the steepest slope found is 2, ...
     """
     columns = (Column("check", words=True), Column("outcome", words=True), Column("queries"))
     rows = []

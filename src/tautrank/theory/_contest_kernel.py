@@ -1,4 +1,4 @@
-"""Kernels over pairs of noisy scores: who wins, and where that leaves each of several tied documents."""
+"""Kernels over pairs of noisy scores: how often noise reverses a pair, and how it orders tied documents."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ def tied_discounts(
     nodes: NDArray[np.float64],
     chances: NDArray[np.float64],
 ) -> NDArray[np.float64]:
-    """The expected discount of tied documents that normal noise of mean ``-mu y`` puts in order, one a document.
+    """Return the expected discount, one per document, of tied documents ordered by normal noise of mean ``-mu y``.
 
     Given a document's own noise the others stand above it independently of each other, so its place among them is a sum
     of independent trials; what is left is an integral over its own noise.

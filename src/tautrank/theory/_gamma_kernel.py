@@ -13,10 +13,10 @@ from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def drawn_gammas(offsets: NDArray[np.int64], seed: np.uint64, step: int) -> NDArray[np.float64]:
-    """The gammas that ``xendcg(gamma=uniform)`` draws, one a document.
+    """Return the gammas that ``xendcg(gamma=uniform)`` draws, one per document.
 
     Args:
-        offsets: where each query starts, and the number of documents at the end.
+        offsets: start of each query, and the number of documents at the end.
         seed: the loss's seed.
         step: the loss's step.
     """
@@ -39,12 +39,12 @@ def smallest_jensen_gaps(
     Args:
         log_rho: log of the softmax of the scores, from the highest to the lowest within each query.
         least: the target's numerator at a gamma of 1 in that order.
-        unit: what a gamma of 0 adds to it, one a query.
-        offsets: where each query starts, and the number of documents at the end.
+        unit: what a gamma of 0 adds to it, one per query.
+        offsets: start of each query, and the number of documents at the end.
 
     Returns:
-        The smallest gap, one a query, infinity where no document has a numerator; and for each query the first place of
-        the window and the one past its last.
+        The smallest gap of each query, infinity where no document has a numerator; and for each query the first place
+        of the window and the one past its last.
     """
     gaps = np.empty(offsets.size - 1)
     windows = np.empty((gaps.size, 2), np.int64)

@@ -20,21 +20,21 @@ def pair_sums(
     cap: float,
     k: int,
 ) -> NDArray[np.float64]:
-    """What the pairs of each query add up to, with ``w_ij`` the rank part of the loss's weight.
+    """Return sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's weight.
 
     Args:
-        ranks: 0-based, in the order of the arrangement, as is everything that is one a document.
-        gains: what weighs a document.
+        ranks: 0-based, one per document, in the order of the arrangement as the arrays that follow.
+        gains: weight of each document.
         levels: rank of the label among the distinct labels.
-        offsets: where each query starts, and the number of documents at the end.
+        offsets: start of each query, and the number of documents at the end.
         v: discount by rank.
         gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``.
         cap: the most that a difference of gains counts.
         k: pairs count when their upper rank is at most this.
 
     Returns:
-        Three numbers a query: ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order; ``sum w_ij u_j``
-        over the pairs of equal labels; ``sum w_ij min(u_i, u_j)`` over the pairs of unlike ones.
+        Three numbers per query: ``sum w_ij min(|u_i - u_j|, cap)`` over the pairs that are out of order; ``sum w_ij
+        u_j`` over the pairs with equal labels; ``sum w_ij min(u_i, u_j)`` over the pairs with different labels.
     """
     sums = np.empty((offsets.size - 1, 3))
     longest = longest_list(offsets, 0, offsets.size - 1)

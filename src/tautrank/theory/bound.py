@@ -1,4 +1,4 @@
-"""What a theorem of the form "this is at least that" says about given lists: both sides, and the gap."""
+"""A theorem of the form "this is at least that" on given lists: both sides and the gap between them."""
 
 from __future__ import annotations
 
@@ -23,18 +23,17 @@ _Kind = TypeVar("_Kind", bound=Loss)
 class Bound:
     """Both sides of ``upper >= lower``, for each query and for the average over queries.
 
-    A query the theorem does not speak of (no relevant document) is NaN and left out of the averages: where one side is
-    NaN, so are the other and the steps.
+    A query that the theorem is not about (no relevant document) is NaN and left out of the averages.
 
     Args:
-        name: the inequality, as one would write it.
-        paper: where it stands.
-        upper: the side that should be larger, one a query.
-        lower: the side that should be smaller, one a query.
-        mean_lower: the smaller side on average, where that is not the mean but what the theorem makes of means
-            (``-log mean NDCG``).
-        steps: what stands between the two sides in the proof, from the upper side down, one array each.
-        constants: what was added to the loss to make the upper side, one array each.
+        name: the inequality, in words and symbols.
+        paper: citation.
+        upper: the side that should be larger, one per query.
+        lower: the side that should be smaller, one per query.
+        mean_lower: the smaller side on average; None for the mean of ``lower``. Some theorems have a function of means
+            here, such as ``-log mean NDCG``.
+        steps: intermediate terms of the proof by name, from the upper side down.
+        constants: terms added to the loss to form the upper side, by name.
 
     >>> bound = Bound(name="a >= b", paper="a paper", upper=np.array([3.0, np.nan]), lower=np.array([1.0, np.nan]),
     ...               steps={"in between": np.array([2.5, np.nan])})
@@ -60,7 +59,7 @@ class Bound:
 
     @property
     def gap(self) -> F64:
-        """How loose the bound is, one a query; negative where it fails."""
+        """How loose the bound is, one per query; negative where it fails."""
         return self.upper - self.lower
 
     @property
@@ -94,7 +93,7 @@ class Bound:
         """Whether no query and no average falls below its lower side.
 
         Args:
-            tolerance: how much below counts as rounding, in units of ``1 + |lower|``.
+            tolerance: largest violation that counts as rounding, in units of ``1 + |lower|``.
         """
         return not self.margin < -tolerance
 
@@ -111,18 +110,18 @@ class Bound:
 
 
 def negative_log(values: ArrayLike) -> F64:
-    """``-log`` of numbers that may be 0, which is infinity, or NaN.
+    """Return ``-log`` of numbers; infinity for 0.
 
     >>> negative_log(np.array([1.0, 0.0, np.nan]))
     array([ 0., inf, nan])
     """
     with np.errstate(divide="ignore"):
-        # 0 - 0 is 0, where -0 would print as such.
+        # 0 - log(1) is 0, -log(1) would print as -0.
         return np.asarray(0.0 - np.log(values))
 
 
 def sees_scores(loss: Loss) -> bool:
-    """Whether a loss sees the scores themselves, because it adds no noise to them.
+    """Return whether a loss adds no noise to the scores.
 
     >>> from tautrank.losses import loss
     >>> sees_scores(loss("listnet", noise="gumbel")), sees_scores(loss("listnet", noise="gumbel", strength=0))
@@ -132,24 +131,24 @@ def sees_scores(loss: Loss) -> bool:
 
 
 def loss_without_noise(loss: Loss | str, kind: type[_Kind], expected: str) -> _Kind:
-    """The loss a theorem speaks of: one of a kind, without noise, since theorems speak of the scores themselves.
+    """Return the loss that a theorem is about, which must be of a kind and without noise.
 
     Args:
         loss: the loss, or its name.
-        kind: what it has to be.
-        expected: the same in words.
+        kind: required class.
+        expected: the required class in words.
 
     >>> from tautrank.losses import ListNet
     >>> loss_without_noise("listnet(noise=gumbel)", ListNet, "a listnet loss")
     Traceback (most recent call last):
     tautrank.errors.OptionError: loss: found listnet(noise=gumbel); expected a loss without noise, because bounds
-    speak of the scores themselves
+    are about the scores themselves
     """
     chosen = loss_named(loss)
     if not isinstance(chosen, kind):
         raise OptionError(f"loss: found {chosen}; expected {expected}")
     if not sees_scores(chosen):
         raise OptionError(
-            f"loss: found {chosen}; expected a loss without noise, because bounds speak of the scores themselves"
+            f"loss: found {chosen}; expected a loss without noise, because bounds are about the scores themselves"
         )
     return chosen

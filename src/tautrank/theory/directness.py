@@ -1,15 +1,15 @@
-"""How directly a loss optimises a metric: what choosing a ranker by the loss costs in the metric.
+"""How directly a loss optimises a metric: the cost, in the metric, of choosing a ranker by the loss.
 
 A loss is read as ``O1 = 1 - surrogate measure`` (`surrogate`), the metric as ``O2 = 1 - metric``. If the two are within
 ``eps1`` of each other at the ranker that is best by the loss, and within ``eps2`` at the one that is best by the
 metric, the first ranker is by the metric at most ``2 eps1 + eps2`` worse than the second.
 
-What makes it true is one line about averages over the queries by which both rankers were chosen:
+It follows from one line about averages over the queries by which both rankers were chosen:
 
     O2(w1) - O2(w2) = [O2(w1) - O1(w1)] + [O1(w1) - O1(w2)] + [O1(w2) - O2(w2)] <= eps1 + 0 + eps2
 
-The paper says it of the expectation over unseen queries, and its proof takes for granted that ``w1`` is no worse than
-``w2`` by the loss on every single one of them. On unseen queries nothing makes it so: `docs/theory.md` has an example.
+The paper claims it for the expectation over unseen queries, and its proof takes for granted that ``w1`` is no worse
+than ``w2`` by the loss on each of them. On unseen queries this need not hold: `docs/theory.md` has an example.
 
 He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 1.
 """
@@ -49,7 +49,7 @@ from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.pairwise_bounds import lambdaloss_bound
 
 Costs = Callable[[F64, F64, NDArray[np.int64], int], F64]
-"""From scores, labels, offsets and a seed to one number a query."""
+"""From scores, labels, offsets and a seed to one number per query."""
 
 # A measure that is an expected value is estimated from at least so many draws.
 _DRAWS = 100
@@ -57,13 +57,13 @@ _DRAWS = 100
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """How the value of a loss is read on the scale of a metric.
+    """A loss read on the scale of a metric.
 
     Args:
         loss: the loss.
         judge: the metric it stands for.
-        reading: what is taken for the cost, in words.
-        costs: from scores, labels, offsets and a seed to ``O1``, one number a query.
+        reading: the cost in words.
+        costs: from scores, labels, offsets and a seed to ``O1``, one number per query.
 
     >>> surrogate("softrank(k=5)")
     softrank(k=5) read as 1 - SoftNDCG@k, beside 1 - ndcg@5
@@ -80,9 +80,7 @@ class Surrogate:
         """``O2``: one minus the metric, or the metric itself where lower is better; NaN where a query is skipped.
 
         Args:
-            scores: one finite number a document.
-            labels: one finite number of at least 0 a document.
-            offsets: where each query starts, and the number of documents at the end.
+            scores, labels, offsets: the lists, see `tautrank.theory`.
         """
         values = self.judge.per_query(scores, labels, offsets)
         return 1.0 - values if self.judge.higher_is_better else values
@@ -94,7 +92,7 @@ class Surrogate:
 
 @functools.singledispatch
 def surrogate(loss: Any) -> Surrogate:
-    """The surrogate measure of a loss, for losses whose value has a metric's scale.
+    """Return the surrogate measure of a loss whose value has the scale of a metric.
 
     =================================  ===================================================================  ==========
     loss                               ``O1``                                                               metric
@@ -109,8 +107,8 @@ def surrogate(loss: Any) -> Surrogate:
     ``arp-loss1``, ``arp-loss2``       the loss and the constants of its derivation; at least ARP           ``arp@k``
     =================================  ===================================================================  ==========
 
-    ``ranknet`` and ``mse`` count pairs and squares, which is no metric's scale. A loss of your own is entered with
-    ``@surrogate.register``, on a function from the loss to its `Surrogate`.
+    ``ranknet`` and ``mse`` count pairs and squares and have the scale of no metric. To enter a loss of your own,
+    decorate a function from the loss to its `Surrogate` with ``@surrogate.register``.
 
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. V; the lower bounds are
     those of `softmax_ndcg_bound`, `xe_ndcg_bound`, `ndcg_cost_bound` and `lambdaloss_bound`.
@@ -208,7 +206,7 @@ def _of_arp(loss: ARPLoss1 | ARPLoss2) -> Surrogate:
 
 @dataclass(frozen=True, eq=False)
 class Directness:
-    """What choosing by the loss costs in the metric, and what was guaranteed; NaN where a query is skipped.
+    """The cost, in the metric, of choosing by the loss, and the guarantee; NaN where a query is skipped.
 
     ``w1`` is the ranker that is best by the loss, ``w2`` the one that is best by the metric.
 
@@ -293,11 +291,10 @@ def directness(
 
     Args:
         loss: the loss, its name, or its `Surrogate`.
-        loss_scores: of the ranker that is best by the loss, one finite number a document.
-        metric_scores: of the ranker that is best by the metric.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        seed: of the loss, where it is random.
+        loss_scores: scores of the ranker that is best by the loss.
+        metric_scores: scores of the ranker that is best by the metric.
+        labels, offsets: the lists, see `tautrank.theory`.
+        seed: seed of a random loss.
 
     >>> directness("softrank(sigma=0.5)", [1.0, 2.0, 0.0], [0.0, 0.5, -0.5], [0, 1, 0], [0, 3])
     eps1 0.02985, eps2 0.113: at most 0.1727 worse than the best by the metric, measured 0
@@ -308,7 +305,7 @@ def directness(
 
 
 def _costs(chosen: Surrogate, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, seed: int) -> tuple[F64, F64]:
-    """``O1`` and ``O2`` of each query; NaN where it is skipped."""
+    """Return ``O1`` and ``O2`` of each query; NaN where it is skipped."""
     s, lists = check_scored_lists(scores, labels, offsets)
     metric_costs = chosen.metric_costs(s, lists.labels, lists.offsets)
     loss_costs = chosen.costs(s, lists.labels, lists.offsets, seed)
@@ -326,10 +323,9 @@ def directness_among(
 
     Args:
         loss: the loss, its name, or its `Surrogate`.
-        scorings: each one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        seed: of the loss, where it is random.
+        scorings: arrays of scores.
+        labels, offsets: the lists, see `tautrank.theory`.
+        seed: seed of a random loss.
 
     >>> scorings = [1.0, 2.0, 0.0], [0.0, 3.0, 1.0], [9.0, 0.0, 0.0]
     >>> directness_among("xendcg(gamma=1)", scorings, [0, 1, 0], [0, 3])
@@ -342,16 +338,15 @@ def directness_among(
 def best_scorings(
     loss: Loss | Surrogate | str, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
 ) -> tuple[int, int]:
-    """Which of the scorings has the least mean ``O1``, and which the least mean ``O2``.
+    """Return which of the scorings has the least mean ``O1``, and which has the least mean ``O2``.
 
     Of several that are best by the metric it is the best by the loss, and the first one of equals.
 
     Args:
         loss: the loss, its name, or its `Surrogate`.
-        scorings: each one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        seed: of the loss, where it is random.
+        scorings: arrays of scores.
+        labels, offsets: the lists, see `tautrank.theory`.
+        seed: seed of a random loss.
 
     >>> best_scorings("lambdarank(k=none)", ([1.0, 2.0], [0.0, 3.0]), [0, 1], [0, 2])  # NDCG is 1 at both
     (1, 1)
@@ -366,15 +361,14 @@ def best_scorings(
 
 
 def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> list[F64]:
-    """Fifteen scorings from chance to near the labels' own order, at three scales: a class of rankers to choose from.
+    """Return fifteen scorings from chance to near the order of the labels, at three scales: a class of rankers.
 
     ``scale (t y/max y + (1 - t) noise)`` for ``t`` of 0, 0.2, 0.4, 0.6 and 0.8 and scales of 1/2, 3 and 20, each with
     noise of its own.
 
     Args:
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        seed: of the noise.
+        labels, offsets: the lists, see `tautrank.theory`.
+        seed: seed of the noise.
 
     >>> scorings = spread_scorings([0, 1, 2], [0, 3])
     >>> len(scorings), scorings[0].shape

@@ -35,11 +35,10 @@ def check_scored_lists(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike)
 
 
 def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
-    """``log rho``, where ``rho_i = exp(s_i) / sum_j exp(s_j)`` over the documents of the query.
+    """Return ``log rho``, where ``rho_i = exp(s_i) / sum_j exp(s_j)`` over the documents of the query.
 
     Args:
-        scores: one finite number a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, offsets: the lists, see `tautrank.theory`.
 
     >>> log_softmax([0.0, 0.0, 7.0], [0, 2, 3])
     array([-0.69314718, -0.69314718,  0.        ])
@@ -54,14 +53,13 @@ def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
 
 
 def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
-    """The target of XE-NDCG, ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)``.
+    """Return the targets of XE-NDCG, ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)``.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
 
     Args:
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        gamma: numbers in [0, 1], one a document or one for all.
+        labels, offsets: the lists, see `tautrank.theory`.
+        gamma: numbers in [0, 1], one per document, or one for all.
 
     >>> gamma_targets([2, 1, 0], [0, 3], 1.0)
     array([0.75, 0.25, 0.  ])
@@ -81,10 +79,10 @@ def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F6
 
 
 def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
-    """Gamma as float64, one a document, or a sentence that says what is wrong.
+    """Return gamma as float64, one per document.
 
     Args:
-        gamma: numbers in [0, 1], one a document or one for all.
+        gamma: numbers in [0, 1], one per document, or one for all.
         lists: the labelled lists.
 
     >>> check_gamma(0.5, Lists.of([1, 0], [0, 2], None))

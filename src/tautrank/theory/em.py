@@ -1,4 +1,4 @@
-"""LambdaLoss as expectation and maximisation, on scores directly: hold the weights, minimise, rank again.
+"""LambdaLoss as expectation maximisation on the scores: fix the weights, minimise, rank again.
 
 The E-step ranks the documents by their scores and takes the weights of the pairs from that ranking; the M-step
 minimises the loss with those weights (Wang et al., CIKM 2018, sec. 4.2 and 4.3). Within an M-step the loss is convex
@@ -29,7 +29,7 @@ _MOST_HALVINGS = 60
 
 
 def descends(loss: Loss) -> str | None:
-    """Why the loss itself never rises from one M-step to the next, in a sentence; None where there is no such reason.
+    """Return why the loss itself never rises from one M-step to the next; None where there is no such reason.
 
     Args:
         loss: the loss.
@@ -57,14 +57,14 @@ def descends(loss: Loss) -> str | None:
 
 @dataclass(frozen=True, eq=False)
 class Iterations:
-    """What happened over the iterations of `majorise_minimise`; the first index is the iteration.
+    """The course of `majorise_minimise`; the first index is the iteration.
 
     Args:
         objective: the loss with the weights of its own ranking, ``[iterations + 1, queries]``.
-        frozen: the loss with the weights held during an M-step, before it and after each of its steps,
+        frozen: the loss with the weights of an M-step, before it and after each of its steps,
             ``[iterations, steps + 1, queries]``.
         metric: ``[iterations + 1, queries]``; NaN where the query is skipped.
-        scores: where it ended, one a document.
+        scores: the final scores, one per document.
 
     >>> trace = majorise_minimise("ranknet", [0.0, 1.0], [1, 0], [0, 2], iterations=2, steps=1)
     >>> trace.objective.shape, trace.frozen.shape, trace.metric.shape
@@ -78,23 +78,23 @@ class Iterations:
 
     @property
     def largest_rise_in_a_step(self) -> float:
-        """The most that the held loss rose in a step of an M-step; 0 when it never did."""
+        """Largest rise of the loss with fixed weights in a step of an M-step; 0 if there was none."""
         return float(np.diff(self.frozen, axis=1).max(initial=0.0))
 
     @property
     def largest_rise(self) -> float:
-        """The most that the loss itself rose from one iteration to the next; 0 when it never did."""
+        """Largest rise of the loss itself from one iteration to the next; 0 if there was none."""
         return float(np.diff(self.objective, axis=0).max(initial=0.0))
 
     @property
     def mean_objective(self) -> F64:
-        """The mean loss, one an iteration: what the paper's EM is said to lower."""
+        """The mean loss, one per iteration: the paper says that EM lowers it."""
         means: F64 = self.objective.mean(axis=1)
         return means
 
     @property
     def mean_metric(self) -> F64:
-        """The mean metric over the queries not skipped, one an iteration: the paper's Figure 5."""
+        """The mean metric over the queries not skipped, one per iteration, as in Figure 5 of the paper."""
         kept = ~np.isnan(self.metric[0])
         means: F64 = self.metric[:, kept].mean(axis=1)
         return means
@@ -111,23 +111,22 @@ def majorise_minimise(
     judge: Metric | str = "ndcg",
     seed: int = 0,
 ) -> Iterations:
-    """Alternate between ranking the documents and minimising the loss with its weights held, on scores directly.
+    """Alternate between ranking the documents and minimising the loss with its weights held fixed, on the scores.
 
-    An M-step is ``steps`` steps of gradient descent, each with a line search for every query, so the held loss never
-    rises. With the soft assignment the rankings are drawn anew for every iteration.
+    An M-step is ``steps`` steps of gradient descent, each with a line search for every query, so the loss with
+    fixed weights never rises. With the soft assignment the rankings are drawn anew for every iteration.
 
     Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4.2 and Figure 5, where a
     tree takes the place of each step.
 
     Args:
         loss: any loss, or its name.
-        scores: where to start, one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        iterations: how often to rank.
-        steps: of gradient descent in each M-step.
-        judge: the metric to record.
-        seed: of the loss, where it draws rankings.
+        scores: where to start, one finite number per document.
+        labels, offsets: the lists, see `tautrank.theory`.
+        iterations: number of rankings.
+        steps: steps of gradient descent per M-step.
+        judge: metric to record.
+        seed: seed of a random loss.
 
     >>> trace = majorise_minimise("ndcg-loss2(k=none)", [2.0, 1.0, 0.0], [0, 1, 2], [0, 3], iterations=4)
     >>> trace.mean_metric.round(3)

@@ -1,4 +1,4 @@
-"""The gamma of XE-NDCG: which one makes the loss smallest, which one the Jensen gap.
+"""The gammas of XE-NDCG that minimise the loss, and those that minimise the Jensen gap.
 
 The loss bounds a number that does not depend on gamma (`xe_ndcg_bound`), so the gamma that minimises the loss gives the
 tightest bound. The paper asks for the gamma with the smallest Jensen gap instead, and leaves finding it open; both
@@ -21,8 +21,8 @@ class BestGamma(NamedTuple):
     """A minimiser over all gammas in [0, 1], and the minimum.
 
     Args:
-        gamma: one a document; 1 in queries without a relevant document.
-        value: the minimum, one a query; NaN in queries without a relevant document.
+        gamma: one per document; 1 in queries without a relevant document.
+        value: the minimum, one per query; NaN in queries without a relevant document.
 
     >>> BestGamma(np.array([0.0, 1.0]), np.array([0.5])).value
     array([0.5])
@@ -33,15 +33,13 @@ class BestGamma(NamedTuple):
 
 
 def cross_entropy(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
-    """XE-NDCG with any gamma: ``-sum_i phi_i log rho_i``, one a query; NaN without a relevant document.
+    """Return XE-NDCG with any gamma, ``-sum_i phi_i log rho_i``, one per query; NaN without a relevant document.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        gamma: numbers in [0, 1], one a document or one for all.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
+        gamma: numbers in [0, 1], one per document or one for all.
 
     >>> cross_entropy([0.0, 0.0], [1, 0], [0, 2], [0.25, 0.5])  # any target costs log 2 here
     array([0.69314718])
@@ -59,13 +57,12 @@ def cross_entropy(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamm
 def gammas_of(
     loss: XENDCG, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0, step: int = 0
 ) -> F64:
-    """The gammas that a ``xendcg`` loss uses, one a document.
+    """Return the gammas that a ``xendcg`` loss uses, one per document.
 
     Args:
         loss: the loss, with a fixed, uniform or tight gamma.
-        scores: one finite number a document; the tight gamma depends on them.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores: one finite number per document; the tight gamma depends on them.
+        labels, offsets: the lists, see `tautrank.theory`.
         seed: as in `Loss.bind`; the uniform gamma depends on it.
         step: as in `Objective.values`; the uniform gamma depends on it.
 
@@ -84,7 +81,7 @@ def gammas_of(
 
 
 def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
-    """The gamma that minimises the loss, hence the tightest bound on NDCG, and the loss there.
+    """Return the gamma that minimises the loss, hence gives the tightest bound on NDCG, and the loss there.
 
     With ``c = -log rho`` the loss is ``sum t_i c_i / sum t_i`` with ``t_i = 2^y_i - gamma_i``, a ratio of linear
     functions over a box. Its minimum ``v`` is at a corner: ``gamma_i = 0`` where ``c_i < v``, and 1 elsewhere, found in
@@ -94,9 +91,7 @@ def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> B
     leaves it open.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
 
     >>> gamma, value = optimal_gamma([2.0, 0.0, 1.0], [0, 2, 1], [0, 3])
     >>> gamma  # the irrelevant document with the highest score is cheap: it gets all it can
@@ -113,18 +108,16 @@ def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> B
 
 
 def smallest_jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
-    """The gamma that minimises the Jensen gap ``log sum phi_i rho_i - sum phi_i log rho_i``, and the gap there.
+    """Return the gamma with the smallest Jensen gap ``log sum phi_i rho_i - sum phi_i log rho_i``, and that gap.
 
     The gap is concave in ``phi``, so a corner of the box minimises it. At that corner ``phi`` also minimises the
     tangent of the gap, whose slopes ``rho_i / sum phi rho - log rho_i`` are convex in ``rho_i``: the documents with
-    a gamma of 0 are consecutive in the order of the scores. Trying every such window takes ``n^2`` steps a query.
+    a gamma of 0 are consecutive in the order of the scores. Trying every such window takes ``n^2`` steps per query.
 
     The problem is that of Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
 
     >>> gamma, gap = smallest_jensen_gap([2.0, 0.0, 1.0], [0, 2, 1], [0, 3])
     >>> gamma, gap.round(4)

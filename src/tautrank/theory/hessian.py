@@ -1,4 +1,4 @@
-"""The second derivative of cross entropy, and how well the paper's three terms invert it.
+"""The second derivative of cross entropy: is it positive definite, and does the paper's series invert it.
 
 The paper takes a probability mass ``epsilon / (sum exp(s) + epsilon)`` away from the scores, so that the Hessian
 ``H = diag(rho) - rho rho^T`` can be inverted, writes ``H = D (I - S)`` with ``D_ii = rho_i (1 - rho_i)`` and
@@ -31,10 +31,10 @@ class DampedSoftmax:
     """The score distribution of eq. 14: ``rho_i = exp(s_i) / (sum_j exp(s_j) + epsilon)``.
 
     Args:
-        rho: one a document.
+        rho: one per document.
         rest: ``1 - rho``, exact also where ``rho`` is nearly 1.
-        missing: the mass taken away, ``epsilon / (sum_j exp(s_j) + epsilon)``, one a query.
-        offsets: where each query starts, and the number of documents at the end.
+        missing: the mass taken away, ``epsilon / (sum_j exp(s_j) + epsilon)``, one per query.
+        offsets: start of each query, and the number of documents at the end.
 
     >>> damped = DampedSoftmax.of([0.0, 0.0], [0, 2], epsilon=2.0)
     >>> damped.rho, damped.rest, damped.missing
@@ -48,12 +48,12 @@ class DampedSoftmax:
 
     @classmethod
     def of(cls, scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> DampedSoftmax:
-        """The distribution of given scores.
+        """Return the distribution of given scores.
 
         Args:
-            scores: one finite number a document.
-            offsets: where each query starts, and the number of documents at the end.
-            epsilon: of eq. 14, above 0.
+            scores: one finite number per document.
+            offsets: start of each query, and the number of documents at the end.
+            epsilon: the constant of eq. 14, above 0.
         """
         e = real("epsilon", epsilon, 0.0, above=True)
         s, cuts = check_scores(scores, offsets)
@@ -81,7 +81,7 @@ class DampedSoftmax:
 
 
 def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
-    """The smallest eigenvalue of the Hessian, one a query: above 0, the Hessian is positive definite.
+    """Return the smallest eigenvalue of the Hessian, one per query; if it is above 0, the Hessian is positive definite.
 
     It is the root below ``min rho`` of ``sum_i rho_i x / (rho_i - x) = missing``, the secular equation of
     ``diag(rho) - rho rho^T``; the proof's own floor, by Gershgorin's circles, is ``missing min rho``. Where the scores
@@ -90,9 +90,8 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 1.
 
     Args:
-        scores: one finite number a document.
-        offsets: where each query starts, and the number of documents at the end.
-        epsilon: of eq. 14, above 0.
+        scores, offsets: the lists, see `tautrank.theory`.
+        epsilon: the constant of eq. 14, above 0.
 
     >>> smallest_eigenvalue([0.0, 0.0], [0, 2], epsilon=2.0)  # [[3, -1], [-1, 3]]/16
     array([0.125])
@@ -116,7 +115,7 @@ def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 
 
 
 def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
-    """``1 -`` the spectral radius of ``S``, one a query: above 0, the series ``I + S + S^2 + ...`` converges.
+    """Return 1 minus the spectral radius of ``S``, one per query; if it is above 0, ``I + S + S^2 + ...`` converges.
 
     It is the root in (0, 1] of ``sum_i rho_i x (1 - rho_i) / (1 - x (1 - rho_i)) = missing``. After ``n`` terms the
     error of the series shrinks like ``(1 - gap)^n``; the gap is about ``epsilon / (sum exp(s) sum rho (1 - rho))``, so
@@ -126,9 +125,8 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 2.
 
     Args:
-        scores: one finite number a document.
-        offsets: where each query starts, and the number of documents at the end.
-        epsilon: of eq. 14, above 0.
+        scores, offsets: the lists, see `tautrank.theory`.
+        epsilon: the constant of eq. 14, above 0.
 
     >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=2.0)  # S = [[0, 1], [1, 0]]/3
     array([0.66666667])
@@ -153,7 +151,7 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
 
 
 def _root_from_the_right(value_and_slope: Callable[[F64], tuple[F64, F64]], start: F64) -> F64:
-    """The root of an increasing convex function, one a query, by Newton's method from a point at or above it."""
+    """Return the root of an increasing convex function, one per query, by Newton's method from a point above it."""
     x = start
     for _ in range(_MOST_ROUNDS):
         value, slope = value_and_slope(x)

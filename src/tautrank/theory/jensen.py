@@ -18,12 +18,12 @@ LABEL_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 
 
 def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: ArrayLike) -> F64:
-    """``log sum_i phi_i rho_i``, one a query: the middle of the proof of Theorem 1 (its eq. 12); 0 without targets.
+    """Return ``log sum_i phi_i rho_i``, one per query (eq. 12 in the proof of Theorem 1); 0 without targets.
 
     Args:
-        scores: one finite number a document.
-        targets: ``phi``, one number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores: one finite number per document.
+        targets: ``phi``, one number of at least 0 per document.
+        offsets: start of each query, and the number of documents at the end.
 
     >>> log_expected_probability([0.0, 0.0], [0.25, 0.75], [0, 2])  # log 1/2
     array([-0.69314718])
@@ -40,15 +40,13 @@ def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: Arr
 
 
 def jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
-    """``log sum_i phi_i rho_i - sum_i phi_i log rho_i``, at least 0, one a query; NaN without a relevant document.
+    """Return ``log sum_i phi_i rho_i - sum_i phi_i log rho_i >= 0``, one per query; NaN without a relevant document.
 
     Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        gamma: numbers in [0, 1], one a document or one for all.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
+        gamma: numbers in [0, 1], one per document or one for all.
 
     >>> jensen_gap([0.0, 0.0], [1, 0], [0, 2], 0.5)  # equal scores leave Jensen nothing to lose
     array([0.])
@@ -64,17 +62,17 @@ def jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: 
 
 @dataclass(frozen=True, eq=False)
 class JensenClouds:
-    """The data of the paper's Figure 1: a cloud of points an example, a point a gamma.
+    """The data of the paper's Figure 1: one cloud of points per example, one point per gamma.
 
     Args:
         scores: float64 ``[examples, documents]``.
         labels: float64 ``[examples, documents]``.
         gaps: the Jensen gap, float64 ``[examples, draws]``.
         losses: the loss at the same gammas, float64 ``[examples, draws]``.
-        smallest_gaps: the smallest Jensen gap over all gammas, one an example.
-        smallest_losses: the smallest loss over all gammas, one an example.
-        gaps_at_smallest_losses: the Jensen gap where the loss is smallest, one an example.
-        losses_at_smallest_gaps: the loss where the Jensen gap is smallest, one an example.
+        smallest_gaps: the smallest Jensen gap over all gammas, one per example.
+        smallest_losses: the smallest loss over all gammas, one per example.
+        gaps_at_smallest_losses: the Jensen gap where the loss is smallest, one per example.
+        losses_at_smallest_gaps: the loss where the Jensen gap is smallest, one per example.
 
     >>> jensen_clouds(examples=2, documents=5, draws=3).losses.shape
     (2, 3)
@@ -103,11 +101,11 @@ def jensen_clouds(
     relevant document: its first label is 1 where it would have none.
 
     Args:
-        examples: how many lists.
-        documents: how long each of them is.
-        draws: how many gammas for each.
-        label_probabilities: of the labels 0, 1, 2, ...
-        seed: of all random numbers.
+        examples: number of lists.
+        documents: documents per list.
+        draws: gammas per list.
+        label_probabilities: probabilities of the labels 0, 1, 2, ...
+        seed: seed of all random numbers.
 
     >>> clouds = jensen_clouds(examples=5, draws=50)
     >>> bool((clouds.smallest_gaps[:, None] <= clouds.gaps).all())

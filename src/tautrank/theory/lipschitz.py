@@ -5,7 +5,7 @@ for a differentiable loss the smallest such ``L`` is the largest ``sum_i |dl/ds_
 
 The weights of ``lambdarank``, the NDCG losses and every loss with a cutoff jump when documents change places, so as
 functions of the scores they have no Lipschitz constant at all; what is bounded, here as in the paper, is the loss
-between such jumps, with its weights held.
+between such jumps, with its weights held fixed.
 
 Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.3.
 """
@@ -29,7 +29,7 @@ from tautrank.theory.derivatives import differences
 
 @dataclass(frozen=True, eq=False)
 class Lipschitz:
-    """Lipschitz constants of a loss on given labels, one a query.
+    """Lipschitz constants of a loss on given labels, one per query.
 
     Args:
         paper: what the paper states: 2 for cross entropy, ``sigma m^2 / log 2`` for LambdaRank (the losses of this
@@ -48,7 +48,7 @@ class Lipschitz:
 
 
 def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws: int = 20, seed: int = 0) -> Lipschitz:
-    """Measure how steep a loss is, beside what is proven about it.
+    """Measure how steep a loss is, next to the constants that are stated and proven.
 
     Proven for the softmax family: ``sum_i |rho_i - phi_i| <= 2`` (Proposition 2). For a LambdaLoss every pair pulls two
     documents by at most ``sigma w_ij / log 2``, so the constant is at most ``2 sigma / log 2`` times the sum of the
@@ -59,11 +59,10 @@ def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws:
 
     Args:
         loss: any loss, or its name.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        draws: how many random scorings to try at each scale, beside the labels upside down, the worst case of a
+        labels, offsets: the lists, see `tautrank.theory`.
+        draws: random scorings to try per scale, besides the labels upside down, the worst case of a
             pairwise loss, and all of the probability on the worst document, the worst case of cross entropy.
-        seed: of the scores and of the loss.
+        seed: seed of the scores and of the loss.
 
     >>> found = lipschitz("listnet", [1, 0, 0], [0, 3])
     >>> found.paper, found.measured
@@ -79,7 +78,7 @@ def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws:
 
 
 def paper_constant(loss: Loss, lists: Lists) -> F64:
-    """What Propositions 1 and 2 state, one a query; NaN for losses they do not speak of.
+    """Return the constants of Propositions 1 and 2, one per query; NaN for other losses.
 
     Args:
         loss: the loss.
@@ -97,7 +96,7 @@ def paper_constant(loss: Loss, lists: Lists) -> F64:
 
 
 def proven_constant(loss: Loss, lists: Lists) -> F64:
-    """A bound on ``sum_i |dl/ds_i|`` for all scores, one a query; see `lipschitz`.
+    """Return a bound on ``sum_i |dl/ds_i|`` for all scores, one per query; see `lipschitz`.
 
     Args:
         loss: the loss.
@@ -134,15 +133,15 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
 def measured_constant(
     loss: Loss, lists: Lists, draws: int, seed: int, scales: tuple[float, ...] = (0.1, 1.0, 30.0)
 ) -> F64:
-    """The largest ``sum_i |dl/ds_i|`` over random and worst-case scores, one a query.
+    """Return the largest ``sum_i |dl/ds_i|`` over random and worst-case scores, one per query.
 
     Where the loss returns a direction other than its derivative, the derivative is taken by differences.
 
     Args:
         loss: the loss.
         lists: the labelled lists.
-        draws: random scorings a scale.
-        seed: of the scores and of the loss.
+        draws: random scorings per scale.
+        seed: seed of the scores and of the loss.
         scales: standard deviations of the scores.
 
     >>> from tautrank.losses import RankNet

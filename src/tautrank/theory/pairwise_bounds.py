@@ -35,19 +35,15 @@ def ndcg_cost(
     discount: Discount = "log2",
     ties: str = "worst",
 ) -> F64:
-    """NDCG turned into a cost: ``sum_i G_i - NDCG``, one a query; NaN without a relevant document.
+    """Return NDCG as a cost, ``sum_i G_i - NDCG``, one per query; NaN without a relevant document.
 
     It is ``1 - NDCG`` plus ``sum_i G_i - 1``, which is at least 0 and does not depend on the ranking.
 
     Wang et al., CIKM 2018, eq. 14.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        gain: of the metric.
-        discount: of the metric.
-        ties: how the metric ranks equal scores.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
+        gain, discount, ties: options of the metric.
 
     >>> ndcg_cost([1.0, 2.0], [1, 0], [0, 2]).round(4)  # 1 - 1/log2(3)
     array([0.3691])
@@ -65,7 +61,7 @@ def ndcg_cost(
 def lambdaloss_bound(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, *, ties: str = "worst"
 ) -> Bound:
-    """A LambdaLoss, and the constants of its derivation, above the cost it was derived from.
+    """Compare a LambdaLoss plus the constants of its derivation with the cost that it was derived from.
 
     ================  ===================  ===============================================  =========
     loss              upper side           lower side                                       where
@@ -89,11 +85,9 @@ def lambdaloss_bound(
     losses made from NDCG's cost bound neither it nor ``NDCG@k``, and are refused.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: one of the family, or its name, with the hard assignment and without ``norm`` or noise.
-        ties: how the metric ranks equal scores.
+        ties: tie policy of the metric.
 
     >>> lambdaloss_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], [0, 4], "ndcg-loss2(k=none)")
     ndcg-loss2 + C2 + C3 >= sum G - NDCG: 0.9477 >= 0.4426 on average over 1 query, the smallest gap 0.505; holds
@@ -124,7 +118,7 @@ def lambdaloss_bound(
 def ndcg_cost_bound(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, *, ties: str = "worst"
 ) -> Bound:
-    """A LambdaLoss alone, without constants, above ``1 - NDCG``.
+    """Compare a LambdaLoss alone, without constants, with ``1 - NDCG``.
 
     The constants of `lambdaloss_bound` move with the ranking, which says little about the loss itself. Without them:
 
@@ -142,11 +136,9 @@ def ndcg_cost_bound(
     gives ``lambdarank`` that property.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: ``ndcg-loss1``, ``ndcg-loss2``, ``ndcg-loss2++`` or ``lambdarank``, or its name, as in `lambdaloss_bound`.
-        ties: how the metric ranks equal scores.
+        ties: tie policy of the metric.
 
     >>> ndcg_cost_bound([0.0, 3.0, 1.0, 2.0], [0, 0, 1, 2], [0, 4], "ndcg-loss2(k=none)")
     ndcg-loss2 >= 1 - NDCG: 0.846 >= 0.341 on average over 1 query, the smallest gap 0.505; holds
@@ -176,7 +168,7 @@ def lambdarank_metric_bound(
     discount: Discount = "log2",
     ties: str = "worst",
 ) -> Bound:
-    """The metric that LambdaRank bounds is itself above the cost of NDCG.
+    """Compare the metric that LambdaRank bounds with the cost of NDCG, which it bounds in turn.
 
     ``sum_i G_i sum_{j<i} abs(1/D_i - 1/D_j) >= sum_i G_i (1 - 1/D_i)``, because the sum holds the term ``j = 1``.
 
@@ -184,12 +176,8 @@ def lambdarank_metric_bound(
     lists, and for discounts that start at 1.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        gain: of both metrics.
-        discount: of both metrics.
-        ties: how both metrics rank equal scores.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
+        gain, discount, ties: options of both metrics.
 
     >>> lambdarank_metric_bound([1.0, 2.0, 3.0], [1, 0, 0], [0, 3])
     LambdaRank's metric >= sum G - NDCG: 0.6309 >= 0.5 on average over 1 query, the smallest gap 0.1309; holds
@@ -234,7 +222,7 @@ def _plain_lambdaloss(loss: Loss | str) -> LambdaLoss:
 
 
 def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
-    """The columns of `pair_sums`; for losses over every pair the first alone, in the same place."""
+    """Return the columns of `pair_sums`; only the first one for losses over every pair."""
     from tautrank.theory._pair_constants_kernel import pair_sums
 
     objective = loss.bind(lists.labels, lists.offsets)
@@ -252,7 +240,7 @@ def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
 
 
 def _lower_side(loss: LambdaLoss, scores: F64, lists: Lists, sums: F64, ties: str) -> tuple[str, F64, str]:
-    """The name of what the loss bounds, its values, and where the paper says so."""
+    """Return the name of the cost that the loss bounds, its values, and its place in the paper."""
     y, cuts = lists.labels, lists.offsets
     if isinstance(loss, RankNet):
         return "pairs out of order", sums[:, 0], "eq. 3 and 12"

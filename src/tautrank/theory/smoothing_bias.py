@@ -1,4 +1,4 @@
-"""What becomes of ties when a metric is smoothed by noise, and how much noise and shift bring back their worst case.
+"""How smoothing a metric by noise treats ties, and how much noise and shift restore their worst case.
 
 A metric of noisy scores, ``E metric(s + sigma eps)`` with ``eps ~ N(-mu y, I)``, tends as sigma falls to 0 to a metric
 in which noise alone orders the documents with equal scores. Without the shift (``mu = 0``) every order is as likely:
@@ -39,7 +39,7 @@ _HALVINGS = 60
 
 @dataclass(frozen=True, eq=False)
 class Smoothed:
-    """A smoothed metric beside the metric itself, one number a query; NaN where the query is skipped.
+    """A smoothed metric and the metric itself, one number per query; NaN where the query is skipped.
 
     Args:
         value: the metric of noisy scores, on average over the draws; or its exact limit.
@@ -83,19 +83,17 @@ def smoothed_metric(
     draws: int = 1000,
     seed: int = 0,
 ) -> Smoothed:
-    """``E metric(s + sigma eps)`` with ``eps ~ N(-mu y, I)``, from many draws, beside what it should tend to.
+    """Estimate ``E metric(s + sigma eps)`` with ``eps ~ N(-mu y, I)`` from many draws.
 
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, sec. 4.1 and 4.3.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         judge: any metric, or its name.
         sigma: standard deviation of the noise; 0 is the limit from above, in which noise orders tied documents only.
-        mu: how far a label shifts the mean of the noise.
-        draws: how many, at least 2.
-        seed: of the noise.
+        mu: shift of the noise's mean per unit of the label.
+        draws: number of draws, at least 2.
+        seed: seed of the noise.
 
     >>> lists = [2.0, 1.0, 1.0], [0, 1, 0], [0, 3]  # the tie is worth 1/2 or 1/3
     >>> for mu in (0.0, 8.0):
@@ -136,7 +134,7 @@ def smoothed_metric(
 def smoothing_limit(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, judge: Metric | str = "ndcg", *, mu: float
 ) -> Smoothed:
-    """The exact limit of smoothed DCG or NDCG as sigma falls to 0, beside the metric with worst and expected ties.
+    """Return the exact limit of smoothed DCG or NDCG as sigma falls to 0.
 
     Only ties are left to the noise. Given its own noise ``t``, a tied document stands below another one with
     probability ``Phi(-t - mu (y_i - y_j))``, independently of all others, so its expected discount is an integral over
@@ -146,11 +144,9 @@ def smoothing_limit(
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, sec. 4.2 and 4.3.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         judge: ``dcg`` or ``ndcg`` with its options, as a metric or by name.
-        mu: how far a label shifts the mean of the noise.
+        mu: shift of the noise's mean per unit of the label.
 
     >>> lists = [1.0, 1.0, 0.0], [2, 0, 1], [0, 3]
     >>> found = smoothing_limit(*lists, mu=0.0)
@@ -174,10 +170,10 @@ def smoothing_limit(
 
 
 class ConsistentSmoothing(NamedTuple):
-    """A shift and a noise that bring a smoothed metric as near as was asked for; one number a query.
+    """A shift and a noise for a given precision, one number per query.
 
     Args:
-        mu: how far a label shifts the mean of the noise.
+        mu: shift of the noise's mean per unit of the label.
         sigma: standard deviation of the noise; infinity where nothing limits it.
 
     >>> ConsistentSmoothing(np.array([3.6]), np.array([0.1])).mu
@@ -191,7 +187,7 @@ class ConsistentSmoothing(NamedTuple):
 def consistent_smoothing(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, precision: float, *, least_mu: float = 0.0
 ) -> ConsistentSmoothing:
-    """A ``mu`` and a ``sigma`` for which every metric's smoothed value is near its value with ties at their worst.
+    """Return a ``mu`` and a ``sigma`` that bring every smoothed metric near its value with ties at their worst.
 
     At these, and at any smaller sigma, the order is the worst one but for a probability of ``precision``; so the
     smoothed metric differs from the metric by at most ``precision`` times the difference of its highest and lowest
@@ -201,11 +197,9 @@ def consistent_smoothing(
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, Theorem 1, whose proof says that both exist.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         precision: a number above 0 and at most 1.
-        least_mu: take no smaller mu than this.
+        least_mu: smallest mu to return.
 
     >>> mu, sigma = consistent_smoothing([2.0, 1.0, 1.0], [2, 1, 0], [0, 3], 0.01)
     >>> mu.round(2), sigma.round(3)
@@ -259,7 +253,7 @@ def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
 
 
 def _smallest(too_small: Callable[[F64], NDArray[np.bool_]], queries: int) -> F64:
-    """The smallest mu that is not too small, one a query, by doubling and then halving an interval."""
+    """Return the smallest sufficient mu, one per query, by doubling and then halving an interval."""
     low, high = np.zeros(queries), np.ones(queries)
     needed = too_small(low)
     while (short := needed & too_small(high)).any():
@@ -274,13 +268,13 @@ def _smallest(too_small: Callable[[F64], NDArray[np.bool_]], queries: int) -> F6
 
 
 def _copies(judge: Metric, lists: Lists, count: int) -> BoundMetric:
-    """The metric bound to so many copies of all lists."""
+    """Return the metric bound to several copies of all lists."""
     ends = (np.arange(count)[:, None] * lists.labels.size + lists.offsets[1:]).ravel()
     return judge.bind(np.tile(lists.labels, count), np.concatenate(([0], ends)))
 
 
 def _levels(scores: F64, lists: Lists) -> F64:
-    """Whole numbers in the order of the scores of a query, equal ones where scores are tied."""
+    """Return whole numbers in the order of the scores of a query, equal where scores are tied."""
     order = np.lexsort((scores, lists.query))
     level = np.empty(scores.size)
     level[order] = np.cumsum(begins_group(scores[order], lists.query))

@@ -39,7 +39,7 @@ def xe_ndcg_bound(
     seed: int = 0,
     step: int = 0,
 ) -> Bound:
-    """XE-NDCG bounds mean NDCG, translated and on a log scale, whatever the labels and whatever gamma.
+    """Compare XE-NDCG with translated NDCG on a log scale; it is a bound for all labels and all gammas.
 
     ``mean XE >= -log(mean NDCG + mean 1/maxDCG)``, and for each query ``XE >= -log(NDCG + 1/maxDCG)``.
 
@@ -49,14 +49,11 @@ def xe_ndcg_bound(
     only: ``NDCG@k`` may fall below.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: a ``xendcg`` loss, or its name.
-        gamma: numbers in [0, 1], one a document or one for all, instead of those of the loss.
-        ties: how the metric ranks equal scores.
-        seed: of the loss, where it draws gammas.
-        step: of the loss, where it draws gammas.
+        gamma: numbers in [0, 1], one per document or one for all, instead of those of the loss.
+        ties: tie policy of the metric.
+        seed, step: as in `Loss.bind` and `Objective.values`, for gammas that are drawn.
 
     >>> xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=0.5)
     XE >= -log(NDCG + 1/maxDCG): 1.513 >= 0.2545 on average over 1 query, the smallest gap 1.258; holds
@@ -75,7 +72,7 @@ def xe_ndcg_refined_bound(
     seed: int = 0,
     step: int = 0,
 ) -> Bound:
-    """XE-NDCG bounds NDCG with as little translation as gamma asks for; none when every gamma is 1.
+    """Compare XE-NDCG with NDCG translated only as much as gamma requires; not at all if every gamma is 1.
 
     ``mean XE >= -log mean(NDCG + sum_i (1 - gamma_i) rho_i / maxDCG)``, for each query and on average.
 
@@ -85,14 +82,11 @@ def xe_ndcg_refined_bound(
     are those of `xe_ndcg_bound`.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: a ``xendcg`` loss, or its name.
-        gamma: numbers in [0, 1], one a document or one for all, instead of those of the loss.
-        ties: how the metric ranks equal scores.
-        seed: of the loss, where it draws gammas.
-        step: of the loss, where it draws gammas.
+        gamma: numbers in [0, 1], one per document or one for all, instead of those of the loss.
+        ties: tie policy of the metric.
+        seed, step: as in `Loss.bind` and `Objective.values`, for gammas that are drawn.
 
     >>> bound = xe_ndcg_refined_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=1.0)
     >>> bool(bound.lower[0] == -np.log(metric("ndcg").mean([1.0, 2.0, 0.0], [3, 0, 1], [0, 3])))
@@ -104,7 +98,7 @@ def xe_ndcg_refined_bound(
 def softmax_mrr_bound(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str = "listnet", *, ties: str = "worst"
 ) -> Bound:
-    """Softmax cross entropy bounds mean reciprocal rank on a log scale.
+    """Compare softmax cross entropy with the reciprocal rank on a log scale, which it bounds.
 
     ``mean XE >= -log MRR``, and ``XE >= -log RR`` for each query.
 
@@ -115,11 +109,9 @@ def softmax_mrr_bound(
     Holds for every tie policy, and for full lists only.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: a ``listnet`` loss, or its name.
-        ties: how the metric ranks equal scores.
+        ties: tie policy of the metric.
 
     >>> softmax_mrr_bound([1.0, 2.0, 0.0], [1, 0, 0], [0, 3])
     XE >= -log RR: 1.408 >= 0.6931 on average over 1 query, the smallest gap 0.7145; holds
@@ -136,7 +128,7 @@ def softmax_ndcg_bound(
     gain: Gain = "exp2",
     ties: str = "worst",
 ) -> Bound:
-    """Softmax cross entropy bounds mean NDCG on a log scale, for binary labels.
+    """Compare softmax cross entropy with NDCG on a log scale, which it bounds for binary labels.
 
     ``mean XE >= -log mean NDCG``, and ``XE >= -log NDCG`` for each query.
 
@@ -147,12 +139,10 @@ def softmax_ndcg_bound(
     for full lists only.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: a ``listnet`` loss, or its name.
-        gain: of the metric.
-        ties: how the metric ranks equal scores.
+        gain: gain of the metric.
+        ties: tie policy of the metric.
 
     >>> softmax_ndcg_bound([1.0, 2.0, 0.0], [1, 0, 1], [0, 3])
     XE >= -log NDCG: 1.908 >= 0.3661 on average over 1 query, the smallest gap 1.541; holds
@@ -173,7 +163,7 @@ def _xe_bound(
     *,
     refined: bool,
 ) -> Bound:
-    """``XE >= -log(NDCG + added/maxDCG)``, where ``added`` is 1, or as much of it as gamma asks for."""
+    """Compare XE with ``-log(NDCG + added/maxDCG)``, where ``added`` is 1 or, refined, what gamma requires."""
     chosen = loss_without_noise(loss, XENDCG, "a xendcg loss")
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
@@ -212,7 +202,7 @@ def _xe_bound(
 def _listnet_bound(
     name: str, theorem: str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, judge: Metric
 ) -> Bound:
-    """The loss above ``-log`` of a metric, with ``-log sum phi rho`` between them."""
+    """Compare the loss with ``-log`` of a metric; ``-log sum phi rho`` is between them."""
     chosen = loss_without_noise(loss, ListNet, "a listnet loss")
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
@@ -231,15 +221,12 @@ def _listnet_bound(
 def targets_of(
     loss: SoftmaxLoss, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0, step: int = 0
 ) -> F64:
-    """The distribution ``phi`` that a loss of the softmax family compares with, read off its gradient ``rho - phi``.
+    """Return the target distribution ``phi`` of a softmax loss, read off its gradient ``rho - phi``.
 
     Args:
         loss: the loss.
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
-        seed: of the loss, where it draws targets.
-        step: of the loss, where it draws targets.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
+        seed, step: as in `Loss.bind` and `Objective.values`, for targets that are drawn.
 
     >>> targets_of(ListNet(), [0.0, 0.0, 0.0], [1, 3, 0], [0, 3])
     array([0.25, 0.75, 0.  ])

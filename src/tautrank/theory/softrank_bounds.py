@@ -41,7 +41,7 @@ VERSIONS = {"proof": "proof of Theorem 2", "stated": "Theorem 2", "contests": "a
 
 
 def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
-    """A bound on ``|NDCG - SoftNDCG|`` that falls with sigma, as the proof of the theorem has it.
+    """Return the bound on ``|NDCG - SoftNDCG|`` that the proof of the theorem gives; it falls with sigma.
 
     ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, see the head of this module; infinity, which is no bound at all,
     from `softrank_sigma_limit` on.
@@ -49,10 +49,10 @@ def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, hig
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
 
     Args:
-        sigma: standard deviation of the scores, above 0; this and what follows numbers or arrays.
-        delta: the least distance of two scores, above 0.
-        documents: how many there are, N.
-        highest_label: the highest possible label, K - 1.
+        sigma: standard deviation of the scores, above 0. All arguments are numbers or arrays.
+        delta: least distance of two scores, above 0.
+        documents: number of documents, N.
+        highest_label: highest possible label, K - 1.
 
     >>> softrank_bound([0.15, 0.25, 0.35, 0.45], 1.0, 10, 1).round(3)
     array([ 0.067,  5.396, 62.253,    inf])
@@ -63,7 +63,7 @@ def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, hig
 
 
 def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
-    """The bound on ``|NDCG - SoftNDCG|`` as the theorem states it, without the factor ``(N - 1)/4``.
+    """Return the bound on ``|NDCG - SoftNDCG|`` that the theorem states, without the factor ``(N - 1)/4``.
 
     Infinity from `softrank_sigma_limit_as_stated` on, where the theorem says nothing. NaN where it says something that
     is no number, the square root of a negative one: with two to five documents, when ``1 - erf(x)^2 >= 1/5``.
@@ -71,10 +71,10 @@ def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: Arra
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
     Args:
-        sigma: standard deviation of the scores, above 0; this and what follows numbers or arrays.
-        delta: the least distance of two scores, above 0.
-        documents: how many there are, N.
-        highest_label: the highest possible label, K - 1.
+        sigma: standard deviation of the scores, above 0. All arguments are numbers or arrays.
+        delta: least distance of two scores, above 0.
+        documents: number of documents, N.
+        highest_label: highest possible label, K - 1.
 
     >>> softrank_bound_as_stated([0.15, 0.25, 0.35, 0.45], 1.0, 10, 1).round(3)
     array([ 0.045,  3.145, 18.467,    inf])
@@ -88,15 +88,15 @@ def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: Arra
 
 
 def softrank_sigma_limit(delta: ArrayLike, documents: ArrayLike) -> F64:
-    """The sigma below which the proof of the theorem holds: ``delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``.
+    """Return the sigma below which the proof of the theorem holds, ``delta / (2 erfinv(sqrt(1 - 4/(5 (N - 1)))))``.
 
     There the variance of every rank is below 1/5.
 
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, proof of Theorem 2.
 
     Args:
-        delta: the least distance of two scores, above 0; a number or an array, as is the next.
-        documents: how many there are; with one there is no limit.
+        delta: least distance of two scores, above 0. Both arguments are numbers or arrays.
+        documents: number of documents; with one there is no limit.
 
     >>> softrank_sigma_limit(1.0, [2, 10, 100]).round(4)
     array([1.1912, 0.3535, 0.246 ])
@@ -105,7 +105,7 @@ def softrank_sigma_limit(delta: ArrayLike, documents: ArrayLike) -> F64:
 
 
 def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F64:
-    """The sigma below which the theorem is said to hold: ``delta / (2 erfinv(sqrt((N - 2)/(N - 1))))``.
+    """Return the sigma below which the theorem is stated to hold, ``delta / (2 erfinv(sqrt((N - 2)/(N - 1))))``.
 
     It is larger than `softrank_sigma_limit`: the proof shows that the condition it needs implies this one, and then
     uses this one as if it implied the other.
@@ -113,8 +113,8 @@ def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F6
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
     Args:
-        delta: the least distance of two scores, above 0; a number or an array, as is the next.
-        documents: how many there are; with one or two there is no limit.
+        delta: least distance of two scores, above 0. Both arguments are numbers or arrays.
+        documents: number of documents; with one or two there is no limit.
 
     >>> softrank_sigma_limit_as_stated(1.0, [2, 10, 100]).round(4)
     array([   inf, 0.3718, 0.2523])
@@ -125,11 +125,11 @@ def softrank_sigma_limit_as_stated(delta: ArrayLike, documents: ArrayLike) -> F6
 def softrank_ndcg_bound(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str = "softrank", *, version: str = "proof"
 ) -> Bound:
-    """Each query's bound above its ``|NDCG - SoftNDCG|``.
+    """Compare a bound with ``|NDCG - SoftNDCG|`` for each query.
 
     ``version="proof"`` is `softrank_bound` and ``version="stated"`` is `softrank_bound_as_stated`, with the least
     distance, the number of documents and the highest label of each query. They need the full list, the logarithmic
-    discount, and no ties; queries they do not speak of are NaN.
+    discount, and no ties; queries they are not about are NaN.
 
     ``version="contests"`` is sharper, and needs none of that. Every contest that noise turns round moves two documents
     by one rank, which is worth at most the largest step ``d = max_r |1/D_r - 1/D_(r+1)|`` of the discount (at a cutoff
@@ -142,9 +142,7 @@ def softrank_ndcg_bound(
     The first two: He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: a ``softrank`` loss with its exact gradient and without noise, or its name.
         version: ``"proof"``, ``"stated"`` or ``"contests"``.
 
@@ -187,7 +185,7 @@ class SoftRankCurve:
     """How SoftNDCG nears NDCG as sigma falls; the first index is sigma, the second the query.
 
     Args:
-        sigma: one a row.
+        sigma: one per row.
         difference: ``|NDCG - SoftNDCG|``; NaN without a relevant document.
         bound: `softrank_bound`; infinity where it says nothing.
         bound_as_stated: `softrank_bound_as_stated`; NaN where it is no number, infinity where it says nothing.
@@ -207,14 +205,12 @@ class SoftRankCurve:
 def softrank_curve(
     scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, sigmas: ArrayLike, loss: Loss | str = "softrank"
 ) -> SoftRankCurve:
-    """``|NDCG - SoftNDCG|`` beside its bounds, for one sigma after the other.
+    """Return ``|NDCG - SoftNDCG|`` and its bounds for several sigmas.
 
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
     Args:
-        scores: one finite number a document.
-        labels: one finite number of at least 0 a document.
-        offsets: where each query starts, and the number of documents at the end.
+        scores, labels, offsets: the lists, see `tautrank.theory`.
         sigmas: standard deviations of the scores, each above 0.
         loss: a ``softrank`` loss for all but sigma, or its name; full lists and the logarithmic discount.
 
@@ -246,7 +242,7 @@ def softrank_curve(
 
 
 def begins_group(scores: F64, query: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Where the first of several equal scores of a query stands, in lists that are sorted by score.
+    """Return whether each document is the first of several equal scores, in lists that are sorted by score.
 
     >>> begins_group(np.array([2.0, 2.0, 1.0, 1.0]), np.array([0, 0, 0, 1]))
     array([ True, False,  True,  True])
@@ -256,7 +252,7 @@ def begins_group(scores: F64, query: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 
 def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
-    """The least distance of two scores in each query: 0 with ties, infinity with one document or none.
+    """Return the least distance of two scores in each query: 0 with ties, infinity with one document or none.
 
     >>> least_distances(np.array([0.0, 3.0, 1.0, 5.0]), np.array([0, 3, 4]))
     array([ 1., inf])
@@ -272,7 +268,7 @@ def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
 
 
 def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
-    """The most that the discount changes from one rank of a list to the next, one a query.
+    """Return the largest change of the discount from one rank of a list to the next, one per query.
 
     Args:
         discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
@@ -310,7 +306,7 @@ def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
 
 
 def _spread(x: F64) -> F64:
-    """``1 - erf(x)^2``, with its digits where erf is nearly 1."""
+    """Return ``1 - erf(x)^2``, accurate where erf is nearly 1."""
     from scipy.special import erfc
 
     tail = erfc(x)
@@ -319,7 +315,7 @@ def _spread(x: F64) -> F64:
 
 
 def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, variance: F64) -> F64:
-    """``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``; infinity where ``v >= 1/5``."""
+    """Return ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``; infinity where ``v >= 1/5``."""
     first = (n - 1.0) * sigma / (2.0 * np.sqrt(np.pi) * delta) * np.exp(-((delta / (2.0 * sigma)) ** 2))
     below = variance < 0.2
     v = np.where(below, variance, 0.0)
@@ -328,7 +324,7 @@ def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, varianc
 
 
 def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
-    """Where ``(N - 1)/4 (1 - erf(x)^2)`` reaches ``share / 4``."""
+    """Return the sigma at which ``(N - 1)/4 (1 - erf(x)^2)`` reaches ``share / 4``."""
     from scipy.special import erfinv
 
     _, distance, n, _ = _checked_setting(1.0, delta, documents, 0.0)
