@@ -115,7 +115,7 @@ def _no_halves(loss: Loss, scores: F64, lists: Lists) -> str | None:
 
 @check(
     "directness",
-    "of sixteen scorings, the best by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the metric",
+    "the best of sixteen scorings by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the metric",
     paper=f"{_HE_LIU}, Theorem 1, for seen queries",
     unless=_no_scale,
     once=True,
