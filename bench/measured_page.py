@@ -13,7 +13,7 @@ from tautrank.arguments import job_count
 from tautrank.commands.output import trainings_bar
 from tautrank.data import Splits
 from tautrank.experiments.compare import compare_splits, comparison
-from tautrank.experiments.result import Result
+from tautrank.experiments.result import Comparison
 from tautrank.files import write_whole
 
 TREES, EARLY_STOPPING = 150, 30
@@ -61,7 +61,7 @@ def compared(
     systems: Sequence[Any],
     metrics: Sequence[str],
     arguments: argparse.Namespace,
-) -> Result:
+) -> Comparison:
     """Compare systems on the folds of a data set, tuned and repeated; trainings are kept in .bench."""
     parameters = {"n_estimators": TREES, "early_stopping_rounds": EARLY_STOPPING}
     declared = comparison(systems, metrics, repeats=arguments.repeats, tune=arguments.tune, parameters=parameters)
@@ -85,7 +85,7 @@ def protocol(arguments: argparse.Namespace, first: str) -> str:
     )
 
 
-def steps(result: Result, pairs: Sequence[tuple[int, int]]) -> Lines:
+def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
     """Describe differences between systems on the first metric, by this library's test and by the papers'."""
     m = result.metrics[0]
     tests = {frozenset((test.better, test.worse)): test for test in result.tests(m)}

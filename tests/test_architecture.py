@@ -49,10 +49,6 @@ FIRST_USER = {
 }
 # The public interface stands above all rooms but the command line, which only `python -m tautrank` starts.
 TOP = {"__init__": {*ARROW, *BESIDE} - {"commands"}, "__main__": {"commands"}}
-# Imports that do not follow the arrow yet: (room, what it imports).
-NOT_YET = {
-    ("experiments", "report"),
-}
 # The one door against the arrow: a result renders nothing, its `to_html` and the like ask `report` when called.
 DOORS = {"experiments/result.py": {"report"}}
 
@@ -95,12 +91,7 @@ def test_imports_follow_the_arrows(file):
         assert imported <= FOUNDATION
         return
     assert room in {*ARROW, *BESIDE, *TOP}, f"{room} is a new room: say here what it may import"
-    assert imported - FOUNDATION <= allowed_rooms(room) | {right for left, right in NOT_YET if left == room}
-
-
-def test_what_is_not_yet_right_is_still_wrong():
-    found = {(room_of(file), imported) for file in FILES for imported in imported_rooms(file)}
-    assert found >= NOT_YET, "take out of NOT_YET what follows the arrow now"
+    assert imported - FOUNDATION <= allowed_rooms(room)
 
 
 @pytest.mark.parametrize(("file", "rooms"), DOORS.items())

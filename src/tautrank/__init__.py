@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from tautrank import checks, theory
     from tautrank.engines.langevin import Langevin
     from tautrank.experiments.compare import compare
+    from tautrank.experiments.result import Result
     from tautrank.experiments.tune import tune
     from tautrank.export import export_model
     from tautrank.ranker.estimator import Ranker
@@ -49,6 +50,7 @@ __version__ = "0.1.0"
 # What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
 _LATER = {
     "Langevin": "tautrank.engines.langevin",
+    "Result": "tautrank.experiments.result",
     "Ranker": "tautrank.ranker.estimator",
     "compare": "tautrank.experiments.compare",
     "export_model": "tautrank.export",
@@ -80,6 +82,7 @@ __all__ = [
     "OptionError",
     "Ranker",
     "RankingData",
+    "Result",
     "Splits",
     "TautrankError",
     "TautrankWarning",

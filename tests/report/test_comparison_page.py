@@ -17,7 +17,7 @@ import pytest
 import tautrank as tr
 from tautrank.data import RankingData, Splits
 from tautrank.errors import MissingDependencyError
-from tautrank.experiments.result import Result
+from tautrank.experiments.result import Comparison
 from tautrank.experiments.system import System
 from tautrank.report.comparison import findings, pair_table
 from tautrank.report.comparison_page import python_call
@@ -30,7 +30,7 @@ from tests.study_examples import comparison_of
 COMMAND = "tautrank compare '<img src=x onerror=alert(1)>.txt' --report out.html"
 
 
-def made_up(repeats: int = 3, queries: int = 80) -> Result:
+def made_up(repeats: int = 3, queries: int = 80) -> Comparison:
     """Four systems on a gain and a cost, of random numbers; the second is clearly better than the others."""
     rng = np.random.default_rng(0)
     base = rng.random((1, queries))

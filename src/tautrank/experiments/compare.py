@@ -15,7 +15,7 @@ from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.divide import GivenSplits
 from tautrank.experiments.fit_best import Progress
 from tautrank.experiments.plan import Budget, Experiment, Plan, settle
-from tautrank.experiments.result import Gathered, Result, compared
+from tautrank.experiments.result import Comparison, Gathered, compared
 from tautrank.experiments.store import Store
 from tautrank.experiments.system import System
 from tautrank.experiments.workers import choose_workers, run_waiting, workers_for
@@ -52,7 +52,7 @@ def compare(
     workers: int | None = 1,
     progress: Progress | None = None,
     **parameters: Any,
-) -> Result:
+) -> Comparison:
     """Train every loss on the same data, several times, and test which differences are real.
 
     Args:
@@ -124,7 +124,7 @@ def compare_splits(
     n_jobs: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
-) -> Result:
+) -> Comparison:
     """Run a comparison over several folds: every test query counts once per repeat.
 
     Args:

@@ -34,6 +34,71 @@ Place: TypeAlias = tuple[str, str]
 """(condition, system)."""
 
 
+class Result:
+    """What `compare`, `tune` and a study return: data in attributes, and one method for each form to show it in.
+
+    A result prints as its table. `Comparison`, `Tuning` and `StudyResult` are results and describe their attributes.
+
+    >>> import tautrank as tr
+    >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
+    >>> result = tr.compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=5)
+    >>> isinstance(result, tr.Result), result.to_csv().splitlines()[0]
+    (True, 'row,loss,ndcg@5,ndcg@5 spread,ndcg@5 better than,won,tied,lost,trees,seconds')
+    """
+
+    def table(self) -> ReportTable:
+        """Return the main table, each cell with its numbers in full; `rich.print` prints it."""
+        return self.tables()[0]
+
+    def tables(self) -> list[ReportTable]:
+        """Return all tables; `rich.print` prints them."""
+        return list(self._writer().tables(self).values())
+
+    def note(self) -> str:
+        """Return how to read the tables, in one paragraph."""
+        return str(self._writer().reading(self))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values, ready for JSON."""
+        return dict(self._writer().to_dict(self))
+
+    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the result as CSV with all digits; written to `path`, too."""
+        return handed_out(self._writer().to_csv(self), path)
+
+    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the result as a LaTeX table (booktabs); written to `path`, too."""
+        return handed_out(self._writer().to_latex(self), path)
+
+    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+        """Return the result as Markdown; written to `path`, too."""
+        return handed_out(self._writer().to_markdown(self), path)
+
+    def to_html(
+        self, path: str | os.PathLike[str] | None = None, *, figures: bool = False, command: str | None = None
+    ) -> str:
+        """Return the result as one self-contained HTML page.
+
+        Args:
+            path: a file to write the page to, too.
+            figures: whether to draw figures and let tables sort (needs ``pip install 'tautrank[report]'``); without
+                them the page has no script. The page of a study always has them.
+            command: the command that reproduces it in a terminal; by default the page shows the call in Python.
+        """
+        return str(self._writer().page(self, figures=figures, command=command).to_html(path))
+
+    def __str__(self) -> str:
+        return str(self._writer().to_text(self))
+
+    __repr__ = __str__
+
+    def _writer(self) -> Any:
+        # The only door from here to the rooms on the right: results hold data, `report` writes it.
+        from tautrank.report import writer_of
+
+        return writer_of(self)
+
+
 @dataclass(frozen=True)
 class Failure:
     """A trial that raised an error.
@@ -97,13 +162,13 @@ class SystemResult:
         return used.mean(axis=1) if used.shape[1] else np.full(values.shape[0], math.nan)
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class Result:
-    """What `compare` returns, and a study with its verdicts besides: printing it shows the table.
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class Comparison(Result):
+    """What `compare` returns; a study's result is one with verdicts.
 
     Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a comparison of several
-    folds has one trial per repeat and fold. Of two systems in a comparison, one is significantly better if
-    `repeated_runs_test`, Holm-adjusted over all pairs of that metric, gives a p-value below `alpha`.
+    folds has one trial per repeat and fold. One system is significantly better than another if `repeated_runs_test`,
+    Holm-adjusted over all pairs of the metric, gives a p-value below `alpha`.
 
     Args:
         plan: what was run.
@@ -129,8 +194,6 @@ class Result:
     >>> result = tr.compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=5)
     >>> result.systems[1].values["ndcg@5"].shape, len(result.tests("ndcg@5"))
     ((2, 15), 1)
-    >>> result.to_csv().splitlines()[0]
-    'row,loss,ndcg@5,ndcg@5 spread,ndcg@5 better than,won,tied,lost,trees,seconds'
     """
 
     plan: Plan
@@ -219,72 +282,20 @@ class Result:
         """
         return win_tie_loss(self.query_gains(m, system, reference))
 
-    def table(self) -> ReportTable:
-        """Return the result as columns and rows, each cell with its numbers in full; `rich.print` prints it."""
-        return self.tables()[0]
 
-    def tables(self) -> list[ReportTable]:
-        """Return all tables of the result; `rich.print` prints them."""
-        return list(self._writer().tables(self).values())
-
-    def note(self) -> str:
-        """Return how to read the tables, in one paragraph."""
-        return str(self._writer().reading(self))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain values, ready for JSON."""
-        return dict(self._writer().to_dict(self))
-
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the result as CSV with all digits; written to `path`, too."""
-        return handed_out(self._writer().to_csv(self), path)
-
-    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the result as a LaTeX table (booktabs); written to `path`, too."""
-        return handed_out(self._writer().to_latex(self), path)
-
-    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return the result as Markdown; written to `path`, too."""
-        return handed_out(self._writer().to_markdown(self), path)
-
-    def to_html(
-        self, path: str | os.PathLike[str] | None = None, *, figures: bool = False, command: str | None = None
-    ) -> str:
-        """Return the result as one self-contained HTML page.
-
-        Args:
-            path: a file to write the page to, too.
-            figures: whether to draw figures and let tables sort (needs ``pip install 'tautrank[report]'``); without
-                them the page has no script. The page of a study always has them.
-            command: the command that reproduces it in a terminal; by default the page shows the call in Python.
-        """
-        return str(self._writer().page(self, figures=figures, command=command).to_html(path))
-
-    def __str__(self) -> str:
-        return str(self._writer().to_text(self))
-
-    __repr__ = __str__
-
-    def _writer(self) -> Any:
-        # The only door from here to the rooms on the right: results hold data, `report` writes it.
-        from tautrank.report import writer_of
-
-        return writer_of(self)
-
-
-def compared(plan: Plan, values: Mapping[Cell, list[F64]], **found: Any) -> Result:
+def compared(plan: Plan, values: Mapping[Cell, list[F64]], **found: Any) -> Comparison:
     """Make the result of a comparison: test every two systems on every metric.
 
     Args:
         plan: the plan of the comparison.
         values: by (condition, system, metric), one array per trial.
-        **found: the other fields of `Result`.
+        **found: the other fields of `Comparison`.
     """
-    result = Result(plan=plan, values=values, **found)
+    result = Comparison(plan=plan, values=values, **found)
     return replace(result, pairs={str(m): pair_tests(result, m) for m in result.metrics})
 
 
-def pair_tests(result: Result, m: Metric) -> list[PairTest]:
+def pair_tests(result: Comparison, m: Metric) -> list[PairTest]:
     """Test every two systems on a metric; Holm's correction counts all of the metric's pairs.
 
     Args:
@@ -382,7 +393,7 @@ class Gathered:
         self.sizes = self.sizes or result.get("queries", {})
 
     def fields(self) -> dict[str, Any]:
-        """Return the fields of a `Result`, without tests."""
+        """Return the fields of a `Comparison`, without tests."""
         return {
             "plan": self.plan,
             "values": {cell: list(by_trial.values()) for cell, by_trial in self.queries.items()},

@@ -22,10 +22,10 @@ from tautrank.experiments.data_source import MEMORY, fingerprint_of
 from tautrank.experiments.fit_best import Progress
 from tautrank.experiments.processes import Ask, Lost, run_jobs
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED, Proposer
+from tautrank.experiments.result import Result
 from tautrank.experiments.search_plan import SearchPlan, check_data, plan_search
 from tautrank.experiments.store import IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.files import handed_out
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
@@ -152,8 +152,8 @@ class TunedTrial:
         return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
 
 
-@dataclass(frozen=True, eq=False)
-class Tuning:
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning(Result):
     """The result of a search.
 
     Args:
@@ -203,28 +203,6 @@ class Tuning:
         sign = -1.0 if self.metric.higher_is_better else 1.0
         states = (DONE, PRUNED, FAILED)
         return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
-
-    def table(self) -> Any:
-        """Return the best trials as a table that `rich.print` prints."""
-        return next(iter(self._writer().tables(self).values()))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON values."""
-        return dict(self._writer().to_dict(self))
-
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
-        """Return all trials as CSV; written to `path`, too."""
-        return handed_out(self._writer().to_csv(self), path)
-
-    def __str__(self) -> str:
-        return str(self._writer().to_text(self))
-
-    __repr__ = __str__
-
-    def _writer(self) -> Any:
-        from tautrank.report import tuning
-
-        return tuning
 
 
 class SearchInterrupted(KeyboardInterrupt):

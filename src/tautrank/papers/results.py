@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.experiments.result import Cell, Gathered, Result
+from tautrank.experiments.result import Cell, Comparison, Gathered
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, Claim
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judgement, judge
@@ -95,9 +95,9 @@ class Verdict:
     text: str = ""
 
 
-@dataclass(frozen=True, eq=False, kw_only=True)
-class StudyResult(Result):
-    """What a study shows so far: a `Result` with the paper's numbers beside it, and verdicts.
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class StudyResult(Comparison):
+    """What a study shows so far: a `Comparison` with the paper's numbers beside it, and verdicts.
 
     Args:
         cells: condition by condition, system by system, metric by metric.

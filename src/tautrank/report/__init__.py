@@ -12,7 +12,8 @@ def writer_of(result: Any) -> ModuleType:
     Args:
         result: a `tautrank.Result`.
     """
+    from tautrank.experiments.tune import Tuning
     from tautrank.papers.results import StudyResult
-    from tautrank.report import comparison, study_tables
+    from tautrank.report import comparison, study_tables, tuning
 
-    return study_tables if isinstance(result, StudyResult) else comparison
+    return study_tables if isinstance(result, StudyResult) else tuning if isinstance(result, Tuning) else comparison

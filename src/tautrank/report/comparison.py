@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from tautrank.experiments.divide import GivenSplits
-from tautrank.experiments.result import Result
+from tautrank.experiments.result import Comparison
 from tautrank.json_values import or_none
 from tautrank.metrics import Metric
 from tautrank.report.page import Page
@@ -20,7 +20,7 @@ from tautrank.report.terminal import as_text
 _EMPTY = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
 
 
-def to_dict(result: Result) -> dict[str, Any]:
+def to_dict(result: Comparison) -> dict[str, Any]:
     """Return everything as plain values, ready for JSON.
 
     Args:
@@ -64,7 +64,7 @@ def to_dict(result: Result) -> dict[str, Any]:
     }
 
 
-def tables(result: Result) -> dict[str, ReportTable]:
+def tables(result: Comparison) -> dict[str, ReportTable]:
     """Return the table of systems and the table of pairs, by title; the second only if there are pairs.
 
     Args:
@@ -74,7 +74,7 @@ def tables(result: Result) -> dict[str, ReportTable]:
     return {"Results": system_table(result), **({"Every pair": pairs} if pairs.rows else {})}
 
 
-def system_table(result: Result) -> ReportTable:
+def system_table(result: Comparison) -> ReportTable:
     """Return one row per system: means, significant wins, queries won and lost, trees and seconds.
 
     Args:
@@ -113,7 +113,7 @@ def system_table(result: Result) -> ReportTable:
     return ReportTable.of_rows(rows, reading(result))
 
 
-def pair_table(result: Result) -> ReportTable:
+def pair_table(result: Comparison) -> ReportTable:
     """Return one row per pair of systems and metric: which is better, by how much, and how sure that is.
 
     Args:
@@ -142,7 +142,7 @@ def pair_table(result: Result) -> ReportTable:
     return ReportTable(columns, rows, "Test over queries and repeats; Holm's correction counts a metric's pairs.")
 
 
-def findings(result: Result) -> list[str]:
+def findings(result: Comparison) -> list[str]:
     """Return the result in words, one or two sentences per metric.
 
     Args:
@@ -151,7 +151,7 @@ def findings(result: Result) -> list[str]:
     return [_finding(result, m) for m in result.metrics]
 
 
-def _finding(result: Result, m: Metric) -> str:
+def _finding(result: Comparison, m: Metric) -> str:
     means = np.array([system.means(str(m)).mean() for system in result.systems])
     if np.isnan(means).any():
         return f"{m}: every query was skipped."
@@ -166,7 +166,7 @@ def _finding(result: Result, m: Metric) -> str:
     return text
 
 
-def reading(result: Result) -> str:
+def reading(result: Comparison) -> str:
     """Return how to read the table, in one paragraph.
 
     Args:
@@ -190,7 +190,7 @@ def reading(result: Result) -> str:
     )
 
 
-def vary(result: Result) -> str:
+def vary(result: Comparison) -> str:
     """Return what differs between the repeats.
 
     Args:
@@ -201,7 +201,7 @@ def vary(result: Result) -> str:
     return protocol.vary
 
 
-def to_csv(result: Result) -> str:
+def to_csv(result: Comparison) -> str:
     """Return all numbers in full, one row per system.
 
     Args:
@@ -210,7 +210,7 @@ def to_csv(result: Result) -> str:
     return system_table(result).to_csv()
 
 
-def to_latex(result: Result) -> str:
+def to_latex(result: Comparison) -> str:
     """Return the table of systems for a paper (booktabs).
 
     Args:
@@ -219,7 +219,7 @@ def to_latex(result: Result) -> str:
     return system_table(result).to_latex()
 
 
-def to_markdown(result: Result) -> str:
+def to_markdown(result: Comparison) -> str:
     """Return the table of systems with its note.
 
     Args:
@@ -228,7 +228,7 @@ def to_markdown(result: Result) -> str:
     return system_table(result).to_markdown()
 
 
-def to_text(result: Result) -> str:
+def to_text(result: Comparison) -> str:
     """Return the table of systems with its note, as a terminal shows it.
 
     Args:
@@ -238,7 +238,7 @@ def to_text(result: Result) -> str:
     return as_text(table, table.note, width=max(100, 24 * len(table.columns)))
 
 
-def page(result: Result, *, figures: bool = False, command: str | None = None) -> Page:
+def page(result: Comparison, *, figures: bool = False, command: str | None = None) -> Page:
     """Return the page of a comparison: see `tautrank.report.comparison_page.comparison_page`."""
     from tautrank.report.comparison_page import comparison_page
 

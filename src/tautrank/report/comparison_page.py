@@ -9,7 +9,7 @@ import numpy as np
 
 import tautrank
 from tautrank.experiments.measurements import Measurement
-from tautrank.experiments.result import Result
+from tautrank.experiments.result import Comparison
 from tautrank.metrics import Metric
 from tautrank.report.comparison import findings, tables, vary
 from tautrank.report.figures import curve_figure, over_trainings, require_plotly, validation_curves
@@ -20,7 +20,7 @@ from tautrank.report.reproduction import call_text, parameters_text, written_wit
 from tautrank.report.table import ReportTable
 
 
-def comparison_page(result: Result, *, figures: bool = True, command: str | None = None) -> Page:
+def comparison_page(result: Comparison, *, figures: bool = True, command: str | None = None) -> Page:
     """Build the page of a comparison.
 
     Args:
@@ -49,14 +49,14 @@ def comparison_page(result: Result, *, figures: bool = True, command: str | None
     return Page("Comparison of losses", sections, lead=_question(result), interactive=figures)
 
 
-def _question(result: Result) -> str:
+def _question(result: Comparison) -> str:
     queries = next(iter(result.systems[0].values.values())).shape[1]
     if len(result.systems) == 1:
         return f"How well does {result.systems[0].name} rank {queries:,} test queries?"
     return f"Which of {len(result.systems)} losses wins on {queries:,} test queries, and is the win real?"
 
 
-def _figures(result: Result) -> Iterator[FigureSection]:
+def _figures(result: Comparison) -> Iterator[FigureSection]:
     require_plotly()
     styles = system_styles([system.name for system in result.systems])
     first = result.metrics[0]
@@ -65,7 +65,7 @@ def _figures(result: Result) -> Iterator[FigureSection]:
         yield from _gains(result, first, styles)
 
 
-def _validation(result: Result, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
+def _validation(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
     histories = {system.name: system.histories for system in result.systems if system.histories}
     curves = validation_curves(histories)
     if not curves:
@@ -77,7 +77,7 @@ def _validation(result: Result, first: Metric, styles: dict[str, SystemStyle]) -
     yield FigureSection("Validation by number of trees", figure, caption, f"Lines: {ends_text}.")
 
 
-def _gains(result: Result, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
+def _gains(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
     reference, *others = result.systems
     baseline, unit = reference.name, str(first)
     values = np.asarray(reference.values[unit].mean(axis=0))
@@ -88,7 +88,7 @@ def _gains(result: Result, first: Metric, styles: dict[str, SystemStyle]) -> Ite
     yield from gain_sections(QueryGains(unit, baseline, values, gains, first.higher_is_better), caption, styles)
 
 
-def _settings(result: Result) -> dict[str, str]:
+def _settings(result: Comparison) -> dict[str, str]:
     plan, study = result.plan, result.plan.study
     repeats = plan.budget.trials or 1
     states = sorted({plan.seed_of(*place) for place in product(range(repeats), range(len(study.systems)))})
@@ -109,7 +109,7 @@ def _settings(result: Result) -> dict[str, str]:
     return {**facts, "page written with": written_with()}
 
 
-def _data_table(result: Result) -> ReportTable:
+def _data_table(result: Comparison) -> ReportTable:
     rows = [
         (number, name, part.n_queries, part.n_documents, part.n_features)
         for number, split in enumerate(result.plan.data.held, 1)
@@ -119,7 +119,7 @@ def _data_table(result: Result) -> ReportTable:
     return ReportTable.of(["split", "part", "queries", "documents", "features"], rows)
 
 
-def python_call(result: Result) -> str:
+def python_call(result: Comparison) -> str:
     """Return the call of `tautrank.compare` that gives a comparison again.
 
     Args:

@@ -16,6 +16,7 @@ from rich.console import Console
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.propose import DONE, FAILED, PRUNED
 from tautrank.experiments.tune import TunedTrial, Tuning
+from tautrank.report.page import Page, Section, TableSection
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 
@@ -81,6 +82,34 @@ def to_csv(tuning: Tuning) -> str:
         tuning: The search.
     """
     return _table(tuning, tuning.trials).to_csv()
+
+
+def to_latex(tuning: Tuning) -> str:
+    """Return the best trials as a LaTeX table (booktabs).
+
+    Args:
+        tuning: The result of a search.
+    """
+    return tuning.table().to_latex()
+
+
+def to_markdown(tuning: Tuning) -> str:
+    """Return the best trials as a Markdown table.
+
+    Args:
+        tuning: The result of a search.
+    """
+    return tuning.table().to_markdown()
+
+
+def page(tuning: Tuning, **_: Any) -> Page:
+    """Return a page with the tables of a search.
+
+    Args:
+        tuning: The result of a search.
+    """
+    sections: list[Section] = [TableSection(title, table) for title, table in tables(tuning).items()]
+    return Page("Search for parameters", sections, lead=reading(tuning), interactive=False)
 
 
 def to_text(tuning: Tuning) -> str:
