@@ -604,7 +604,7 @@ class WrongBreaks(RankBiasedPrecision):
         (lambda: StochasticRank(metric="ndgc@10"), "unknown metric 'ndgc'; did you mean 'ndcg'? (known: dcg, dcg-rr,"),
         (
             lambda: StochasticRank(metric="map@10"),
-            "metric: found map@10, which does not say what moving a document is worth; expected mrr, err, dcg, ndcg",
+            "metric: found map@10, which cannot be optimised directly; expected mrr, err, dcg, ndcg",
         ),
         (lambda: Reinforce(metric=3), "metric: found 3; expected mrr, err, dcg, ndcg, dcg-rr, or a ScaleFreeMetric"),
         (lambda: StochasticRank(metric=RankBiasedPrecision), "metric: found <class"),

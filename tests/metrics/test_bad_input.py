@@ -121,7 +121,7 @@ def test_labels_beyond_a_metric_refused_with_one_sentence(name, labels, sentence
 def test_expected_is_no_order():
     with pytest.raises(OptionError) as caught:
         rank_order(S, Y, CUTS, ties="expected")
-    assert str(caught.value) == ("ties: found 'expected', which is no order; expected 'worst', 'best' or 'input'")
+    assert str(caught.value) == ("ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'")
     with pytest.raises(OptionError, match="unknown ties 'worse'; did you mean 'worst'"):
         rank_order(S, Y, CUTS, ties="worse")
 

@@ -1,7 +1,7 @@
 """Ranks of the documents of a query: the start of every loss that looks at ranks.
 
-A kernel of its own, because every kernel that had this code inside would compile it again. Numba's cache watches
-the file of a cached kernel only: whoever edits what another file's kernel calls should remove ``__pycache__``.
+A separate kernel, because every kernel that contained this code would compile it again. Numba's cache watches only the
+file of the cached kernel: after editing a function that a kernel in another file calls, remove ``__pycache__``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Kernels of StochasticRank for any scale-free metric that says what moving one document is worth.
+"""Kernels of StochasticRank for any scale-free metric that computes its value after one document moves.
 
 Every kernel here is written once, around the two functions of the metric (see `ScaleFreeMetric`), and built anew for
 each metric: compiled if the functions are, and as it stands for one of plain Python.

@@ -10,7 +10,7 @@ is at rank ``p`` once ``j`` is taken out, swaps neighbours, and that changes the
 of ``t_s - x_j``. With a cut-off ``k`` only the first ``k + 1`` documents of a draw can be such an ``s``: they are
 found without sorting the others. Then all documents slide over these points, four points a pass. For a
 reader who stops, the product is that of the whole list as long as ``j`` is below ``s``; the documents above ``s``
-are among the first ``k + 1`` themselves and are worked out by rank, where the product without ``j`` grows from point to
+are among the first ``k + 1`` themselves and are computed by rank, where the product without ``j`` grows from point to
 point and nothing is ever divided.
 
 Differences of positions are taken in two parts, ``(t_high - x_high) + (t_low - x_low)``, so that float32 lanes are

@@ -342,5 +342,5 @@ def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
         return given
     expected = f"expected {', '.join(known)}, or a ScaleFreeMetric"
     if isinstance(given, Metric):
-        raise OptionError(f"metric: found {given}, which does not say what moving a document is worth; {expected}")
+        raise OptionError(f"metric: found {given}, which cannot be optimised directly; {expected}")
     raise OptionError(f"metric: found {given!r}; {expected}")

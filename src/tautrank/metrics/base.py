@@ -35,7 +35,7 @@ class Metric(ABC):
         ties: how equal scores are ranked: ``"worst"`` (lower label first), ``"best"`` (higher label first),
             ``"input"`` (input order), or ``"expected"`` (the exact mean over every order of the tied
             documents).
-        empty: what a query without a relevant document is worth: ``"skip"`` (NaN, left out of the mean),
+        empty: value of a query without a relevant document: ``"skip"`` (NaN, left out of the mean),
             ``"zero"`` or ``"one"``.
 
     >>> metric("ndcg@10") == metric("NDCG", k=10)

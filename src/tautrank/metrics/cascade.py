@@ -134,7 +134,7 @@ class ERR(RankedMetric):
         above = groups.positions()
         reach = np.ones((rows, width))
         np.cumprod(1.0 - groups.values[:, :-1], axis=1, out=reach[:, 1:])
-        # A tie of one is its value; larger ones with something to find are worked out below.
+        # A tie of one is its value; larger ones with something to find are computed below.
         stop = groups.sums(groups.values)
         worth = np.where(groups.sizes == 1, stop / (above + 1.0), 0.0)
         open_ties = np.flatnonzero((groups.sizes > 1) & (stop > 0) & (above < self._depth(width)))

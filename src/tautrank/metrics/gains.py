@@ -32,7 +32,7 @@ _LARGEST_EXP2_LABEL = 1000
 
 
 def check_gain(gain: Gain) -> Gain:
-    """Return ``gain`` as a hashable value, or say what is wrong with it.
+    """Return ``gain`` as a hashable value, or raise an error.
 
     A table is a gain when it is finite, non-negative and non-decreasing: a better label never earns less.
 
@@ -53,7 +53,7 @@ def check_gain(gain: Gain) -> Gain:
 
 
 def check_discount(discount: Discount) -> Discount:
-    """Return ``discount`` as a hashable value, or say what is wrong with it.
+    """Return ``discount`` as a hashable value, or raise an error.
 
     A table is a discount when it is finite, non-negative and non-increasing: a worse rank never earns more.
 

@@ -235,7 +235,7 @@ def break_ties(order: I64, sorted_keys: NDArray[np.floating], codes: I64) -> I64
 
 
 def tie_codes(labels: NDArray[np.number], ties: str) -> I64:
-    """One integer per document: inside a tie the lower code comes first.
+    """Return one integer per document: inside a tie the lower code comes first.
 
     Args:
         labels: checked labels.
@@ -269,7 +269,7 @@ def last_place_for_missing(scores: NDArray[np.floating]) -> NDArray[np.floating]
 
 
 def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: str = "worst") -> I64:
-    """The documents in rank order: queries stay in place, the best score of each comes first.
+    """Return the documents in rank order: queries stay in place, the best score of each comes first.
 
     Equal scores are ordered by label as ``ties`` says, then by their order in the input. The policies are
     those of McSherry and Najork, *Computing Information Retrieval Performance Measures Efficiently in the
@@ -288,7 +288,7 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     y, cuts = check_lists(labels, offsets)
     s = last_place_for_missing(check_scores(scores, cuts))
     if choice("ties", ties, TIES) == "expected":
-        raise OptionError("ties: found 'expected', which is no order; expected 'worst', 'best' or 'input'")
+        raise OptionError("ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'")
     codes = codes_when_needed(y, ties)
     ranked = np.empty(y.size, dtype=np.int64)
     for block in blocks(cuts):
@@ -301,7 +301,7 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
 
 
 def codes_when_needed(labels: NDArray[np.number], ties: str) -> Callable[[], I64]:
-    """`tie_codes` of a set of labels, worked out when the first tie is met.
+    """Return a function that computes `tie_codes` when the first tie is met.
 
     Args:
         labels: checked labels.
@@ -353,7 +353,7 @@ def query_sums(values: Array, offsets: I64) -> F64:
 
 
 def query_maxima(values: F64, offsets: I64) -> F64:
-    """The highest of the ``values`` (one per document) of each query; 0 where a query has no documents.
+    """Return the highest of the ``values`` (one per document) of each query; 0 where a query has no documents.
 
     Args:
         values: one number per document.

@@ -27,9 +27,9 @@ from tautrank.metrics.ordering import (
 class RankedMetric(Metric):
     """A metric that depends on the scores through the ranking alone.
 
-    A subclass says what a document brings (``_document_values``), what a row of such values in rank order
-    is worth (``_judge``), the exact mean of that over the orders of tied documents (``_judge_expected``),
-    and what to divide by (``_norms``).
+    A subclass computes the value of a document (``_document_values``), the metric of a row of such values in rank
+    order (``_judge``), its exact mean over the orders of tied documents (``_judge_expected``), and what to divide
+    by (``_norms``).
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -42,26 +42,26 @@ class RankedMetric(Metric):
     """
 
     all_count: ClassVar[bool] = False
-    """Whether documents behind the cutoff and those not retrieved, tied at the bottom, count: they do in a cost."""
+    """Whether documents beyond the cutoff and those not retrieved (tied at the bottom) count, as they do in a cost."""
 
     @abstractmethod
     def _document_values(self, labels: NDArray[np.number]) -> F64:
-        """What each document brings; a query is empty when all of its documents bring 0."""
+        """Return the value of each document; a query is empty when all of its documents have the value 0."""
 
     @abstractmethod
     def _judge(self, values: F64) -> F64:
-        """One number per row of document values in rank order, cut at ``_depth``."""
+        """Return one number per row of document values in rank order, cut at ``_depth``."""
 
     @abstractmethod
     def _judge_expected(self, groups: TieGroups) -> F64:
-        """The mean of ``_judge`` over every order inside the tie groups, one number per row."""
+        """Return the mean of ``_judge`` over every order inside the tie groups, one number per row."""
 
     def _norms(self, values: F64, offsets: I64) -> F64 | None:
-        """What to divide each query's number by, or None."""
+        """Return what to divide each query's number by, or None."""
         return None
 
     def _depth(self, width: int) -> int:
-        """How many ranks of a row matter."""
+        """Return the number of ranks of a row that matter."""
         return width if self.k is None or self.all_count else min(self.k, width)
 
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
@@ -111,7 +111,7 @@ class RankedMetric(Metric):
 
 @dataclass(frozen=True, repr=False)
 class BinaryMetric(RankedMetric):
-    """A metric that knows two kinds of documents: relevant and not.
+    """A metric of binary relevance.
 
     Args:
         k: number of ranks that count; None for the full list.
