@@ -370,18 +370,16 @@ def _nothing_found(found: Tuning, unfinished: str) -> Exception:
 def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
     """Open the store of a search; one that holds anything else is refused."""
     path = None if plan.storage is None else Path(plan.storage)
-    store = Store(path, {_SEARCH: canonical(spec)})
-    found = json.loads(store.meta.get(_SEARCH, "null"))
+    store = Store(path, {_SEARCH: canonical(spec)}, kind="search")
+    found = json.loads(store.meta[_SEARCH])
     if found != spec:
         store.close()
         raise DataError(f"{path}: holds {_difference(found, spec)}")
     return store
 
 
-def _difference(found: Any, expected: Mapping[str, Any]) -> str:
+def _difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
     """Return the first difference between two specifications of searches, in words."""
-    if not isinstance(found, dict):
-        return "no search of tautrank tune; expected another file"
     name = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
     if name == "data":
         return "another search, on other data; expected the same data, or another file"

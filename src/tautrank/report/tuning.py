@@ -88,7 +88,7 @@ def to_latex(tuning: Tuning) -> str:
     """Return the best trials as a LaTeX table (booktabs).
 
     Args:
-        tuning: The result of a search.
+        tuning: The search.
     """
     return tuning.table().to_latex()
 
@@ -97,7 +97,7 @@ def to_markdown(tuning: Tuning) -> str:
     """Return the best trials as a Markdown table.
 
     Args:
-        tuning: The result of a search.
+        tuning: The search.
     """
     return tuning.table().to_markdown()
 
@@ -106,7 +106,7 @@ def page(tuning: Tuning, **_: Any) -> Page:
     """Return a page with the tables of a search.
 
     Args:
-        tuning: The result of a search.
+        tuning: The search.
     """
     sections: list[Section] = [TableSection(title, table) for title, table in tables(tuning).items()]
     return Page("Search for parameters", sections, lead=reading(tuning), interactive=False)
@@ -118,7 +118,7 @@ def to_text(tuning: Tuning) -> str:
     Args:
         tuning: The search.
     """
-    (table,) = tables(tuning).values()
+    table = tuning.table()
     return as_text(reading(tuning), table, width=max(100, 16 * len(table.columns)))
 
 
@@ -148,7 +148,7 @@ def print_tuning(console: Console, tuning: Tuning, command: str) -> None:
     say = partial(console.print, markup=False, soft_wrap=True)
     say(reading(tuning))
     say(f"best: {_format_best(tuning)}")
-    console.print(*tables(tuning).values())
+    console.print(tuning.table())
     say(f"The best of {len(tuning.trials)} scores is too optimistic: judge the model on test data.")
     say(f"The same model: {command}")
 
@@ -162,7 +162,7 @@ def print_interrupted(console: Console, tuning: Tuning) -> None:
     """
     if tuning.has_best:
         console.print(f"best so far: {_format_best(tuning)}", markup=False)
-        console.print(*tables(tuning).values())
+        console.print(tuning.table())
     how = "nothing is kept (with --storage FILE the same command would continue)"
     if tuning.plan.storage is not None:
         how = f"the same command continues from {os.fspath(tuning.plan.storage)}"
