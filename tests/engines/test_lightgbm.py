@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import pickle
 import sys
 from dataclasses import dataclass
 
@@ -18,6 +19,8 @@ from tautrank.ranker.estimator import Ranker
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
 
 LOSSES = ("mse", "ranknet", "lambdarank", "ndcg-loss2++(k=5)", "listnet", "xendcg", "lambdarank(noise=gumbel)")
+LANGEVIN = tr.Langevin(temperature=1e4, shrink_rate=0.5)
+PLAIN_AND_LANGEVIN = pytest.mark.parametrize("langevin", [None, LANGEVIN], ids=["plain", "langevin"])
 
 
 @pytest.mark.parametrize("loss", LOSSES)
@@ -27,11 +30,11 @@ def test_every_loss_learns(loss):
     assert ranker(loss).fit(TRAIN).score(VALID) > by_chance + 0.2
 
 
+@PLAIN_AND_LANGEVIN
 @pytest.mark.parametrize("loss", LOSSES)
-def test_same_bits_for_any_number_of_threads(loss):
+def test_same_bits_for_any_number_of_threads(loss, langevin):
     data = synthetic(queries=300)  # enough for LightGBM and the kernels to share the work
-    one = ranker(loss, n_jobs=1).fit(data)
-    two = ranker(loss, n_jobs=2).fit(data)
+    one, two = (ranker(loss, n_jobs=jobs, langevin=langevin).fit(data) for jobs in (1, 2))
     np.testing.assert_array_equal(one.predict(data), two.predict(data))
 
 
@@ -41,24 +44,30 @@ def test_same_bits_for_any_layout_of_histograms():
     np.testing.assert_array_equal(models[0].predict(data), models[1].predict(data))
 
 
-@pytest.mark.parametrize("sampled", [{}, {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5}])
-def test_same_bits_again_and_other_bits_for_another_seed(sampled):
-    first = ranker("xendcg", random_state=3, **sampled).fit(TRAIN).predict(VALID)
-    np.testing.assert_array_equal(first, ranker("xendcg", random_state=3, **sampled).fit(TRAIN).predict(VALID))
-    assert not np.array_equal(first, ranker("xendcg", random_state=4, **sampled).fit(TRAIN).predict(VALID))
+SAMPLED = {"bagging_fraction": 0.5, "bagging_freq": 1, "feature_fraction": 0.5}
 
 
+@pytest.mark.parametrize("more", [{}, SAMPLED, {"langevin": LANGEVIN}], ids=["plain", "sampled", "langevin"])
+def test_same_bits_again_and_other_bits_for_another_seed(more):
+    first, again, other = (ranker("xendcg", random_state=s, **more).fit(TRAIN).predict(VALID) for s in (3, 3, 4))
+    np.testing.assert_array_equal(first, again)
+    assert not np.array_equal(first, other)
+
+
+@PLAIN_AND_LANGEVIN
 @pytest.mark.parametrize("loss", LOSSES)
-def test_continued_training_equals_training_in_one_go(loss, tmp_path):
-    whole = ranker(loss, n_estimators=12).fit(TRAIN)
-    half = ranker(loss, n_estimators=5).fit(TRAIN)
+def test_continued_training_equals_training_in_one_go(loss, langevin, tmp_path):
+    whole = ranker(loss, n_estimators=12, langevin=langevin).fit(TRAIN)
+    half = ranker(loss, n_estimators=5, langevin=langevin).fit(TRAIN)
+    before = half.predict(VALID)
     half.save(tmp_path / "half.taut")
-    for start in (half, tmp_path / "half.taut"):
-        rest = ranker(loss, n_estimators=7).fit(TRAIN, VALID, init_model=start)
+    for start in (half, tmp_path / "half.taut", pickle.loads(pickle.dumps(half))):
+        rest = ranker(loss, n_estimators=7, langevin=langevin).fit(TRAIN, VALID, init_model=start)
         assert rest.n_trees_ == 12
         assert len(rest.evals_result_["valid"]["ndcg@10"]) == 7
         np.testing.assert_array_equal(rest.predict(VALID), whole.predict(VALID))
     assert half.n_trees_ == 5
+    np.testing.assert_array_equal(half.predict(VALID), before)
 
 
 def test_continuing_draws_other_samples_than_the_start_did():
@@ -220,7 +229,7 @@ class BrokenObjective(Objective):
         return np.zeros(self.lists.sizes.size)
 
 
-@pytest.mark.parametrize("langevin", [None, tr.Langevin(1e4, 0.5)], ids=str)
+@PLAIN_AND_LANGEVIN
 @pytest.mark.parametrize("value", ["nan", "inf", "-inf"])
 @pytest.mark.parametrize("kind", ["gradient", "hessian"])
 def test_a_gradient_that_is_no_number_stops_training_and_names_the_query(value, kind, langevin):

@@ -627,9 +627,3 @@ def test_warnings_are_notes_on_the_command_line(tmp_path, capsys):
     assert code == 0
     assert err.startswith("note: ranklib: the model tells missing values of 'f4', 'f5', 'f6' and ")
     assert err.count("\n") == 1
-
-
-def test_the_help_has_an_example(capsys):
-    code, out, _ = run(capsys, "export", "--help")
-    assert code == 0
-    assert "Example: tautrank export model.taut" in out
