@@ -13,6 +13,7 @@ from tautrank.commands import options
 from tautrank.commands.options import argument, option
 from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
 from tautrank.errors import OptionError
+from tautrank.names import split_at_commas
 
 
 @options.reads_files
@@ -122,6 +123,7 @@ def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, readin
         raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")
     if fold == "all":
         return [reading.folder(data, number) for number in list_folds(data) or [1]]
-    if not all(number.strip().isdecimal() for number in fold.split(",")):
+    numbers = split_at_commas(fold)
+    if not numbers or not all(number.isdecimal() for number in numbers):
         raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
-    return [reading.folder(data, int(number)) for number in fold.split(",")]
+    return [reading.folder(data, int(number)) for number in numbers]
