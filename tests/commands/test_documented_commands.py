@@ -24,7 +24,6 @@ from tautrank.commands import demo
 from tautrank.commands.main import app, main
 from tautrank.losses import REGISTRY
 from tautrank.papers.catalogue import CATALOGUE
-from tests.checks.test_checking import RIGHT
 
 ROOT = Path(__file__).resolve().parents[2]
 # What these pages say to type is run for every study, on real data and cut down, by tests/papers/test_catalogue.py.
@@ -153,7 +152,12 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (folder / "scores.txt").write_text("".join(f"{score}\n" for score in ranker.predict(parts["test"])))
     (folder / "qrels.txt").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 2\n")
     (folder / "run.trec").write_text("q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1.5 tag\nq2 Q0 d1 1 0.5 tag\n")
-    (folder / "my_loss.py").write_text(RIGHT)
+    own = next(
+        block
+        for block in blocks((ROOT / "docs" / "add-a-loss.md").read_text(), ("python",))
+        if "@register" in block.text
+    )
+    (folder / "my_loss.py").write_text(own.text)
     return folder
 
 

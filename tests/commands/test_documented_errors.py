@@ -170,7 +170,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less than 1": lambda: fit(langevin=tr.Langevin(shrink_rate=10.0), learning_rate=0.1),
     "langevin: the gradients of lightgbm:lambdarank are out of reach; expected a loss of this library, or one of CatBoost's, which has Langevin boosting of its own": lambda: fit(loss="lightgbm:lambdarank", langevin=tr.Langevin()),
     "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; expected None, or another boosting": lambda: tr.Ranker(boosting="dart", early_stopping_rounds=5).fit(DATA, DATA),
-    "loss lambdarank: no tree could be split, so every document gets the same score; expected queries with unlike labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)": lambda: tr.Ranker(n_estimators=1).fit(X[:6], Y[:6], QID[:6]),
+    "loss lambdarank: no tree could be split, so every document gets the same score; expected queries with different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)": lambda: tr.Ranker(n_estimators=1).fit(X[:6], Y[:6], QID[:6]),
     "propensities: the loss lambdarank has no use for them; expected listnet or xendcg": lambda: tr.Ranker().fit(X, Y, QID, propensities=np.ones(120)),
     "scores.txt: found 2 scores, but test.txt has 3 documents; expected one per document": lambda: judged("1\n2\n", "1 qid:1 1:1\n" * 3),
     "scores.txt:2: found 'nan'; expected one finite score per line": lambda: judged("1\nnan\n", "1 qid:1 1:1\n" * 2),

@@ -1,8 +1,7 @@
-"""docs/metrics.md runs, and every metric text in it is one that parses and prints as written."""
+"""docs/metrics.md has every metric, and every metric text in it parses and prints as written."""
 
 from __future__ import annotations
 
-import doctest
 import re
 from pathlib import Path
 
@@ -12,13 +11,6 @@ from tautrank.metrics import METRICS, metric
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 TEXT = PAGE.read_text(encoding="utf-8")
-
-
-def test_the_examples_run():
-    flags = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
-    result = doctest.testfile(str(PAGE), module_relative=False, optionflags=flags)
-    assert result.attempted > 5
-    assert result.failed == 0
 
 
 @pytest.mark.parametrize("name", METRICS)
