@@ -26,7 +26,6 @@ from tautrank.theory import (
     softmax_ndcg_bound,
     targets_of,
     xe_ndcg_bound,
-    xe_ndcg_refined_bound,
 )
 from tests.theory_lists import LABELS, Scored, lists, make_lists
 
@@ -57,7 +56,7 @@ def test_xe_ndcg_theorem_1(data: Scored, kind: str | float, ties: str, seed: int
         choice = {"gamma": gamma}
     else:
         choice = {"loss": loss("xendcg", gamma=kind), "seed": seed, "step": 3}
-    plain, refined = xe_ndcg_bound(*data, ties=ties, **choice), xe_ndcg_refined_bound(*data, ties=ties, **choice)
+    plain, refined = xe_ndcg_bound(*data, ties=ties, **choice), xe_ndcg_bound(*data, ties=ties, refined=True, **choice)
     assert_proof(plain)
     assert_proof(refined)
     assert not (refined.lower < plain.lower - 1e-12).any()
@@ -105,7 +104,7 @@ def test_the_translation_is_needed() -> None:
     s, y, gamma = np.log([0.93, 0.07]), [0, 0.1], [0.0, 1.0]
     xe = cross_entropy(s, y, [0, 2], gamma)[0]
     assert xe < -math.log(metric("ndcg").mean(s, y, [0, 2])) - 0.2
-    assert xe_ndcg_refined_bound(s, y, [0, 2], gamma=gamma).holds()
+    assert xe_ndcg_bound(s, y, [0, 2], gamma=gamma, refined=True).holds()
 
 
 # ListNet

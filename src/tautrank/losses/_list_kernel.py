@@ -152,9 +152,9 @@ def try_uncompiled(
         scale: see `each_list`.
         parameters: see `each_list`.
     """
-    queries = np.flatnonzero(scale)
-    if one_list in _tried or not queries.size:
+    if one_list in _tried or not scale.any():
         return
+    queries = np.flatnonzero(scale)
     function = _uncompiled(one_list)
     for query in {queries[np.argmin(sizes[queries])], queries[np.argmax(sizes[queries])], queries[0]}:
         rows = offsets[query] + np.argsort(-labels[offsets[query] : offsets[query + 1]], kind="stable")

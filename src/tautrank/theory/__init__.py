@@ -42,7 +42,6 @@ from tautrank.theory.softmax_bounds import (
     softmax_ndcg_bound,
     targets_of,
     xe_ndcg_bound,
-    xe_ndcg_refined_bound,
 )
 from tautrank.theory.softrank_bounds import (
     SoftRankCurve,
@@ -102,5 +101,4 @@ __all__ = [
     "surrogate",
     "targets_of",
     "xe_ndcg_bound",
-    "xe_ndcg_refined_bound",
 ]

@@ -34,6 +34,7 @@ def xe_ndcg_bound(
     offsets: ArrayLike,
     loss: Loss | str = "xendcg",
     *,
+    refined: bool = False,
     gamma: ArrayLike | None = None,
     ties: str = "worst",
     seed: int = 0,
@@ -48,51 +49,58 @@ def xe_ndcg_bound(
     ``maxDCG <= sum 2^y - gamma`` (eq. 10). Holds for every tie policy, and for full lists
     only: ``NDCG@k`` may fall below.
 
+    With ``refined``, NDCG is translated only as much as gamma requires, not at all if every gamma is 1:
+    ``mean XE >= -log mean(NDCG + sum_i (1 - gamma_i) rho_i / maxDCG)``, for each query and on average. It follows from
+    the same proof, where eq. 11 replaces ``sum (1 - gamma_i) rho_i`` by 1. With ``gamma = 1`` this is
+    ``XE >= -log NDCG`` for graded labels, which Theorem 3 of the binary paper says for binary ones.
+
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
         loss: a ``xendcg`` loss, or its name.
+        refined: whether to translate NDCG only as much as gamma requires.
         gamma: numbers in [0, 1], one per document or one for all, instead of those of the loss.
         ties: tie policy of the metric.
         seed, step: as in `Loss.bind` and `Objective.values`, for gammas that are drawn.
 
     >>> xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=0.5)
     XE >= -log(NDCG + 1/maxDCG): 1.513 >= 0.2545 on average over 1 query, the smallest gap 1.258; holds
-    """
-    return _xe_bound(scores, labels, offsets, loss, gamma, ties, seed, step, refined=False)
-
-
-def xe_ndcg_refined_bound(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    loss: Loss | str = "xendcg",
-    *,
-    gamma: ArrayLike | None = None,
-    ties: str = "worst",
-    seed: int = 0,
-    step: int = 0,
-) -> Bound:
-    """Compare XE-NDCG with NDCG translated only as much as gamma requires; not at all if every gamma is 1.
-
-    ``mean XE >= -log mean(NDCG + sum_i (1 - gamma_i) rho_i / maxDCG)``, for each query and on average.
-
-    It follows from the proof of Theorem 1 of Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020: eq.
-    11 replaces ``sum (1 - gamma_i) rho_i`` by 1, which is the translation. With ``gamma = 1`` this is
-    ``XE >= -log NDCG`` for graded labels, which Theorem 3 of the binary paper says for binary ones. The conditions
-    are those of `xe_ndcg_bound`.
-
-    Args:
-        scores, labels, offsets: the lists, see `tautrank.theory`.
-        loss: a ``xendcg`` loss, or its name.
-        gamma: numbers in [0, 1], one per document or one for all, instead of those of the loss.
-        ties: tie policy of the metric.
-        seed, step: as in `Loss.bind` and `Objective.values`, for gammas that are drawn.
-
-    >>> bound = xe_ndcg_refined_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=1.0)
+    >>> bound = xe_ndcg_bound([1.0, 2.0, 0.0], [3, 0, 1], [0, 3], gamma=1.0, refined=True)
     >>> bool(bound.lower[0] == -np.log(metric("ndcg").mean([1.0, 2.0, 0.0], [3, 0, 1], [0, 3])))
     True
     """
-    return _xe_bound(scores, labels, offsets, loss, gamma, ties, seed, step, refined=True)
+    chosen = loss_without_noise(loss, XENDCG, "a xendcg loss")
+    s, lists = check_scored_lists(scores, labels, offsets)
+    y, cuts = lists.labels, lists.offsets
+    if gamma is None:
+        value = chosen.bind(y, cuts, seed=seed).values(s, step)
+        used = gammas_of(chosen, s, y, cuts, seed=seed, step=step)
+    else:
+        used = check_gamma(gamma, lists)
+        value = cross_entropy(s, y, cuts, used)
+    ideal = metric("dcg").per_query(y, y, cuts)
+    ndcg, dcg = (metric(name, ties=ties).per_query(s, y, cuts) for name in ("ndcg", "dcg"))
+    reciprocal = metric("dcg", discount="reciprocal", ties=ties).per_query(s, y, cuts)
+    total = query_sums(gain_values(y) + (1.0 - used), cuts)
+    if refined:
+        added = query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts)
+        name, source = "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)", "from the proof of Theorem 1"
+        mean = mean_over_queries(ndcg + added / ideal)
+    else:
+        added = np.ones_like(ideal)
+        name, source = "XE >= -log(NDCG + 1/maxDCG)", "Theorem 1"
+        mean = mean_over_queries(ndcg) + mean_over_queries(added / ideal)
+    return Bound(
+        name=name,
+        paper=f"{_XE_PAPER}, {source}",
+        upper=value,
+        lower=negative_log(ndcg + added / ideal),
+        mean_lower=float(negative_log(mean)),
+        steps={
+            "Jensen's inequality (13)": -log_expected_probability(s, gamma_targets(y, cuts, used), cuts),
+            "rho <= 1/rank (9)": negative_log((reciprocal + added) / total),
+            "log2(1 + rank) <= rank (11)": negative_log((dcg + added) / total),
+        },
+    )
 
 
 def softmax_mrr_bound(
@@ -149,54 +157,6 @@ def softmax_ndcg_bound(
     """
     judge = metric("ndcg", ties=ties, gain=gain)
     return _listnet_bound("XE >= -log NDCG", "Theorem 3", scores, labels, offsets, loss, judge)
-
-
-def _xe_bound(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    loss: Loss | str,
-    gamma: ArrayLike | None,
-    ties: str,
-    seed: int,
-    step: int,
-    *,
-    refined: bool,
-) -> Bound:
-    """Compare XE with ``-log(NDCG + added/maxDCG)``, where ``added`` is 1 or, refined, what gamma requires."""
-    chosen = loss_without_noise(loss, XENDCG, "a xendcg loss")
-    s, lists = check_scored_lists(scores, labels, offsets)
-    y, cuts = lists.labels, lists.offsets
-    if gamma is None:
-        value = chosen.bind(y, cuts, seed=seed).values(s, step)
-        used = gammas_of(chosen, s, y, cuts, seed=seed, step=step)
-    else:
-        used = check_gamma(gamma, lists)
-        value = cross_entropy(s, y, cuts, used)
-    ideal = metric("dcg").per_query(y, y, cuts)
-    ndcg, dcg = (metric(name, ties=ties).per_query(s, y, cuts) for name in ("ndcg", "dcg"))
-    reciprocal = metric("dcg", discount="reciprocal", ties=ties).per_query(s, y, cuts)
-    total = query_sums(gain_values(y) + (1.0 - used), cuts)
-    if refined:
-        added = query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts)
-        name, source = "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)", "from the proof of Theorem 1"
-        mean = mean_over_queries(ndcg + added / ideal)
-    else:
-        added = np.ones_like(ideal)
-        name, source = "XE >= -log(NDCG + 1/maxDCG)", "Theorem 1"
-        mean = mean_over_queries(ndcg) + mean_over_queries(added / ideal)
-    return Bound(
-        name=name,
-        paper=f"{_XE_PAPER}, {source}",
-        upper=value,
-        lower=negative_log(ndcg + added / ideal),
-        mean_lower=float(negative_log(mean)),
-        steps={
-            "Jensen's inequality (13)": -log_expected_probability(s, gamma_targets(y, cuts, used), cuts),
-            "rho <= 1/rank (9)": negative_log((reciprocal + added) / total),
-            "log2(1 + rank) <= rank (11)": negative_log((dcg + added) / total),
-        },
-    )
 
 
 def _listnet_bound(
