@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tautrank.experiments.processes import Lost, deaf_to_ctrl_c, run_jobs
+from tautrank.experiments.processes import Lost, ignoring_ctrl_c, run_jobs
 from tests import dying_workers
 
 
@@ -47,7 +47,7 @@ def test_workers_that_are_starting_do_not_hear_ctrl_c():
     process = context.Process(target=signal.pthread_sigmask, args=(signal.SIG_BLOCK, set()), daemon=True)
 
     def start_and_interrupt():
-        with deaf_to_ctrl_c():
+        with ignoring_ctrl_c():
             process.start()
             os.kill(process.pid, signal.SIGINT)
             os.kill(os.getpid(), signal.SIGINT)

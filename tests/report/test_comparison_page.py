@@ -9,7 +9,6 @@ import math
 import re
 import shlex
 import sys
-from dataclasses import replace
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Jobs side by side in processes of this machine, one job a process at a time."""
+"""Jobs side by side in processes of this machine, one job per process at a time."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ MOST_LOSSES = 3
 """How often a job may lose its process before it is given up: one too big for its machine ends there."""
 
 Ask: TypeAlias = Callable[[Any], Any]
-"""What a job may call: it tells whoever gave the job something, and returns the answer."""
+"""A function that a job may call to send something to the process that gave it, and to get an answer."""
 
 _READY, _ASKS, _DONE, _RAISED, _DIED = "ready", "asks", "done", "raised", "died"
 _Job = TypeVar("_Job")
@@ -30,11 +30,11 @@ _Job = TypeVar("_Job")
 
 @dataclass(frozen=True)
 class Lost:
-    """What came of a job whose processes died.
+    """The outcome of a job whose processes died.
 
     Args:
-        times: how often.
-        how: what is known of the last death.
+        times: the number of deaths.
+        how: what is known about the last one.
 
     >>> print(Lost(3, "signal SIGKILL"))
     its worker died 3 times (signal SIGKILL); perhaps there is not enough memory
@@ -56,18 +56,18 @@ def run_jobs(
     deadline: float | None = None,
     most_losses: int = MOST_LOSSES,
 ) -> Iterator[tuple[_Job, Any]]:
-    """Do jobs in other processes; each comes back, in any order, with what it gave, or with `Lost`.
+    """Run jobs in other processes; each comes back, in any order, with its result or with `Lost`.
 
-    Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. One that dies, of
-    whatever, takes nothing along: its job is given to another. When this process dies, so do they; what is not finished
-    when the iterator is closed is given up. What a job raises is raised here.
+    Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. If one dies, its job is
+    given to another. When this process dies, so do they; what is not finished when the iterator is closed is given up.
+    What a job raises is raised here.
 
     Args:
-        n: how many processes.
+        n: the number of processes.
         work: a function of a job and of `Ask`; a `functools.partial` of one brings what all jobs need.
-        jobs: the next one is asked for when a process is free, and the last result has been taken.
-        answer: what is answered to a job that asks, given the job and what it told.
-        deadline: by `time.monotonic`, when to give up what is under way.
+        jobs: the jobs; the next one is taken when a process is free and the last result has been taken.
+        answer: the function that answers a job, given the job and what it sent.
+        deadline: the time, by `time.monotonic`, at which to give up what is running.
         most_losses: how often a job may lose its process.
     """
     source = (_Given(job) for job in jobs)
@@ -76,7 +76,7 @@ def run_jobs(
     are_more = n > 0  # jobs, as far as is known
     try:
         while True:
-            # One that had nothing left to do gets what another one died of.
+            # A process with nothing left to do takes over the job of one that died.
             for process in processes.values():
                 if process.is_idle and (again or are_more):
                     given = again.popleft() if again else next(source, None)
@@ -119,11 +119,11 @@ def run_jobs(
 
 
 @contextmanager
-def deaf_to_ctrl_c() -> Iterator[None]:
-    """Start processes in this block that do not hear Ctrl-C, which reaches every process of a terminal.
+def ignoring_ctrl_c() -> Iterator[None]:
+    """Start processes in this block that ignore Ctrl-C, which reaches every process of a terminal.
 
-    Who starts a process decides what becomes of it. A process inherits the signals its parent blocks, so it is deaf
-    from its first moment, imports included; the parent hears what came meanwhile when the block ends.
+    A process inherits the signals its parent blocks, so it ignores Ctrl-C from its first moment, imports included; the
+    parent gets what came meanwhile when the block ends.
     """
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -151,7 +151,7 @@ class _Process(Generic[_Job]):
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, work), daemon=True)
-        with deaf_to_ctrl_c():
+        with ignoring_ctrl_c():
             self._process.start()
         # With the other end closed here, the death of the process is the end of what can be received.
         theirs.close()
@@ -174,13 +174,13 @@ class _Process(Generic[_Job]):
             self.connection.send(message)
 
     def receive(self) -> tuple[str, Any]:
-        """What kind of message the process sends, and what is in it; how it died, where it is dead."""
+        """Return the kind of message and its content; if the process is dead, how it died."""
         try:
             kind, content = self.connection.recv()
         except (EOFError, OSError):
             self._process.join()
             self.connection.close()
-            how = _epitaph(self._process.exitcode or 0)
+            how = _cause_of_death(self._process.exitcode or 0)
             if not self._is_ready:
                 raise OptionError(
                     f"workers: a new process ended before it was ready ({how}); expected one that can start (a script "
@@ -196,7 +196,7 @@ class _Process(Generic[_Job]):
         self.connection.close()
 
 
-def _epitaph(code: int) -> str:
+def _cause_of_death(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
     with suppress(ValueError):
@@ -205,7 +205,7 @@ def _epitaph(code: int) -> str:
 
 
 def _work(connection: Connection, work: Callable[[Any, Ask], Any]) -> None:
-    """What a process does: job after job, until nobody gives one."""
+    """Run one job after the other until no more come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
 

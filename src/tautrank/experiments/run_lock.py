@@ -1,4 +1,4 @@
-"""One runner a store: a lock that the operating system releases when its process ends, however it ends."""
+"""One runner per store: a lock that the operating system releases when its process ends, however it ends."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from tautrank.errors import DataError
 
 
 class RunLock:
-    """Held by the process that runs a study; a file beside the store, gone when the run ends.
+    """A lock held by the process that runs trials: a file beside the store, removed when the run ends.
 
-    The file alone means nothing: what counts is the lock on it, which dies with its process, so a file left by a
-    killed runner is taken over.
+    The file alone means nothing: what counts is the lock on it, which ends with its process, so a file left by a killed
+    runner is taken over.
 
     Args:
         store: the store's file.
@@ -67,7 +67,7 @@ class RunLock:
 
 
 def owner_of(store: Path) -> str:
-    """Who runs a store just now, in words; empty where nobody does, as far as can be seen from this machine.
+    """Return who is running a store, in words; empty if nobody is, as far as this machine can see.
 
     Args:
         store: the store's file.

@@ -1,4 +1,4 @@
-"""What a paper says it found, in a form that numbers can contradict: each claim is a number that should be positive."""
+"""The claims of a paper in a form that numbers can contradict: each is a number that should be positive."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tautrank.experiments.result import Cell
 F64 = NDArray[np.float64]
 
 Values: TypeAlias = Callable[[Cell], F64]
-"""Looks a cell's values up, greater is better: one a trial, or one a query of a trial; or a curve a trial."""
+"""From a cell to its values (greater is better): one per trial, one per query of a trial, or one curve per trial."""
 
 _PARTS = {"train": " of the training queries", "valid": " of the validation queries"}
 
@@ -29,8 +29,8 @@ class Claim(ABC):
 
     Args:
         metric: the metric it is about.
-        text: the claim in the paper's words or near them; made up from the rest where it is empty.
-        part: which queries: ``"test"``, or others that the study judges (or has curves of, for a claim of curves).
+        text: the claim in the paper's words or close to them; by default a sentence made from the other arguments.
+        part: the queries it is about: ``"test"``, or others that the study judges (or has curves of).
     """
 
     metric: str
@@ -39,25 +39,25 @@ class Claim(ABC):
 
     @abstractmethod
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The cells that are compared: a group for each comparison the claim makes."""
+        """Return the cells that are compared: one group per comparison that the claim makes."""
 
     @abstractmethod
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """What should be positive, one number a trial (or a query)."""
+        """Return what should be positive, one number per trial (or per query)."""
 
     @abstractmethod
     def sentence(self, cells: tuple[Cell, ...]) -> str:
-        """One comparison in words."""
+        """Return one comparison in words."""
 
     by_query = True
     """Whether the advantage of a trial is the mean of the advantages of its queries."""
 
     of_curves = False
-    """Whether it looks at training tree by tree: values are then ``[trials, trees]``, the best value so far."""
+    """Whether it is about training curves: values are then ``[trials, trees]``, the best value so far."""
 
     @property
     def measured(self) -> str:
-        """The metric, and of which queries, in words."""
+        """The metric and its queries, in words."""
         return f"{self.metric}{_PARTS.get(self.part, '')}"
 
 
@@ -68,7 +68,7 @@ class Better(Claim):
     Args:
         better: the name of the system that should win.
         worse: the name of the other.
-        condition: where; every condition where it is empty.
+        condition: the condition; by default every condition.
 
     >>> claim = Better(better="xendcg", worse="listnet", metric="ndcg@5")
     >>> [claim.sentence(cells) for cells in claim.cells(("10%", "20%"))]
@@ -176,9 +176,9 @@ class Reaches(Claim):
 
     Args:
         system: its name.
-        value: what is to be reached.
+        value: the value to reach.
         tolerance: how much less still counts.
-        condition: where; every condition where it is empty.
+        condition: the condition; by default every condition.
 
     >>> claim = Reaches(system="stochasticrank", value=0.917, tolerance=0.0005, metric="ndcg@3")
     >>> claim.advantage(lambda cell: np.array([0.9172, 0.9032]), claim.cells(("plain",))[0]).round(4)
@@ -213,8 +213,8 @@ class LeadsEarly(Claim):
     Args:
         better: the system that should be quicker.
         worse: the other.
-        early: which share of the trees is few.
-        condition: where; every condition where it is empty.
+        early: the share of the trees that counts as few.
+        condition: the condition; by default every condition.
 
     >>> claim = LeadsEarly(better="xendcg", worse="lambdamart", metric="ndcg@5")
     >>> curves = {"xendcg": np.array([[0.4, 0.45, 0.5, 0.5]]), "lambdamart": np.array([[0.3, 0.42, 0.49, 0.5]])}
@@ -260,9 +260,9 @@ class Converges(Claim):
 
     Args:
         system: its name.
-        last: which share of the trees are the last.
-        share: the most that they may gain, as a share of the gain from the first tree on.
-        condition: where; every condition where it is empty.
+        last: the share of the trees that counts as last.
+        share: the most that they may gain, as a share of the gain since the first tree.
+        condition: the condition; by default every condition.
 
     >>> claim = Converges(system="lambdarank", metric="ndcg@5")
     >>> curves = np.array([[0.3, 0.4, 0.49, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4, 0.5]])

@@ -1,4 +1,4 @@
-"""Two tests of the same advantage: the paper's own, and one that knows what the trials have in common."""
+"""Two tests of the same advantage: the paper's own, and one that counts what the trials have in common."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ class Advantage:
     """What should be positive, in every trial.
 
     Args:
-        trials: one number a trial.
-        queries: one number a query for each trial, NaN where it is skipped; None where a trial's number is not a mean
-            over its queries.
-        sides: where it is a difference of two systems, their values, one a trial.
+        trials: one number per trial.
+        queries: for each trial one number per query, NaN if it is skipped; None if a trial's number is not a mean over
+            its queries.
+        sides: the values of two systems, one per trial, if the advantage is their difference.
     """
 
     trials: F64
@@ -36,17 +36,17 @@ class Advantage:
 
     @property
     def mean(self) -> float:
-        """Over the trials; NaN without any."""
+        """The mean over the trials; NaN without any."""
         return float(self.trials.mean()) if self.trials.size else math.nan
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """What a test says.
+    """The outcome of a test.
 
     Args:
         test: its name.
-        p_value: NaN where there is too little to test.
+        p_value: NaN if there is too little to test.
         verdict: ``agrees``, ``does not agree`` or ``not decidable``.
     """
 
@@ -59,11 +59,11 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
     """Judge as the paper did.
 
     Two intervals at level a, each the mean ± t(a) standard errors, touch where the difference of the means is no more
-    than t(a) times the sum of the standard errors; the p-value is the level at which they just do.
+    than t(a) times the sum of the standard errors; the p-value is the level at which they just touch.
 
     Args:
-        advantage: of the system that should win.
-        test: the paper's.
+        advantage: the advantage of the system that should win.
+        test: the paper's test.
 
     >>> advantage = Advantage(np.array([0.25, 0.25, 0.5]))
     >>> round(own_test(advantage, PaperTest(level=0.1)).p_value, 4), own_test(advantage, PaperTest(level=0.1)).verdict
@@ -92,15 +92,15 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
 def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overlap: float) -> Judgement:
     """Judge by a test that counts what the trials share.
 
-    Trials that draw their queries anew share most of their training data: Nadeau and Bengio's corrected resampled
+    Trials that draw their queries again share most of their training data: Nadeau and Bengio's corrected resampled
     t-test. Trials on the same test queries share those: the repeated-runs test, over queries and trials. Trials on all
     queries there are, or without any data, leave only the trials to chance: the t-test.
 
     Args:
-        advantage: of the system that should win.
-        protocol: of the study.
-        level: of significance.
-        overlap: held out over trained on, where training data is drawn anew.
+        advantage: the advantage of the system that should win.
+        protocol: the protocol of the study.
+        level: the significance level.
+        overlap: held out over trained on, if trials draw their training data again.
 
     >>> from tautrank.experiments.divide import Resampling
     >>> advantage = Advantage(np.array([1.0, 2.0, 3.0]))
@@ -129,10 +129,10 @@ def judge(
     """Judge each by both tests; the corrected one counts all of the comparisons, by Holm's method.
 
     Args:
-        advantages: one a comparison.
-        test: the paper's.
-        protocol: of the study.
-        overlap: held out over trained on, where training data is drawn anew.
+        advantages: one per comparison.
+        test: the paper's test.
+        protocol: the protocol of the study.
+        overlap: held out over trained on, if trials draw their training data again.
     """
     if not advantages:
         return []

@@ -31,14 +31,14 @@ class CellResult:
     """One system under one condition on one metric, over all trials.
 
     Args:
-        condition, system, metric, part: which; the part is ``test`` unless the study judges others too.
+        condition, system, metric, part: its place; the part is ``test`` unless the study judges others too.
         higher_is_better: whether more is better.
-        numbers: of the trials that are done.
-        means: one a trial: the mean over its queries.
-        printed: the paper's number; None where it printed none.
+        numbers: the numbers of the trials that are done.
+        means: the mean over the queries, one per trial.
+        printed: the paper's number; None if it printed none.
         difference: mean of system minus baseline over the trials both have done; NaN for the baseline itself.
         own: the paper's test against the baseline; None for the baseline itself.
-        corrected: the test that knows what trials share, likewise, Holm-adjusted over the metric's comparisons.
+        corrected: the test that counts what trials share, likewise, Holm-adjusted over the metric's comparisons.
     """
 
     condition: str
@@ -55,12 +55,12 @@ class CellResult:
 
     @property
     def mean(self) -> float:
-        """Over the trials."""
+        """The mean over the trials."""
         return float(self.means.mean()) if self.means.size else math.nan
 
     @property
     def deviation(self) -> float:
-        """Standard deviation over the trials; NaN for one."""
+        """The standard deviation over the trials; NaN for one."""
         return float(np.std(self.means, ddof=1)) if self.means.size > 1 else math.nan
 
     @property
@@ -76,15 +76,15 @@ class CellResult:
 
 @dataclass(frozen=True)
 class Verdict:
-    """What became of a claim.
+    """The verdict on a claim.
 
     Args:
-        sentence: what is claimed.
-        trials: how many count.
+        sentence: the claim.
+        trials: the number of trials that count.
         advantage: the mean of what should be positive.
-        own: by the paper's own test.
-        corrected: by the test that knows what trials share, Holm-adjusted over the study's claims.
-        text: the paper's words, where they are given.
+        own: the judgement of the paper's own test.
+        corrected: the judgement of the test that counts what trials share, Holm-adjusted over the study's claims.
+        text: the paper's words, if they are given.
     """
 
     sentence: str
@@ -109,10 +109,10 @@ class StudyResult(Comparison):
     verdicts: tuple[Verdict, ...]
 
     def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
-        """One cell.
+        """Return one cell.
 
         Args:
-            condition, system, name, part: which; the name is the metric's.
+            condition, system, name, part: its place; the name is the metric's.
         """
         return self.by_place[condition, system, name, part]
 
@@ -123,7 +123,7 @@ class StudyResult(Comparison):
 
     @property
     def verdict(self) -> str:
-        """Of the study as a whole, by the corrected test: agrees where all claims do."""
+        """The verdict on the study as a whole, by the corrected test: agrees if all claims do."""
         return _whole([v.corrected.verdict for v in self.verdicts])
 
     @property
@@ -133,7 +133,7 @@ class StudyResult(Comparison):
 
 
 def read_results(path: Path) -> StudyResult:
-    """The results in a store.
+    """Return the results in a store.
 
     Args:
         path: the store's file; a run may be going on.
@@ -192,7 +192,7 @@ class _Judged(Gathered):
         return [trial for trial, value in found.items() if not math.isnan(value)]
 
     def _curves(self, cell: Cell, part: str, trials: Sequence[int]) -> F64:
-        """The best value so far after each tree of the budget, a row a trial: what early stopping keeps."""
+        """The best value so far after each tree of the budget, one row per trial: what early stopping keeps."""
         length = self.plan.budget.trees or 1
         rows = np.empty((len(trials), length))
         for row, trial in zip(rows, trials, strict=True):

@@ -1,6 +1,6 @@
-"""A study as data: which systems, on which data, under which conditions, judged how, and what the paper found.
+"""A study as data: its systems, conditions and protocol, how it is judged, and what the paper found.
 
-How to declare one. A study is a frozen `Study`; there is nothing to program. This is a whole one:
+How to declare one: a study is a frozen `Study`; there is nothing to program. This is a complete one:
 
 >>> from tautrank.papers.claims import Better
 >>> from tautrank.experiments.system import System
@@ -21,7 +21,7 @@ How to declare one. A study is a frozen `Study`; there is nothing to program. Th
 Then:
 
 - **Protocol**: where a trial's training, validation and test queries come from: `Resampling` (the default), `OwnFolds`
-  (a trial a fold), `FixedParts` (the same test queries) or `OnItself` (what is trained on is tested on).
+  (one fold per trial), `FixedParts` (the same test queries) or `OnItself` (tested on the training queries).
 - **Conditions**: the points of a figure's x axis, or a table's variants. A `Condition` changes data (`Change`),
   parameters of every `Ranker`, parameters of every loss that has them, parameters of single systems, or the metrics.
   Every system runs under every condition in every trial; within a trial all see the same queries and the same noise.
@@ -33,9 +33,9 @@ Then:
 - **Search**: with a budget of configurations (`configurations`, or ``--configs``) each trial of a system picks the best
   by the first metric on the validation queries; 0 takes the parameters as they are.
 - **Claims** (`Better`, `BetterUnder`, `GapGrows`, `Reaches`, `LeadsEarly`, `Converges`) are judged twice: by the
-  paper's own test (`PaperTest`) and by one that knows that trials share data.
-- **Measurements**: where a figure needs no training, a `Measurement` stands in the place of a system, and the metrics
-  are the names of what it measures.
+  paper's own test (`PaperTest`) and by one that counts the data that trials share.
+- **Measurements**: if a figure needs no training, a `Measurement` takes the place of a system, and the metrics are the
+  names of what it measures.
 
 Put it in a module of `tautrank.papers.catalogue` and name it in its ``STUDIES``; raise `version` whenever a change
 would give other numbers, so that old stores are not continued by accident.
@@ -55,7 +55,7 @@ from tautrank.experiments.plan import PLAIN, Experiment, by_name
 from tautrank.papers.claims import Claim
 
 OTHER_DATA = "other"
-"""What a recipe is called whose parameters are for other data than the paper's."""
+"""The name of a recipe whose parameters are for other data than the paper's."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class Printed:
         metric: the metric.
         value: as a share, not in percent: 48.23 is ``0.4823``.
         condition: the name of the condition.
-        part: which queries: ``"test"``, ``"valid"`` or ``"train"``.
-        spread: what stands behind ± in the paper, likewise.
+        part: the queries: ``"test"``, ``"valid"`` or ``"train"``.
+        spread: the number after ± in the paper, likewise.
     """
 
     system: str
@@ -81,15 +81,15 @@ class Printed:
 
 @dataclass(frozen=True)
 class Recipe:
-    """What a paper did and found on one data set.
+    """The parameters and numbers of a paper on one data set.
 
     Args:
         data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `data_source`);
-            or `OTHER_DATA`, first of the recipes, where the paper's parameters would not serve other data.
-        title: as the paper calls it.
-        parameters: for every `Ranker`.
-        systems: parameters for single systems' `Ranker`, by name of the system.
-        conditions: parameters for every `Ranker` under single conditions, by name of the condition.
+            or `OTHER_DATA`, first of the recipes, if the paper's parameters would not suit other data.
+        title: the paper's name for it.
+        parameters: parameters of every `Ranker`.
+        systems: parameters of single systems' `Ranker`, by name of the system.
+        conditions: parameters of every `Ranker` under single conditions, by name of the condition.
         printed: the paper's numbers.
     """
 
@@ -108,8 +108,8 @@ class PaperTest:
     Args:
         kind: ``"paired-t"``, the paired t-test; or ``"intervals"``: confidence intervals that do not touch.
         over: what is paired: ``"trials"`` (their means) or ``"queries"`` (of the first trial).
-        level: of significance; for intervals 1 - confidence.
-        one_sided: whether only one direction is asked for.
+        level: the significance level; for intervals 1 - confidence.
+        one_sided: whether only one direction is tested.
 
     >>> print(PaperTest(level=0.01))
     paired t-test over trials, level 0.01

@@ -1,4 +1,4 @@
-"""The papers' tables and figures, one module a paper; each lists its studies in ``STUDIES``."""
+"""The papers' tables and figures, one module per paper; each lists its studies in ``STUDIES``."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CATALOGUE: dict[str, Study] = {study.name: study for paper in _PAPERS for study 
 
 
 def find_study(name: str) -> Study:
-    """The study of that name.
+    """Return a study by its name.
 
     Args:
-        name: as `tautrank study list` shows it.
+        name: the name, as in `tautrank study list`.
 
     >>> find_study("xe-table1").trials
     100

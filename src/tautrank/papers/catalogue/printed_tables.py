@@ -9,17 +9,17 @@ from tautrank.experiments.plan import PLAIN
 from tautrank.papers.study import Printed
 
 Number: TypeAlias = float | tuple[float, float]
-"""A value in percent, or a value with what stands behind ±."""
+"""A value in percent, or a value and the number after ±."""
 
 _T = TypeVar("_T")
 
 
 def by_data_set(data_sets: Sequence[str], rows: Mapping[str, Sequence[_T]]) -> dict[str, dict[str, _T]]:
-    """A table with a row a system and a column a data set, as the columns that recipes take.
+    """Turn a table with one row per system and one column per data set into the columns that recipes take.
 
     Args:
-        data_sets: of the columns.
-        rows: by the name of the system, what it has on each data set.
+        data_sets: the data sets of the columns.
+        rows: the values on each data set, by the name of the system.
 
     >>> by_data_set(["web30k", "yahoo1"], {"listnet": (46.72, 72.90), "lambdamart": (49.20, 74.16)})["yahoo1"]
     {'listnet': 72.9, 'lambdamart': 74.16}
@@ -33,13 +33,13 @@ def in_percent(
     parts: Sequence[str] = ("test",),
     condition: str = PLAIN,
 ) -> tuple[Printed, ...]:
-    """The rows of a table, whose columns are metrics, and for each metric parts of the data.
+    """Return the numbers of a table whose columns are metrics, and for each metric parts of the data.
 
     Args:
-        rows: by the name of the system, a number a column.
-        metrics: of the columns.
-        parts: of the columns.
-        condition: under which the numbers stand.
+        rows: one number per column, by the name of the system.
+        metrics: the metrics of the columns.
+        parts: the parts of the columns.
+        condition: the condition of the numbers.
 
     >>> in_percent({"xendcg": (48.23, 50.27)}, ("ndcg@5", "ndcg@10"))[1]
     Printed(system='xendcg', metric='ndcg@10', value=0.5027, condition='plain', part='test', spread=None)
