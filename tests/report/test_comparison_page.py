@@ -9,6 +9,7 @@ import math
 import re
 import shlex
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
