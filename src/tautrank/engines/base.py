@@ -162,7 +162,7 @@ class Record:
         best_iteration: number of trees, from the very first, with the best validation value; all trees where there is
             no validation data.
         best_score: that value.
-        steps: number of steps behind the trees that were kept; continued training starts there.
+        steps: number of steps that grew the trees that were kept; continued training starts there.
     """
 
     history: History

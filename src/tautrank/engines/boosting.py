@@ -244,7 +244,7 @@ class Watch:
 
     @property
     def steps_to_keep(self) -> int:
-        """Number of steps behind those rounds, from the very first."""
+        """Number of steps that grew those rounds, from the very first."""
         return self._task.start_step + self._last + 1
 
     def record(self) -> Record:

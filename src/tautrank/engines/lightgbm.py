@@ -265,7 +265,8 @@ def _booster(text: str) -> Booster:
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
-    extra = _checked_names(settings.extra, own=not isinstance(task.loss, NativeLoss))
+    native = task.loss if isinstance(task.loss, NativeLoss) else None
+    extra = _checked_names(settings.extra, own=native is None)
     if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
         raise OptionError(
             "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; "
@@ -286,13 +287,13 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
     if task.train.n_documents < _FEW_DOCUMENTS:
         # LightGBM drops the features that no leaf size allows to split, and then fails if none is left.
         params["feature_pre_filter"] = False
-    if isinstance(task.loss, NativeLoss):
-        params["objective"] = task.loss.objective
+    if native is not None:
+        params["objective"] = native.objective
         # LightGBM's own gradients have no exact sums: their order must not be left to chance.
         params["deterministic"] = True
     if not {"force_row_wise", "force_col_wise"} & extra.keys():
         by_row = _suits_rows(task.train, settings.threads)
-        if by_row or isinstance(task.loss, NativeLoss):
+        if by_row or native is not None:
             params["force_row_wise" if by_row else "force_col_wise"] = True
     return {**params, **extra}
 

@@ -158,7 +158,7 @@ class _Learner:
         if task.valid is not None:
             self._parts["valid"] = matrix(task.valid, None)
         self._booster: Booster = xgboost.Booster(
-            _parameters(task, settings),
+            _parameters(task.loss.objective, settings),
             cache=list(self._parts.values()),
             model_file=task.start.booster if isinstance(task.start, XGBoostModel) else None,
         )
@@ -181,10 +181,9 @@ class _Learner:
         return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), self._booster.num_features())
 
 
-def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
-    assert isinstance(task.loss, NativeLoss)
+def _parameters(objective: str, settings: Settings) -> dict[str, Any]:
     params: dict[str, Any] = {
-        "objective": task.loss.objective,
+        "objective": objective,
         "tree_method": "hist",
         "learning_rate": settings.learning_rate,
         "nthread": settings.threads,

@@ -22,7 +22,7 @@ class Export:
         format: name of the format.
         model: the fitted model.
         names: names of its features, in the order of the columns.
-        named: whether these names are known, not made up from the numbers of the columns.
+        named: whether these names are known; if not, they are ``f1``, ``f2``, ...
         name: name of the model.
         store: feature store, for Solr; None for the default one.
     """

@@ -33,7 +33,7 @@ def nested_text(tree: Tree, split: Callable[[int, int], tuple[str, str, str]], l
         if node < 0:
             written.append(leaf(~node, depth))
             continue
-        before, between, behind = split(node, depth)
+        before, between, after = split(node, depth)
         written.append(before)
-        waiting += [behind, (int(tree.right[node]), depth + 1), between, (int(tree.left[node]), depth + 1)]
+        waiting += [after, (int(tree.right[node]), depth + 1), between, (int(tree.left[node]), depth + 1)]
     return "".join(written)
