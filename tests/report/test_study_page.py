@@ -43,7 +43,7 @@ FIGURES = {
     "binary-table1": [f"{title} ({c})" for c in ("graded", "binary") for title in ("Every trial", *GAINS)],
     "lambdaloss-figure4": [f"{CUTOFFS} by condition", f"Lead over {{}} in {CUTOFFS}"],
     "lambdaloss-figure5": [
-        "Training queries by number of trees",
+        "Training by number of trees",
         "Validation by number of trees",
         "Every trial",
         *GAINS,
@@ -340,7 +340,7 @@ def test_conditions_that_grow_by_factors_have_such_an_axis_and_names_that_fit(ra
 def test_courses_are_means_over_trials(ran):
     result = ran("lambdaloss-figure5")
     page = read(result)
-    for part, title in (("train", "Training queries"), ("valid", "Validation")):
+    for part, title in (("train", "Training"), ("valid", "Validation")):
         found = lines(page.figure(f"{title} by number of trees"))
         assert list(found) == list(result.plan.study.system_names)
         for system, line in found.items():

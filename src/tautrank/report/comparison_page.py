@@ -12,7 +12,7 @@ from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.result import Comparison
 from tautrank.metrics import Metric
 from tautrank.report.comparison import findings, tables, vary
-from tautrank.report.figures import curve_figure, over_trainings, require_plotly, validation_curves
+from tautrank.report.figures import require_plotly, training_sections
 from tautrank.report.gains import QueryGains, gain_sections
 from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Section, TableSection, Text
 from tautrank.report.palette import SystemStyle, system_styles
@@ -60,21 +60,10 @@ def _figures(result: Comparison) -> Iterator[FigureSection]:
     require_plotly()
     styles = system_styles([system.name for system in result.systems])
     first = result.metrics[0]
-    yield from _validation(result, first, styles)
+    histories = {system.name: system.histories for system in result.systems if system.histories}
+    yield from training_sections(histories, str(first), "validation", styles)
     if len(result.systems) > 1:
         yield from _gains(result, first, styles)
-
-
-def _validation(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:
-    histories = {system.name: system.histories for system in result.systems if system.histories}
-    curves = validation_curves(histories)
-    if not curves:
-        return
-    ends = {curve.name: float(curve.mean[-1]) for curve in curves}
-    caption = f"{first} on the validation queries after each tree." + over_trainings(max(map(len, histories.values())))
-    ends_text = "; ".join(f"{name} ends at {value:.4f}" for name, value in ends.items())
-    figure = curve_figure(curves, x_title="trees", y_title=f"validation {first}", styles=styles, points=False)
-    yield FigureSection("Validation by number of trees", figure, caption, f"Lines: {ends_text}.")
 
 
 def _gains(result: Comparison, first: Metric, styles: dict[str, SystemStyle]) -> Iterator[FigureSection]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import html
+import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from numpy.typing import ArrayLike
 from tautrank.arrays import F64, numbers
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.json_values import or_none
+from tautrank.report.page import FigureSection
 from tautrank.report.palette import SystemStyle, band_colour, system_styles
 
 MOST_POINTS = 50_000
@@ -166,22 +168,47 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     return curves
 
 
-def over_trainings(trainings: int, called: str = "trainings") -> str:
-    """Return what the lines and bands of validation curves are; nothing for one training, which has no band.
+def training_sections(
+    histories: Mapping[str, Sequence[ArrayLike]],
+    metric: str,
+    queries: str,
+    styles: Mapping[str, SystemStyle],
+    *,
+    called: str = "trainings",
+    under: str = "",
+    remark: str = "",
+) -> Iterator[FigureSection]:
+    """Draw a metric after each tree; nothing where no history was kept.
 
     Args:
-        trainings: the number of trainings per line.
+        histories: for each system, one list per training with one value per tree.
+        metric: the name of the metric.
+        queries: ``"validation"`` or ``"training"``.
+        styles: the styles of all systems of the page.
         called: what the trainings are called.
+        under: the condition, as it follows a title.
+        remark: a sentence to end the caption with.
 
-    >>> over_trainings(3)[:70]
-    ' Lines are means and bands standard deviations over 3 trainings; a lin'
+    >>> [section] = training_sections({"mse": [[0.1, 0.3]]}, "ndcg@5", "validation", system_styles(["mse"]))
+    >>> section.caption
+    'ndcg@5 on the validation queries after each tree.'
     """
-    if trainings == 1:
-        return ""
-    return (
-        f" Lines are means and bands standard deviations over {trainings} {called}; a line ends where the first of its "
-        "trainings stopped."
+    curves = validation_curves(histories)
+    if not curves:
+        return
+    caption = f"{metric} on the {queries} queries after each tree."
+    most = max(map(len, histories.values()))
+    if most > 1:
+        caption += f" Lines are means and bands standard deviations over {most} {called}; a line ends where the first "
+        caption += f"of its {called} stopped."
+    ends = "; ".join(
+        f"{c.name} has {c.mean[max(math.ceil(c.mean.size / 10), 1) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at the "
+        f"end of {c.mean.size} trees"
+        for c in curves
     )
+    figure = curve_figure(curves, x_title="trees", y_title=f"{queries} {metric}", styles=styles, points=False)
+    title = f"{queries.capitalize()} by number of trees{under}"
+    yield FigureSection(title, figure, f"{caption} {remark}".strip(), f"Lines: {ends}.")
 
 
 def with_axes(figure: Any, x_title: str, y_title: str, x_axis: Mapping[str, Any] | None = None, **y_axis: Any) -> Any:

@@ -14,7 +14,7 @@ from tautrank.experiments.plan import PLAIN
 from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.results import CellResult, StudyResult
-from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, over_trainings, validation_curves
+from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, training_sections
 from tautrank.report.gains import gain_sections, interval_over_trials, widened
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import SystemStyle, system_styles
@@ -53,28 +53,16 @@ def _under(condition: str) -> str:
 
 def _by_trees(result: StudyResult) -> Sections:
     study = result.plan.study
-    titles = {"valid": "Validation by number of trees", "train": "Training queries by number of trees"}
+    remark = ""
+    if any(claim.of_curves for claim in study.claims):
+        remark = "The claims look at the best value so far, as early stopping keeps it."
     parts = dict.fromkeys(part for _, _, part in result.curves)
     for condition, part in itertools.product(study.condition_names, parts):
         histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
-        curves = validation_curves(histories)
-        if not curves:
-            continue
-        first = study.metrics_under(condition)[0]
-        queries = "validation" if part == "valid" else "training"
-        caption = f"{first} on the {queries} queries after each tree."
-        caption += over_trainings(max(map(len, histories.values())), "trials")
-        if any(claim.of_curves for claim in study.claims):
-            caption += " The claims look at the best value so far, as early stopping keeps it."
-        summary = "; ".join(
-            f"{c.name} has {c.mean[max(math.ceil(c.mean.size / 10), 1) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at "
-            f"the end of {c.mean.size} trees"
-            for c in curves
+        first, queries = study.metrics_under(condition)[0], {"valid": "validation", "train": "training"}[part]
+        yield from training_sections(
+            histories, first, queries, _styles(result), called="trials", under=_under(condition), remark=remark
         )
-        figure = curve_figure(
-            curves, x_title="trees", y_title=f"{queries} {first}", styles=_styles(result), points=False
-        )
-        yield FigureSection(titles[part] + _under(condition), figure, caption, f"Lines: {summary}.")
 
 
 # ---- Curves over conditions
