@@ -52,5 +52,6 @@ def test_the_table_has_the_best_first(found):
     assert [cell.text for cell in rows[0]] == ["3", "0.6250", "4", "0.1235", "8", "none"]
     assert [row[1].text for row in rows[1:]] == ["0.5000", "0.7000 pruned", "failed"]
     assert found.to_markdown().splitlines()[2].startswith("| 3 | 0.6250 | 4 | 0.1235 | 8 | none |")
+    assert "<h1>Search for parameters</h1>" in found.to_html()
     assert "3 & 0.6250 & 4 & 0.1235 & 8 & none" in found.to_latex()
     assert repr(found).startswith("4 trials: 2 trained to the end, 1 pruned, 1 failed; best validation ndcg@10 0.6250")
