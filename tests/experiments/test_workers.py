@@ -12,14 +12,18 @@ from pathlib import Path
 
 import pytest
 
+from tautrank.data import Splits
 from tautrank.errors import MissingDependencyError, OptionError
 from tautrank.experiments import workers
-from tautrank.experiments.plan import Budget
-from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE
+from tautrank.experiments.compare import comparison
+from tautrank.experiments.data_source import MEMORY, DataSource
+from tautrank.experiments.plan import Budget, Plan, settle
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import LocalProcesses, choose_workers
+from tautrank.experiments.workers import LocalProcesses, choose_workers, run_waiting
 from tautrank.papers.plan import make_plan
 from tautrank.papers.run import run_study
+from tautrank.simulate import simulate_web_search
 from tests import dying_workers
 from tests.study_examples import DATA, TINY, content
 
@@ -149,6 +153,20 @@ def test_dask_on_this_machine(clean, tmp_path):
     path = tmp_path / "study.db"
     run_study(TINY, DATA, store=path, budget=BUDGET, workers=1, dask="local")
     assert content(path) == content(clean)
+
+
+def test_dask_gets_data_in_memory():
+    pytest.importorskip("distributed")
+    parts = simulate_web_search(40, n_features=16, mean_length=8, seed=3).split([0.5, 0.2, 0.3])
+    declared = comparison(["mse"], ["ndcg@5"], repeats=1, parameters={"n_estimators": 2})
+    settled = settle(declared, DataSource((MEMORY,), held=(Splits(*parts),)), declared.planned(Budget()))
+    found = []
+    for pool in (choose_workers(1, "local"), choose_workers(1)):
+        store = Store(None)
+        run_waiting(Plan(**settled), store, pool)
+        found += [outcome.result for _, outcome in store.finished()]
+    assert len(found) == 2
+    assert found[0] == found[1]
 
 
 def test_no_scheduler_is_one_sentence():
