@@ -15,7 +15,7 @@ DOCS = Path(__file__).resolve().parents[1] / "docs"
 # Attributes by which a browser fetches something while it shows a page; a link is fetched when it is clicked.
 FETCHED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src"), ("source", "src")}
 PUBLIC = ("tautrank", "tautrank.data", "tautrank.losses", "tautrank.metrics", "tautrank.simulate")
-PUBLIC += ("tautrank.theory", "tautrank.checks")
+PUBLIC += ("tautrank.theory", "tautrank.checks", "tautrank.ranker", "tautrank.experiments")
 
 
 @pytest.fixture(scope="module")
