@@ -25,6 +25,7 @@ from tautrank.errors import DataError, OptionError
 from tautrank.losses import REGISTRY, ListLoss, Loss, loss, register
 from tautrank.losses.own_losses import OwnLoss, import_losses, import_own, own_losses, sendable
 from tests.command_line import run
+from tests.study_examples import content
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "add-a-loss.md"
 
@@ -462,11 +463,11 @@ def test_compare_in_worker_processes_knows_the_loss_and_notices_when_it_changes(
     found = json.loads(out)
     code, out, _ = run(capsys, *arguments, "--workers", 1, "--import", mine)
     assert json.loads(out)["systems"] == found["systems"]
-    assert len(list((tmp_path / "results").iterdir())) == 4
+    assert len(content(tmp_path / "results")) == 4
     # Other code under the same name is another loss: its trainings are not those of before.
     mine.write_text(mine.read_text().replace("0.5", "0.6"))
     run(capsys, *arguments, "--workers", 1, "--import", mine)
-    assert len(list((tmp_path / "results").iterdir())) == 6
+    assert len(content(tmp_path / "results")) == 6
 
 
 def test_tune_in_worker_processes(capsys: pytest.CaptureFixture[str], quick: Path, letor: Path, tmp_path: Path) -> None:
