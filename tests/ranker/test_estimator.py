@@ -160,7 +160,7 @@ WRONG_FIT = [
     (lambda r: r.fit(X[0], Y, QID), "X: found 1 dimension; expected 2, documents by features"),
     (lambda r: r.fit(np.zeros((0, 4)), [], []), "X: found no documents; expected at least one"),
     (lambda r: r.fit(TRAIN, Y), "X: is RankingData, which has labels and queries; expected no y, qid or group with it"),
-    (lambda r: r.fit(TRAIN, VALID, eval_set=VALID), "eval_set: validation data is given twice; expected it once"),
+    (lambda r: r.fit(TRAIN, VALID, eval_set=VALID), "eval_set, eval_X, eval_y: validation data is given twice; expected"),
     (
         lambda r: r.fit(TRAIN, eval_set=(WIDE, Y, QID)),
         "eval_set: found 5 features; expected 4, as in the training data",
@@ -213,7 +213,7 @@ WRONG_FIT = [
         "weights: found length 1; expected 40, one per query, or 600, one per document",
     ),
     (lambda r: r.fit(TRAIN, weights=["a"] * 40), "weights: found values of type <U1; expected numbers, one per query"),
-    (lambda r: r.fit(TRAIN, weights=[-1.0] * 40), "weights: query 100 has the weight -1; expected a finite number"),
+    (lambda r: r.fit(TRAIN, weights=[-1.0] * 40), "weights[0]: found -1; expected a finite number of at least 0"),
     (
         lambda r: r.fit(TRAIN, weights=np.arange(600)),
         "weights: documents of query 100 have different weights; expected one",

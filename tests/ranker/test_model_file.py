@@ -280,7 +280,7 @@ def test_trees_the_engine_cannot_read(saved, tmp_path):
     fails(exchange_trees(saved, path, cut), "found something else than a LightGBM model text")
     fails(
         exchange_trees(saved, path, text, n_features=5),
-        "found a LightGBM model of 4 features; expected 5",
+        "found LightGBM's model of 4 features; expected 5",
     )
     for tool in ("xgboost", "catboost"):
         pytest.importorskip(tool)

@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,14 +15,16 @@ from numpy.typing import NDArray
 from tautrank.arguments import job_count, real, whole
 from tautrank.arrays import F32, F64
 from tautrank.data import RankingData
-from tautrank.engines.forking import make_safe, usable_threads
 from tautrank.engines.langevin import Langevin, check_langevin
-from tautrank.engines.native_loss import NativeLoss
-from tautrank.engines.registry import ENGINES, engine_named, package
+from tautrank.engines.registry import ENGINES, NativeLoss, engine_named
+from tautrank.engines.tools import make_safe, package, usable_threads
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Loss
 from tautrank.metrics.base import Metric
+
+if TYPE_CHECKING:
+    from tautrank.engines.boosting import Watch
 
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value per round."""
@@ -143,7 +145,7 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `forking`)."""
+        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `tools`)."""
         return usable_threads(self.n_jobs)
 
 
@@ -163,12 +165,14 @@ class Record:
             no validation data.
         best_score: that value.
         steps: number of steps that grew the trees that were kept; continued training starts there.
+        seed: seed of the training.
     """
 
     history: History
     best_iteration: int
     best_score: float | None
     steps: int
+    seed: int
 
 
 class FittedModel(abc.ABC):
@@ -211,7 +215,12 @@ class FittedModel(abc.ABC):
     @classmethod
     @abc.abstractmethod
     def from_bytes(cls, content: bytes, n_features: int) -> FittedModel:
-        """Read what `to_bytes` wrote."""
+        """Read what `to_bytes` wrote; `read_model` turns the tool's exceptions into one sentence.
+
+        Args:
+            content: the model in the tool's own format.
+            n_features: columns of the data it was trained on, for tools that do not keep it.
+        """
 
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays, scaled: what exports are written from."""
@@ -221,18 +230,31 @@ class FittedModel(abc.ABC):
             f"{' or '.join(able)}"
         )
 
-    @classmethod
-    def version(cls) -> str:
+    def version(self) -> str:
         """Return the version of the tool that is installed."""
-        return str(package(cls.tool).__version__)
+        return str(package(self.tool).__version__)
 
     def __reduce__(self) -> tuple[Any, ...]:
         # Trees live in the tool's own memory; worker processes receive them in the tool's own format.
-        return _restored, (type(self), self.to_bytes(), self.n_features, self.scale)
+        return read_model, (self.tool, self.to_bytes(), self.n_features, self.scale)
 
 
-def _restored(kind: type[FittedModel], content: bytes, n_features: int, scale: float) -> FittedModel:
-    model = kind.from_bytes(content, n_features)
+def read_model(tool: str, content: bytes, n_features: int, scale: float) -> FittedModel:
+    """Read a model in a tool's own format.
+
+    Args:
+        tool: the engine.
+        content: what `FittedModel.to_bytes` returned.
+        n_features: number of features that the model must have.
+        scale: what its scores are multiplied by.
+    """
+    engine = engine_named(tool)
+    try:
+        model = engine.model_class.from_bytes(content, n_features)
+    except engine.errors():
+        raise DataError(f"{engine.written} cannot read the model") from None
+    if model.n_features != n_features:
+        raise DataError(f"found {engine.written}'s model of {model.n_features} features; expected {n_features}")
     model.scale = scale
     return model
 
@@ -263,7 +285,7 @@ class Engine(abc.ABC):
     """Fits a model to the gradients of any loss, or to a tool's own objective.
 
     An engine defines `start`, which makes a `Learner`; the loop is the same for all. A tool that must run the loop
-    itself defines `fit` instead.
+    itself defines `train` instead.
     """
 
     name: ClassVar[str]
@@ -280,7 +302,7 @@ class Engine(abc.ABC):
     has_langevin: ClassVar[bool] = False
     """Whether it has Langevin boosting of its own, for its own objectives."""
     uses_openmp: ClassVar[bool] = False
-    """Whether it hangs in a forked process unless it is held to one thread (see `forking`)."""
+    """Whether it hangs in a forked process unless it is held to one thread (see `tools`)."""
     theirs: ClassVar[Mapping[str, str]] = {}
     """Its names of parameters that have a name of their own here, to refuse: theirs to ours."""
 
@@ -293,17 +315,18 @@ class Engine(abc.ABC):
         """
         raise NotImplementedError(f"{self.name} runs the loop itself")
 
-    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-        """Train.
+    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
+        """Train until `watch` says stop, and return the model of the rounds to keep.
 
         Args:
             task: what to learn from what.
             settings: how.
+            watch: judges each round.
         """
         from tautrank.engines.boosting import boost
 
         with self.in_one_sentence(task.loss):
-            return boost(self, task, settings)
+            return boost(self, task, settings, watch)
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the tool's own exceptions about a training that it cannot do."""

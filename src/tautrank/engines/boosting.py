@@ -6,7 +6,6 @@ import math
 import time
 import warnings
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,31 +13,42 @@ from numpy.typing import NDArray
 
 from tautrank.arrays import F32, F64, place
 from tautrank.data import RankingData
-from tautrank.engines.base import (
-    Engine,
-    FittedModel,
-    GradientsAt,
-    History,
-    Learner,
-    Part,
-    Record,
-    Settings,
-    Step,
-    Task,
-    scaled,
-)
+from tautrank.engines.base import Engine, FittedModel, GradientsAt, History, Part, Record, Settings, Step, Task, scaled
 from tautrank.engines.exact_sums import round_to_grid
-from tautrank.engines.langevin import GradientNoise
+from tautrank.engines.langevin import with_noise
 from tautrank.engines.progress import Show, show_progress
 from tautrank.engines.registry import ENGINES, engine_named
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss
 
-# Leaves of the engine grow as the scale of the model falls; this ratio is still far from where floats end.
-_SMALLEST_SCALE = 2.0**-256
+# Leaves of the engine grow as the scale of the model falls; this ratio is still far from where doubles end.
+_SMALLEST_SCALE = 2.0**-800
 
 
-def boost(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
+    """Train, show the progress, and warn if nothing was learnt.
+
+    Args:
+        engine: what grows the model.
+        task: what to learn from what.
+        settings: how.
+    """
+    for name in settings.extra:
+        engine.refuse_their_name(name)
+    with show_progress(str(task.loss), settings.n_estimators, settings.verbose) as show:
+        watch = Watch(task, settings, show)
+        model = engine.train(task, settings, watch)
+    if not model.importances().any():
+        warnings.warn(
+            f"loss {task.loss}: no tree could be split, so every document gets the same score; expected queries with "
+            "different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)",
+            TautrankWarning,
+            stacklevel=2,
+        )
+    return model, watch.record()
+
+
+def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> FittedModel:
     """Grow rounds until there are enough, the validation metric has stopped improving, or a callback says stop.
 
     With Langevin boosting the model ``F`` shrinks by a factor before each round. Engines cannot rescale the trees they
@@ -49,6 +59,7 @@ def boost(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, 
         engine: what grows the rounds.
         task: what to learn.
         settings: how.
+        watch: judges each round.
     """
     own_loss = isinstance(task.loss, Loss)
     if settings.langevin is not None and not own_loss:
@@ -68,39 +79,16 @@ def boost(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, 
     learner = engine.start(task, settings)
     gradients = Gradients(task, settings) if own_loss else None
     scales = []
-    with show_progress(str(task.loss), settings.n_estimators, settings.verbose) as show:
-        watch = Watch(task, settings, show)
-        for step in range(task.start_step, task.start_step + settings.n_estimators):
-            at = None if gradients is None else gradients.at(step, scale)
-            scale *= factor
-            learner.grow(at, settings.learning_rate / scale)
-            scales.append(scale)
-            if watch.judge(learner.rounds, partial(_scaled_scores, learner, scale)):
-                break
+    for step in range(task.start_step, task.start_step + settings.n_estimators):
+        at = None if gradients is None else gradients.at(step, scale)
+        scale *= factor
+        learner.grow(at, settings.learning_rate / scale)
+        scales.append(scale)
+        if watch.judge(learner.rounds, learner.scores, scale):
+            break
     model = learner.model(watch.rounds_to_keep)
-    model.scale = scales[watch.steps_to_keep - task.start_step - 1]
-    warn_if_constant(model, task)
-    return model, watch.record()
-
-
-def _scaled_scores(learner: Learner, scale: float, part: Part) -> NDArray[Any]:
-    return scaled(learner.scores(part), scale)
-
-
-def warn_if_constant(model: FittedModel, task: Task) -> None:
-    """Warn if a model has learnt nothing: it is usable, but hardly what was meant.
-
-    Args:
-        model: the fitted model.
-        task: what it was fitted to.
-    """
-    if not model.importances().any():
-        warnings.warn(
-            f"loss {task.loss}: no tree could be split, so every document gets the same score; expected queries with "
-            "different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)",
-            TautrankWarning,
-            stacklevel=2,
-        )
+    model.scale = scales[watch.record().steps - task.start_step - 1]
+    return model
 
 
 class Gradients:
@@ -115,18 +103,15 @@ class Gradients:
     """
 
     def __init__(self, task: Task, settings: Settings) -> None:
-        if not isinstance(task.loss, Loss):
-            raise TypeError(f"{task.loss} has no gradients here")
+        assert isinstance(task.loss, Loss)
         data = task.train
         self._loss = task.loss
         self._data = data
         self._objective = task.loss.bind(
             data.labels, data.offsets, task.weights, settings.seed, settings.threads, propensities=task.propensities
         )
-        self._noise: GradientNoise | None = None
-        if settings.langevin is not None:
-            deviation = settings.langevin.deviation(settings.learning_rate)
-            self._noise = GradientNoise(deviation, data.offsets, settings.seed, settings.threads)
+        self._settings = settings
+        self._deviation = settings.langevin.deviation(settings.learning_rate) if settings.langevin is not None else 0.0
         self._scores = np.empty(data.n_documents, np.float32)
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)
@@ -151,11 +136,11 @@ class Gradients:
             np.copyto(self._scores, scores, casting="same_kind")
         _check_bounded(self._scores, self._loss)
         grad, hess = self._objective.gradients(self._scores, step)
-        self._take("gradient", grad, step, self._noise, self._grad)
-        self._take("hessian", hess, step, None, self._hess)
+        self._take("gradient", grad, step, self._grad)
+        self._take("hessian", hess, step, self._hess)
         return self._grad, self._hess
 
-    def _take(self, kind: str, values: Any, step: int, noise: GradientNoise | None, out: F32) -> None:
+    def _take(self, kind: str, values: Any, step: int, out: F32) -> None:
         array = np.asarray(values)
         if array.shape != out.shape:
             raise DataError(
@@ -163,8 +148,9 @@ class Gradients:
             )
         with np.errstate(over="ignore"):
             single = array.astype(np.float32, copy=False)
-        if noise is not None:
-            single = noise.added_to(single, step)
+        if kind == "gradient" and self._deviation > 0:
+            seed, threads = self._settings.seed, self._settings.threads
+            single = with_noise(single, self._data.offsets, self._deviation, seed, step, threads)
         low, high = (float(single.min()), float(single.max())) if single.size else (0.0, 0.0)
         if not (-math.inf < low and high < math.inf):
             at = int(np.argmax(~np.isfinite(single)))
@@ -199,11 +185,16 @@ class Watch:
         self._settings = settings
         self._name = str(task.metric)
         self._sign = 1.0 if task.metric.higher_is_better else -1.0
-        parts = {"train": task.train if settings.eval_train else None, "valid": task.valid}
+        parts: dict[Part, Any] = {"train": task.train if settings.eval_train else None, "valid": task.valid}
         self._judges = {
-            name: task.metric.bind(part.labels, part.offsets) for name, part in parts.items() if part is not None
+            part: task.metric.bind(data.labels, data.offsets) for part, data in parts.items() if data is not None
         }
-        self._check_early_stopping()
+        valid = None if settings.early_stopping_rounds is None else task.valid
+        if valid is not None and math.isnan(self._judges["valid"].mean(np.zeros(valid.n_documents))):
+            raise DataError(
+                f"eval_set: {self._name} skips every one of its {valid.n_queries} queries, so training cannot stop by "
+                "it; expected a query with a relevant document"
+            )
         self.history: History = {part: {self._name: []} for part in self._judges}
         self._rounds: list[int] = []
         self._best = 0
@@ -211,15 +202,21 @@ class Watch:
         self._show = show
         self._began = time.perf_counter()
 
-    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]]) -> bool:
+    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
         """Note one more step; return whether training should stop.
 
         Args:
             rounds: rounds so far (a step may add none).
             scores: scores of the model so far, called for each part that is judged.
+            scale: what they are multiplied by.
         """
-        train = self._value("train", scores)
-        valid = self._value("valid", scores)
+        values: dict[Part, float] = {}
+        for part, judge in self._judges.items():
+            found = scaled(scores(part), scale)
+            _check_bounded(found, self._task.loss)
+            values[part] = judge.mean(found)
+            self.history[part][self._name].append(values[part])
+        train, valid = values.get("train"), values.get("valid")
         index = len(self._rounds)
         self._rounds.append(rounds)
         if valid is None:
@@ -242,37 +239,15 @@ class Watch:
         """All rounds, or those up to the best validation value where training may stop early."""
         return self._rounds[self._last]
 
-    @property
-    def steps_to_keep(self) -> int:
-        """Number of steps that grew those rounds, from the very first."""
-        return self._task.start_step + self._last + 1
-
     def record(self) -> Record:
         """Return what happened, once training has ended."""
         best = self.history["valid"][self._name][self._best] if "valid" in self.history else None
-        return Record(self.history, self._rounds[self._best], best, self.steps_to_keep)
+        steps = self._task.start_step + self._last + 1
+        return Record(self.history, self._rounds[self._best], best, steps, self._settings.seed)
 
     @property
     def _last(self) -> int:
         return self._best if self._settings.early_stopping_rounds is not None else len(self._rounds) - 1
-
-    def _value(self, part: Part, scores: Callable[[Part], NDArray[Any]]) -> float | None:
-        if part not in self._judges:
-            return None
-        found = scores(part)
-        _check_bounded(found, self._task.loss)
-        value = self._judges[part].mean(found)
-        self.history[part][self._name].append(value)
-        return value
-
-    def _check_early_stopping(self) -> None:
-        if self._settings.early_stopping_rounds is None or self._task.valid is None:
-            return
-        if math.isnan(self._judges["valid"].mean(np.zeros(self._task.valid.n_documents))):
-            raise DataError(
-                f"eval_set: {self._name} skips every one of its {self._task.valid.n_queries} queries, so training "
-                "cannot stop by it; expected a query with a relevant document"
-            )
 
 
 def document_weights(data: RankingData, weights: F64 | None) -> F64 | None:

@@ -15,18 +15,16 @@ from numpy.typing import NDArray
 
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Record, Settings, Task, shares
-from tautrank.engines.boosting import Watch, document_weights, warn_if_constant
-from tautrank.engines.native_loss import NativeLoss
-from tautrank.engines.progress import show_progress
-from tautrank.engines.registry import package
-from tautrank.errors import DataError, OptionError
+from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
+from tautrank.engines.boosting import Watch, document_weights
+from tautrank.engines.langevin import Langevin
+from tautrank.engines.registry import NativeLoss
+from tautrank.engines.tools import package
+from tautrank.errors import OptionError
 
 if TYPE_CHECKING:
     from catboost import CatBoost as Model
 
-# CatBoost computes the shrinkage of a model in these units.
-_F32 = np.float32
 _SMALLEST_SCALE = 2.0**-512
 _DEEPEST = 16
 
@@ -72,15 +70,9 @@ class CatBoostModel(FittedModel):
             content: what `to_bytes` returned.
             n_features: number of features that the model was trained on.
         """
-        catboost = package(cls.tool)
-        try:
-            model = catboost.CatBoost().load_model(blob=content)
-        except catboost.CatBoostError:
-            raise DataError("CatBoost cannot read the model") from None
-        names = model.feature_names_ or []
-        if len(names) > n_features:
-            raise DataError(f"found a CatBoost model of {len(names)} features; expected {n_features}")
-        return cls(model, n_features)
+        model = package(cls.tool).CatBoost().load_model(blob=content)
+        # CatBoost keeps the features up to the last one it has used.
+        return cls(model, max(n_features, len(model.feature_names_ or ())))
 
 
 class CatBoost(Engine):
@@ -124,41 +116,35 @@ class CatBoost(Engine):
         "diffusion_temperature": "langevin",
     }
 
-    def fit(self, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
-        """Train.
+    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
+        """Train until `watch` says stop, and return the model of the rounds to keep.
 
         Args:
             task: what to learn from what.
             settings: how; `extra` holds any parameter of CatBoost.
+            watch: judges each round.
         """
-        catboost = package(self.name)
-        for name in settings.extra:
-            self.refuse_their_name(name)
         if task.categorical:
             raise OptionError(
                 "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
             )
-        _check_langevin(task, settings)
-        first = task.start.n_trees if task.start is not None else 0
-        progress = show_progress(str(task.loss), settings.n_estimators, settings.verbose)
-        with self.in_one_sentence(task.loss), progress as show:
-            watch = Watch(task, settings, show)
-            judge = _Judge(watch, first)
-            params = _parameters(task, settings)
-            # CatBoost shows its scores only to a metric.
-            if watch.history:
-                params["eval_metric"] = judge
-            model = catboost.CatBoost(params)
-            with warnings.catch_warnings():
-                # CatBoost tries to compile the metric with Numba, and warns that it cannot.
-                warnings.filterwarnings("ignore", message="Can't optim")
-                warnings.filterwarnings("ignore", message="Failed to optim")
-                model.fit(
-                    _pool(task.train, task.weights),
-                    eval_set=None if task.valid is None else _pool(task.valid, None),
-                    callbacks=[judge],
-                    init_model=task.start.model if isinstance(task.start, CatBoostModel) else None,
-                )
+        if settings.langevin is not None:
+            _check_langevin(settings.langevin, task, settings)
+        judge = _Judge(watch, task.start.n_trees if task.start is not None else 0)
+        params = _parameters(task, settings)
+        # CatBoost shows its scores only to a metric.
+        if watch.history:
+            params["eval_metric"] = judge
+        with self.in_one_sentence(task.loss), warnings.catch_warnings():
+            # CatBoost tries to compile the metric with Numba, and warns that it cannot.
+            warnings.filterwarnings("ignore", message="Can't optim|Failed to optim")
+            model = package(self.name).CatBoost(params)
+            model.fit(
+                _pool(task.train, task.weights),
+                eval_set=None if task.valid is None else _pool(task.valid, None),
+                callbacks=[judge],
+                init_model=task.start.model if isinstance(task.start, CatBoostModel) else None,
+            )
         if judge.failure is not None:
             raise judge.failure
         later = model.tree_count_ - watch.rounds_to_keep
@@ -166,12 +152,11 @@ class CatBoost(Engine):
             model.shrink(watch.rounds_to_keep)
             if settings.langevin is not None:
                 # The trees that were kept were shrunk before each of those that were not.
-                undone = _factor(settings) ** -later
+                undone = _factor(settings.langevin, settings.learning_rate) ** -later
                 scale, bias = model.get_scale_and_bias()
                 model.set_scale_and_bias(scale * undone, bias * undone)
-        fitted = CatBoostModel.from_bytes(CatBoostModel(model, task.train.n_features).to_bytes(), task.train.n_features)
-        warn_if_constant(fitted, task)
-        return fitted, watch.record()
+        n_features = task.train.n_features
+        return CatBoostModel.from_bytes(CatBoostModel(model, n_features).to_bytes(), n_features)
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return CatBoost's exceptions about a training that it cannot do."""
@@ -284,13 +269,11 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
     return {**params, **settings.extra}
 
 
-def _check_langevin(task: Task, settings: Settings) -> None:
-    if settings.langevin is None:
-        return
+def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
     for name in ("model_shrink_rate", "model_shrink_mode"):
         if name in settings.extra:
             raise OptionError(f"{name}: found beside langevin, which has a shrink_rate; expected one of the two")
-    factor = _factor(settings)
+    factor = _factor(langevin, settings.learning_rate)
     if task.start is not None and factor != 1:
         raise OptionError(
             "init_model: CatBoost does not shrink a model that it continues; expected none, or langevin with "
@@ -303,8 +286,6 @@ def _check_langevin(task: Task, settings: Settings) -> None:
         )
 
 
-def _factor(settings: Settings) -> float:
-    """Return the factor that CatBoost scales a model by before each tree."""
-    if settings.langevin is None:
-        return 1.0
-    return 1.0 - float(_F32(settings.learning_rate)) * float(_F32(settings.langevin.shrink_rate))
+def _factor(langevin: Langevin, learning_rate: float) -> float:
+    """Return the factor that CatBoost scales a model by before each tree, which it computes from float32 numbers."""
+    return 1.0 - float(np.float32(learning_rate)) * float(np.float32(langevin.shrink_rate))

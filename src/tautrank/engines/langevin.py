@@ -119,42 +119,29 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
         )
 
 
-@dataclass(frozen=True, eq=False)
-class GradientNoise:
-    """The noise of Langevin boosting: normal numbers that depend only on seed, step, query and document.
+def with_noise(gradients: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int) -> F32:
+    """Return gradients with the noise of Langevin boosting, which depends only on seed, step, query and document.
 
     Args:
-        deviation: standard deviation of the noise.
+        gradients: one per document.
         offsets: start of each query, and the number of documents at the end.
+        deviation: standard deviation of the noise.
         seed: seed of the training.
+        step: number of the tree.
         threads: number of threads; the numbers do not depend on it.
 
-    >>> noise = GradientNoise(1e-4, np.array([0, 3]), seed=0, threads=1)
-    >>> noise.added_to(np.ones(3, np.float32), step=0).round(3)
+    >>> with_noise(np.ones(3, np.float32), np.array([0, 3]), 1e-4, seed=0, step=0, threads=1).round(3)
     array([1., 1., 1.], dtype=float32)
     """
+    from tautrank.kernels.randomness import LANGEVIN_STREAM, add_noise
 
-    deviation: float
-    offsets: I64
-    seed: int
-    threads: int
+    out = np.empty_like(gradients)
 
-    def added_to(self, gradients: F32, step: int) -> F32:
-        """Return the gradients with noise, in a new array.
+    def task(first: int, last: int) -> None:
+        add_noise(gradients, offsets, deviation, np.uint64(seed), step, LANGEVIN_STREAM, first, last, out)
 
-        Args:
-            gradients: one per document.
-            step: number of the tree.
-        """
-        from tautrank.kernels.randomness import LANGEVIN_STREAM, add_noise
-
-        out, seed = np.empty_like(gradients), np.uint64(self.seed)
-
-        def task(first: int, last: int) -> None:
-            add_noise(gradients, self.offsets, self.deviation, seed, step, LANGEVIN_STREAM, first, last, out)
-
-        run(task, balanced_ranges(_COST * np.diff(self.offsets), self.threads), self.threads)
-        return out
+    run(task, balanced_ranges(_COST * np.diff(offsets), threads), threads)
+    return out
 
 
 def _format(number: float) -> str:

@@ -14,10 +14,9 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
-from tautrank.engines.forking import make_safe
 from tautrank.engines.lightgbm_text import lightgbm_trees, scaled_text
-from tautrank.engines.native_loss import NativeLoss
-from tautrank.engines.registry import package
+from tautrank.engines.registry import NativeLoss
+from tautrank.engines.tools import make_safe, package
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, unknown
 
@@ -61,7 +60,7 @@ class LightGBMModel(FittedModel):
     @functools.cached_property
     def booster(self) -> Booster:
         """The model as a LightGBM booster: ``booster.predict(X, raw_score=True)`` gives the scores of `predict`."""
-        return self.unscaled if self.scale == 1 else _booster(self.to_text())
+        return self.unscaled if self.scale == 1 else package("lightgbm").Booster(model_str=self.to_text())
 
     def _scores(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, raw_score=True, num_threads=threads)
@@ -91,13 +90,7 @@ class LightGBMModel(FittedModel):
         # LightGBM reads what it can of a damaged text, and may then score with half a model.
         if not text.startswith("tree\n") or "\nend of trees\n" not in text:
             raise DataError("found something else than a LightGBM model text")
-        try:
-            model = cls(_booster(text))
-        except package(cls.tool).basic.LightGBMError as error:
-            raise DataError(f"LightGBM cannot read the model text ({error})") from None
-        if model.n_features != n_features:
-            raise DataError(f"found a LightGBM model of {model.n_features} features; expected {n_features}")
-        return model
+        return cls(package(cls.tool).Booster(model_str=text))
 
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays; the sum of their leaves is the score."""
@@ -164,13 +157,7 @@ class LightGBM(Engine):
         """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a model."""
         from lightgbm.basic import _LIB  # type: ignore[attr-defined, unused-ignore]
 
-        try:
-            _LIB.LGBM_SetMaxThreads(ctypes.c_int(1))
-        except AttributeError:
-            raise OptionError(
-                "this process was forked after lightgbm was loaded, where OpenMP would hang; "
-                "expected a spawned process, or a LightGBM that has LGBM_SetMaxThreads"
-            ) from None
+        _LIB.LGBM_SetMaxThreads(ctypes.c_int(1))
 
 
 class _Learner:
@@ -216,7 +203,8 @@ class _Learner:
         # The text ends with the parameters of the training; the rate of its last tree is not one of them.
         self._set_rate(self._settings.learning_rate)
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
-        return LightGBMModel(_booster(self._grown.model_to_string(num_iteration=rounds)))
+        text = self._grown.model_to_string(num_iteration=rounds)
+        return LightGBMModel(package("lightgbm").Booster(model_str=text))
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
         lightgbm, task = package("lightgbm"), self._task
@@ -259,11 +247,6 @@ class _Learner:
         return self._booster
 
 
-def _booster(text: str) -> Booster:
-    booster: Booster = package("lightgbm").Booster(model_str=text)
-    return booster
-
-
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
     native = task.loss if isinstance(task.loss, NativeLoss) else None
     extra = _checked_names(settings.extra, own=native is None)
@@ -292,16 +275,13 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         # LightGBM's own gradients have no exact sums: their order must not be left to chance.
         params["deterministic"] = True
     if not {"force_row_wise", "force_col_wise"} & extra.keys():
-        by_row = _suits_rows(task.train, settings.threads)
+        # By row is faster than LightGBM's own choice (by timing the first tree) on dense data whose histograms fit a
+        # core's cache, at the price of a second copy of the bins.
+        small = task.train.n_features <= _FEW_FEATURES and settings.threads <= _FEW_THREADS
+        by_row = small and isinstance(task.train.X, np.ndarray)
         if by_row or native is not None:
             params["force_row_wise" if by_row else "force_col_wise"] = True
     return {**params, **extra}
-
-
-def _suits_rows(data: RankingData, threads: int) -> bool:
-    """Return whether to build histograms by row: faster than LightGBM's own choice (by timing the first tree) on dense
-    data whose histograms fit a core's cache, at the price of a second copy of the bins."""
-    return isinstance(data.X, np.ndarray) and data.n_features <= _FEW_FEATURES and threads <= _FEW_THREADS
 
 
 def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:

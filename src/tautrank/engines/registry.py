@@ -1,12 +1,18 @@
-"""The engines by name. Each is imported when it is first asked for, and its tool when it first trains."""
+"""The engines by name, and other tools' own objectives as losses: ``"lightgbm:lambdarank"``, ``"xgboost:rank:ndcg"``.
+
+Each engine is imported when it is first asked for, and its tool when it first trains. A tool trains its own objective
+as it would by itself; every iteration is judged with the metric of this library, so that tools can be compared.
+"""
 
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from tautrank.engines.forking import make_safe
-from tautrank.errors import MissingDependencyError, unknown
+from tautrank.errors import OptionError, unknown
+from tautrank.losses import REGISTRY, Loss, loss
+from tautrank.names import name_of
 
 if TYPE_CHECKING:
     from tautrank.engines.base import Engine
@@ -19,6 +25,25 @@ ENGINES: dict[str, str] = {
 """Where each engine is: ``module:Class``. A new engine is one file and one line here."""
 
 DEFAULT_ENGINE = "lightgbm"
+
+
+@dataclass(frozen=True)
+class NativeLoss:
+    """A tool's own objective, trained as the tool itself trains it; prints as ``tool:objective``.
+
+    Args:
+        tool: the engine, such as ``lightgbm``.
+        objective: the tool's name for the objective.
+
+    >>> print(NativeLoss("xgboost", "rank:ndcg"))
+    xgboost:rank:ndcg
+    """
+
+    tool: str
+    objective: str
+
+    def __str__(self) -> str:
+        return f"{self.tool}:{self.objective}"
 
 
 def engine_named(name: str) -> Engine:
@@ -40,21 +65,60 @@ def engine_named(name: str) -> Engine:
     return found
 
 
-def package(name: str) -> Any:
-    """Import the package of an engine's tool, safe to use in this process (see `forking`).
+def read_loss(given: str | Loss | NativeLoss) -> Loss | NativeLoss:
+    """Return the loss a user means.
+
+    Args:
+        given: a name, a printed loss, a `Loss`, or ``tool:objective``.
+
+    >>> read_loss("ndcg-loss2++(k=5)"), read_loss("catboost:yetirank")
+    (ndcg-loss2++(k=5), NativeLoss(tool='catboost', objective='YetiRank'))
+    >>> read_loss("lambdarnk")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown loss 'lambdarnk'; did you mean 'lambdarank'? (known: ...)
+    >>> read_loss("lightgbm:lamdarank")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown loss 'lightgbm:lamdarank'; did you mean 'lightgbm:lambdarank'? (known: ...)
+    """
+    if isinstance(given, NativeLoss):
+        return given
+    if isinstance(given, str):
+        tool, colon, objective = given.strip().partition(":")
+        if colon and "(" not in tool:
+            found = engine_named(tool.lower()).find_objective(objective) if tool.lower() in ENGINES else None
+            if found is None:
+                raise unknown("loss", given, _native_losses())
+            return NativeLoss(tool.lower(), found)
+        if name_of(given) not in REGISTRY:
+            raise unknown("loss", name_of(given), [*REGISTRY, *_native_losses()])
+    return loss(given)
+
+
+def _native_losses() -> list[str]:
+    return [f"{name}:{objective}" for name in ENGINES for objective in engine_named(name).objectives]
+
+
+def engine_for(name: str, loss: Loss | NativeLoss) -> Engine:
+    """Return the engine that trains a loss: the tool itself for its own objective, else the engine of that name.
 
     Args:
         name: one of `ENGINES`.
+        loss: the loss to train.
 
-    >>> package("lightgbm").Booster.__name__
-    'Booster'
+    >>> engine_for("lightgbm", read_loss("xendcg")).name, engine_for("lightgbm", read_loss("catboost:RMSE")).name
+    ('lightgbm', 'catboost')
+    >>> engine_for("catboost", read_loss("xendcg"))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
+    here; expected lightgbm, or a loss such as 'catboost:YetiRank'
     """
     engine = engine_named(name)
-    try:
-        found = importlib.import_module(engine.package or name)
-    except ImportError:
-        raise MissingDependencyError(
-            f"engine '{name}' needs {engine.written}; install it with: pip install 'tautrank[{name}]'"
-        ) from None
-    make_safe(name)
-    return found
+    if isinstance(loss, NativeLoss):
+        return engine_named(loss.tool)
+    if not engine.takes_losses:
+        others = " or ".join(other for other in ENGINES if engine_named(other).takes_losses)
+        raise OptionError(
+            f"engine: found {name} for the loss {loss}, but {engine.written} trains only its own objectives here; "
+            f"expected {others}, or a loss such as '{name}:{engine.objectives[0]}'"
+        )
+    return engine

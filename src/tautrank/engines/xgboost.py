@@ -14,10 +14,10 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
-from tautrank.engines.native_loss import NativeLoss
-from tautrank.engines.registry import package
+from tautrank.engines.registry import NativeLoss
+from tautrank.engines.tools import package
 from tautrank.engines.trees import Tree
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import OptionError
 
 if TYPE_CHECKING:
     from xgboost import Booster
@@ -61,14 +61,7 @@ class XGBoostModel(FittedModel):
             content: what `to_bytes` returned.
             n_features: number of features that the model must have.
         """
-        xgboost = package(cls.tool)
-        try:
-            model = cls(xgboost.Booster(model_file=bytearray(content)))
-        except xgboost.core.XGBoostError:
-            raise DataError("XGBoost cannot read the model") from None
-        if model.n_features != n_features:
-            raise DataError(f"found an XGBoost model of {model.n_features} features; expected {n_features}")
-        return model
+        return cls(package(cls.tool).Booster(model_file=bytearray(content)))
 
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays; the sum of their leaves is the score."""
@@ -108,8 +101,6 @@ class XGBoost(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of XGBoost.
         """
-        for name in settings.extra:
-            self.refuse_their_name(name)
         return _Learner(task, settings)
 
     def errors(self) -> tuple[type[Exception], ...]:

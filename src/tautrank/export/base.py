@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from tautrank.engines import FittedModel
@@ -62,16 +61,3 @@ class Export:
             sentence: the text after the name of the format.
         """
         warnings.warn(f"{self.format}: {sentence}", TautrankWarning, stacklevel=4)
-
-
-@dataclass(frozen=True)
-class Format:
-    """A format that models can be written in.
-
-    Args:
-        write: function from an `Export` to the content of the file.
-        options: which of ``name`` and ``store`` it has a use for.
-    """
-
-    write: Callable[[Export], str | bytes]
-    options: tuple[str, ...] = ()

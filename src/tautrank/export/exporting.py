@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from tautrank.arguments import choice
 from tautrank.errors import OptionError
-from tautrank.export.base import Export, Format
+from tautrank.export.base import Export
 from tautrank.export.lightgbm_text import lightgbm_text
 from tautrank.export.names import feature_names
 from tautrank.export.onnx_graph import onnx_model
@@ -19,16 +19,19 @@ from tautrank.export.vespa import vespa_model
 from tautrank.files import write_whole
 from tautrank.ranker.estimator import Ranker, UnfittedError
 
-FORMATS: dict[str, Format] = {
-    "solr": Format(solr_model, options=("name", "store")),
-    "elasticsearch": Format(plugin_model, options=("name",)),
-    "opensearch": Format(plugin_model, options=("name",)),
-    "ranklib": Format(ranklib_model),
-    "vespa": Format(vespa_model),
-    "onnx": Format(onnx_model, options=("name",)),
-    "lightgbm": Format(lightgbm_text),
+FORMATS: dict[str, Callable[[Export], str | bytes]] = {
+    "solr": solr_model,
+    "elasticsearch": plugin_model,
+    "opensearch": plugin_model,
+    "ranklib": ranklib_model,
+    "vespa": vespa_model,
+    "onnx": onnx_model,
+    "lightgbm": lightgbm_text,
 }
-"""The formats that a model can be written in."""
+"""The formats that a model can be written in: functions from an `Export` to the content of the file."""
+
+# The formats that have a use for an option.
+_WITH = {"name": ("solr", "elasticsearch", "opensearch", "onnx"), "store": ("solr",)}
 
 
 def export_model(
@@ -74,15 +77,11 @@ def export_model(
     if not hasattr(ranker, "model_"):
         raise UnfittedError("export_model: this Ranker is not fitted; expected a call of fit before")
     for option, value in (("name", name), ("store", store)):
-        if value is not None and option not in FORMATS[format].options:
-            able = [known for known, one in FORMATS.items() if option in one.options]
-            raise OptionError(f"{option}: found '{value}' with the format {format}; expected it with {_either(able)}")
+        if value is not None and format not in _WITH[option]:
+            able = " or ".join(_WITH[option])
+            raise OptionError(f"{option}: found '{value}' with the format {format}; expected it with {able}")
         if value is not None and not (value.strip() and value.isprintable()):
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
     names, named = feature_names(ranker, features)
     export = Export(format, ranker.model_, names, named, name or Path(path).stem, store)
-    write_whole(path, FORMATS[format].write(export))
-
-
-def _either(words: Sequence[str]) -> str:
-    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+    write_whole(path, FORMATS[format](export))

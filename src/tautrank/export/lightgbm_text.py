@@ -6,6 +6,7 @@ import itertools
 import re
 
 from tautrank.engines.lightgbm import LightGBMModel
+from tautrank.engines.tools import package
 from tautrank.errors import OptionError
 from tautrank.export.base import Export
 
@@ -30,11 +31,8 @@ def lightgbm_text(export: Export) -> str:
     for name, character in itertools.product(names, _FORBIDDEN):
         if character in name:
             raise OptionError(f"features: LightGBM cannot read the name '{name}'; expected names without '{character}'")
-    header = re.search(r"^feature_names=(.*)$", text, re.MULTILINE)
-    assert header is not None, "LightGBM writes the names of features"
-    new = dict(zip(header[1].split(" "), names, strict=True))
-    text = text[: header.start(1)] + " ".join(names) + text[header.end(1) :]
-    before, title, after = text.partition("\nfeature_importances:\n")
-    importances, end, rest = after.partition("\n\n")
-    renamed = re.sub(r"^(\w+)(?==)", lambda line: new[line[1]], importances, flags=re.MULTILINE)
-    return before + title + renamed + end + rest
+    text = re.sub(
+        r"^feature_names=.*$", lambda _: "feature_names=" + " ".join(names), text, count=1, flags=re.MULTILINE
+    )
+    # LightGBM writes the names once more, with what they have gained.
+    return str(package("lightgbm").Booster(model_str=text).model_to_string(num_iteration=-1))

@@ -17,12 +17,13 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.data.arrays import checked_features
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
+from tautrank.engines.boosting import fit
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.losses import Loss
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
-from tautrank.ranker.model_file import SavedRanker, read_ranker, write_ranker
+from tautrank.ranker.model_file import read_ranker, write_ranker
 from tautrank.ranker.ranking import Ranking
 
 
@@ -182,18 +183,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_
         1.0
         """
+        beside = None
         if isinstance(X, RankingData) and isinstance(y, RankingData):
-            if eval_set is not None:
-                raise OptionError(
-                    "eval_set: validation data is given twice; expected it once, here or after the training data"
-                )
-            y, eval_set = None, y
+            y, beside = None, y
         train = inputs.ranking_data(X, y, qid, group)
         if train.n_documents == 0 or train.n_features == 0:
             raise DataError(
                 f"X: found {train.n_documents} documents of {train.n_features} features; expected at least one of each"
             )
-        valid = inputs.validation_data(eval_set, eval_group, eval_qid, eval_X, eval_y, train)
+        valid = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train)
         loss = read_loss(self.loss)
         engine = engine_for(self.engine, loss)
         extra = dict(self._engine_parameters)
@@ -216,8 +214,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         settings = Settings(**given, seed=seed, callbacks=tuple(callbacks), extra=extra)
         if valid is None:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
-        model, record = engine.fit(task, settings)
-        self._keep(model, record, seed, train.feature_names)
+        self._keep(*fit(engine, task, settings), train.feature_names)
         return self
 
     def predict(self, X: Any) -> F64:
@@ -316,10 +313,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted("save")
         parameters = self.get_params()
         if not isinstance(self.random_state, (int, np.integer, type(None))):
-            parameters["random_state"] = self._seed  # what was drawn from the generator
+            parameters["random_state"] = self._record.seed  # what was drawn from the generator
         names = getattr(self, "feature_names_in_", None)
-        known = None if names is None else tuple(names.tolist())
-        write_ranker(path, SavedRanker(self.model_, parameters, self._seed, self._record, known))
+        write_ranker(path, parameters, self.model_, self._record, None if names is None else tuple(names.tolist()))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranker:
@@ -330,9 +326,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         Args:
             path: file to read.
         """
-        saved = read_ranker(path)
-        ranker = cls(**saved.parameters)
-        ranker._keep(saved.model, saved.record, saved.seed, saved.feature_names)
+        parameters, model, record, names = read_ranker(path)
+        ranker = cls(**parameters)
+        ranker._keep(model, record, names)
         return ranker
 
     def _start(self, given: Ranker | str | os.PathLike[str], train: RankingData, engine: str) -> Ranker:
@@ -344,10 +340,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         start._check_like_fit(train.n_features, train.feature_names, "init_model, X")
         return start
 
-    def _keep(self, model: FittedModel, record: Record, seed: int, names: inputs.Names) -> None:
+    def _keep(self, model: FittedModel, record: Record, names: inputs.Names) -> None:
         self.model_ = model
         self._record = record
-        self._seed = seed
         self.evals_result_ = record.history
         self.best_iteration_ = record.best_iteration
         self.best_score_ = record.best_score

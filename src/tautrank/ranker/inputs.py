@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
-from tautrank.arrays import F64, numbers, place
+from tautrank.arrays import F64, check_weights, numbers, place
 from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import SoftmaxLoss
@@ -45,17 +45,23 @@ def ranking_data(X: Any, y: Any, qid: Any, group: Any) -> RankingData:
     return RankingData.from_arrays(X, y, qid, group=group)
 
 
-def validation_data(given: Any, group: Any, qid: Any, X: Any, y: Any, train: RankingData) -> RankingData | None:
+def validation_data(
+    beside: RankingData | None, given: Any, group: Any, qid: Any, X: Any, y: Any, train: RankingData
+) -> RankingData | None:
     """Return the validation data, checked against the training data; None if there is none.
 
     Args:
+        beside: what was given beside the training data.
         given: `eval_set`: ``(X, y, qid)``, `RankingData`, or ``[(X, y)]`` beside `eval_group` or `eval_qid`.
         group, qid: `eval_group` and `eval_qid`.
         X, y: `eval_X` and `eval_y`, instead of `eval_set`.
         train: the training data.
     """
-    if X is not None or y is not None:
-        given = _set_of(X, y, given)
+    pair = None if X is None and y is None else tuple(map(_only_set, ("eval_X", "eval_y"), (X, y)))
+    ways = [way for way in (beside, given, pair) if way is not None]
+    if len(ways) > 1:
+        raise OptionError("eval_set, eval_X, eval_y: validation data is given twice; expected it once")
+    given = ways[0] if ways else None
     queries = {name: value for name, value in (("group", group), ("qid", qid)) if value is not None}
     if given is None and not queries:
         return None
@@ -66,9 +72,9 @@ def validation_data(given: Any, group: Any, qid: Any, X: Any, y: Any, train: Ran
         if not queries and isinstance(valid, (tuple, list)) and len(valid) == 2:
             raise DataError("eval_group, eval_qid: found neither; expected one of them beside features and labels")
         if not isinstance(valid, (tuple, list)) or len(valid) != 3 - len(queries):
-            beside = "".join(f" beside eval_{name}" for name in queries)
+            with_it = "".join(f" beside eval_{name}" for name in queries)
             forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
-            raise DataError(f"eval_set: found something else{beside}; expected {'[(X, y)]' if queries else forms}")
+            raise DataError(f"eval_set: found something else{with_it}; expected {'[(X, y)]' if queries else forms}")
         try:
             _check_not_empty(valid[0])
             valid = RankingData.from_arrays(*valid, **dict(zip(queries, apart, strict=True)))
@@ -79,16 +85,13 @@ def validation_data(given: Any, group: Any, qid: Any, X: Any, y: Any, train: Ran
     return valid
 
 
-def _set_of(X: Any, y: Any, given: Any) -> list[Any]:
-    """Turn `eval_X` and `eval_y` into the form of `eval_set`; as in LightGBM, a tuple holds several data sets."""
-    if given is not None:
-        raise OptionError("eval_set, eval_X, eval_y: validation data is given twice; expected it once")
-    for name, part in (("eval_X", X), ("eval_y", y)):
-        if part is None:
-            raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
-        if isinstance(part, tuple) and len(part) != 1:
-            raise OptionError(f"{name}: found {len(part)} data sets; expected one")
-    return [tuple(part[0] if isinstance(part, tuple) else part for part in (X, y))]
+def _only_set(name: str, part: Any) -> Any:
+    """Unwrap `eval_X` or `eval_y`: as in LightGBM, a tuple holds several data sets."""
+    if part is None:
+        raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
+    if isinstance(part, tuple) and len(part) != 1:
+        raise OptionError(f"{name}: found {len(part)} data sets; expected one")
+    return part[0] if isinstance(part, tuple) else part
 
 
 def _only_one(given: Any) -> Any:
@@ -152,6 +155,7 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
             f"{name}: found length {values.size}; expected {data.n_queries}, one per query, or {data.n_documents}, one "
             "per document"
         )
+    check_weights(values, values.size, name)
     if values.size != data.n_queries:
         values = np.asarray(data.in_document_order(values))
         by_query = values[data.offsets[:-1]]
@@ -163,12 +167,6 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
                 "documents of a query"
             )
         values = by_query
-    wrong = ~((values >= 0) & (values < np.inf))
-    if wrong.any():
-        query = int(np.argmax(wrong))
-        raise DataError(
-            f"{name}: query {data.qids[query]} has the weight {values[query]:g}; expected a finite number of at least 0"
-        )
     return values
 
 

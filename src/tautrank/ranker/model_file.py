@@ -15,7 +15,8 @@ import zlib
 from pathlib import Path
 from typing import Any
 
-from tautrank.engines import FittedModel, Record, engine_named
+from tautrank.engines import FittedModel, Record
+from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError
 from tautrank.files import atomic_write
@@ -32,39 +33,28 @@ _ALWAYS_FINE = 256 * 2**20
 _LARGEST_RATIO = 100
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class SavedRanker:
-    """What a model file holds.
-
-    Args:
-        model: the trees.
-        parameters: all parameters of the ranker.
-        seed: seed of the training.
-        record: what happened during training.
-        feature_names: names of the features, if there are any.
-    """
-
-    model: FittedModel
-    parameters: dict[str, Any]
-    seed: int
-    record: Record
-    feature_names: Names
-
-
-def write_ranker(path: str | os.PathLike[str], saved: SavedRanker) -> None:
+def write_ranker(
+    path: str | os.PathLike[str], parameters: dict[str, Any], model: FittedModel, record: Record, names: Names
+) -> None:
     """Write a ranker in one step: a reader sees the whole new file or what was there before.
 
     Args:
         path: file to write.
-        saved: the ranker.
+        parameters: all parameters of the ranker.
+        model: the trees.
+        record: what happened during training.
+        names: names of the features, if there are any.
     """
     import tautrank
 
-    model, record = saved.model, saved.record
-    parameters = {**saved.parameters, "loss": str(saved.parameters["loss"]), "metric": str(saved.parameters["metric"])}
+    content = model.to_bytes()
+    parameters = {**parameters, "loss": str(parameters["loss"]), "metric": str(parameters["metric"])}
     if isinstance(parameters["langevin"], Langevin):
         parameters["langevin"] = dataclasses.asdict(parameters["langevin"])
     meta = {
+        "format": _FORMAT,
+        # Readers of version 1 do not know of a scale, and would predict without it.
+        "format_version": 1 if model.scale == 1 else FORMAT_VERSION,
         "tautrank_version": tautrank.__version__,
         "engine": model.tool,
         "engine_version": model.version(),
@@ -72,9 +62,9 @@ def write_ranker(path: str | os.PathLike[str], saved: SavedRanker) -> None:
         "metric": parameters["metric"],
         "parameters": parameters,
         "n_features": model.n_features,
-        "feature_names": saved.feature_names,
+        "feature_names": names,
         "training": {
-            "seed": saved.seed,
+            "seed": record.seed,
             "steps": record.steps,
             "n_trees": model.n_trees,
             "best_iteration": record.best_iteration,
@@ -82,17 +72,25 @@ def write_ranker(path: str | os.PathLike[str], saved: SavedRanker) -> None:
             "history": record.history,
             "scale": model.scale,
         },
+        "model": {"member": model.member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
     }
-    write_model_file(path, meta, model.member, model.to_bytes())
+    text = json.dumps(to_json(meta, "model"), indent=1, ensure_ascii=False, allow_nan=False)
+    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+        for name, data in ((_META, text.encode("utf-8", "surrogatepass")), (model.member, content)):
+            # The oldest date zip knows, and fixed permissions: bytes depend on the model alone.
+            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o644 << 16
+            entry.create_system = 3
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 6)
 
 
-def read_ranker(path: str | os.PathLike[str]) -> SavedRanker:
+def read_ranker(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FittedModel, Record, Names]:
     """Read what `write_ranker` wrote; every type is checked, so that no file can surprise what uses it.
 
     Args:
         path: file to read.
     """
-    meta, content = read_model_file(path)
+    meta, content = _members(Path(path))
     try:
         return _described(meta, content)
     except (DataError, OptionError) as error:
@@ -103,7 +101,7 @@ def read_ranker(path: str | os.PathLike[str]) -> SavedRanker:
         ) from None
 
 
-def _described(meta: dict[str, Any], content: bytes) -> SavedRanker:
+def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], FittedModel, Record, Names]:
     training = meta["training"]
     parameters = _typed(meta["parameters"], dict)
     if "self" in parameters:  # no name that a ranker can be given
@@ -128,14 +126,13 @@ def _described(meta: dict[str, Any], content: bytes) -> SavedRanker:
         best_iteration=_typed(training["best_iteration"], int),
         best_score=None if best is None else float(best),
         steps=_typed(training["steps"], int),
+        seed=_typed(training["seed"], int),
     )
     # Version 0.1.0 wrote the leaves of a shrunk model with their scale in them.
     scale = _typed(training.get("scale", 1.0), float)
     if not 0 < scale <= 1:
         raise ValueError
-    model = engine_named(_typed(meta["engine"], str)).model_class.from_bytes(content, n_features)
-    model.scale = scale
-    return SavedRanker(model, parameters, _typed(training["seed"], int), record, names)
+    return parameters, read_model(_typed(meta["engine"], str), content, n_features, scale), record, names
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
@@ -144,40 +141,8 @@ def _typed(value: Any, kind: type[Any]) -> Any:
     return value
 
 
-def write_model_file(path: str | os.PathLike[str], meta: dict[str, Any], member: str, content: bytes) -> None:
-    """Write a description and the trees it describes.
-
-    Args:
-        path: file to write.
-        meta: description to keep beside the trees; anything JSON can hold, NumPy numbers too.
-        member: name of the trees in the archive.
-        content: the trees.
-    """
-    described = {
-        "format": _FORMAT,
-        # Readers of version 1 do not know of a scale, and would predict without it.
-        "format_version": 1 if meta["training"]["scale"] == 1 else FORMAT_VERSION,
-        **meta,
-        "model": {"member": member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
-    }
-    text = json.dumps(to_json(described, "model"), indent=1, ensure_ascii=False, allow_nan=False)
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED, compresslevel=6) as archive:
-        for name, data in ((_META, text.encode("utf-8", "surrogatepass")), (member, content)):
-            # The oldest date zip knows, and fixed permissions: bytes depend on the model alone.
-            entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
-            entry.compress_type = zipfile.ZIP_DEFLATED
-            entry.external_attr = 0o644 << 16
-            entry.create_system = 3
-            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 6)
-
-
-def read_model_file(path: str | os.PathLike[str]) -> tuple[dict[str, Any], bytes]:
-    """Read what `write_model_file` wrote: the description and the trees.
-
-    Args:
-        path: file to read.
-    """
-    target = Path(path)
+def _members(target: Path) -> tuple[dict[str, Any], bytes]:
+    """Return the description and the trees, which are what it describes."""
     try:
         with open(target, "rb") as file:
             start = file.read(4)
@@ -237,10 +202,7 @@ def _member(archive: zipfile.ZipFile, name: str, target: Path) -> bytes:
         raise DataError(f"{target}: '{name}' would take {entry.file_size:,} bytes; expected at most {limit:,}")
     try:
         with archive.open(entry) as file:
-            # The archive may lie about the size: no more than the limit is ever unpacked.
-            content = file.read(limit + 1)
+            # The archive may lie about the size: no more than that is ever unpacked, and then fails its checksum.
+            return file.read(entry.file_size)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError, ValueError):
         raise DataError(f"{target}: '{name}' is damaged (it fails its checksum); expected a whole model file") from None
-    if len(content) > limit:
-        raise DataError(f"{target}: '{name}' takes more than {limit:,} bytes; expected at most that")
-    return content

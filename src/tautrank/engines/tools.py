@@ -1,4 +1,4 @@
-"""Threads after a fork: what is safe in a child process, found by experiment.
+"""The tools of the engines: imported when first needed, and safe to use after a fork, as found by experiment.
 
 LightGBM and XGBoost use GNU OpenMP. Once a process has run one parallel region and then forks, the next parallel region
 in the child waits forever for threads that were not copied; with LightGBM 4.7 even reading a model does, whatever
@@ -8,12 +8,15 @@ Processes that were spawned, or started by loky (joblib, scikit-learn's ``n_jobs
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
+from typing import Any
 
 from tautrank.arguments import job_count
-from tautrank.errors import TautrankWarning
+from tautrank.engines.registry import ENGINES, engine_named
+from tautrank.errors import MissingDependencyError, TautrankWarning
 
 _loaded_before_fork: set[str] = set()
 _limited: set[str] = set()
@@ -21,8 +24,6 @@ _warned = False
 
 
 def _note_fork() -> None:
-    from tautrank.engines.registry import ENGINES
-
     global _warned
     # Whether the parent ran a parallel region cannot be known here: having loaded the library is taken for it.
     _loaded_before_fork.update(name for name in ENGINES if name in sys.modules)
@@ -32,6 +33,26 @@ def _note_fork() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_note_fork)
+
+
+def package(name: str) -> Any:
+    """Import the package of an engine's tool, safe to use in this process.
+
+    Args:
+        name: one of `ENGINES`.
+
+    >>> package("lightgbm").Booster.__name__
+    'Booster'
+    """
+    engine = engine_named(name)
+    try:
+        found = importlib.import_module(engine.package or name)
+    except ImportError:
+        raise MissingDependencyError(
+            f"engine '{name}' needs {engine.written}; install it with: pip install 'tautrank[{name}]'"
+        ) from None
+    make_safe(name)
+    return found
 
 
 def usable_threads(n_jobs: int | None) -> int:
@@ -48,7 +69,7 @@ def usable_threads(n_jobs: int | None) -> int:
     if n_jobs is None:
         stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
         wanted = min(wanted, int(stated)) if stated.isdecimal() and int(stated) > 0 else wanted
-    hanging = sorted(filter(_hangs, _loaded_before_fork))
+    hanging = _hanging()
     if not hanging or wanted == 1:
         return wanted
     if n_jobs not in (None, -1) and not _warned:
@@ -63,20 +84,15 @@ def usable_threads(n_jobs: int | None) -> int:
 
 
 def make_safe(name: str) -> None:
-    """Hold an engine's tool to one thread if this process was forked after it was loaded; called before every use.
+    """Hold an engine's tool to one thread if it would hang in this process otherwise; called before every use.
 
     Args:
         name: the engine.
     """
-    if name not in _loaded_before_fork or name in _limited or not _hangs(name):
-        return
-    from tautrank.engines.registry import engine_named
-
-    engine_named(name).limit_to_one_thread()
-    _limited.add(name)
+    if name in _hanging() and name not in _limited:
+        engine_named(name).limit_to_one_thread()
+        _limited.add(name)
 
 
-def _hangs(name: str) -> bool:
-    from tautrank.engines.registry import engine_named
-
-    return engine_named(name).uses_openmp
+def _hanging() -> list[str]:
+    return sorted(name for name in _loaded_before_fork if engine_named(name).uses_openmp)
