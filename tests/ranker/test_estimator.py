@@ -141,6 +141,7 @@ def test_random_state_may_be_a_generator_or_none():
     assert np.isfinite(big.predict(VALID)).all()
 
 
+TWICE = "eval_set, eval_X, eval_y: validation data is given twice; expected it once"
 WIDE = np.hstack([X, X[:, :1]])
 WRONG_FIT = [
     (lambda r: r.fit(X, Y), "qid, group: found neither; expected one of them, to say which documents belong together"),
@@ -160,7 +161,7 @@ WRONG_FIT = [
     (lambda r: r.fit(X[0], Y, QID), "X: found 1 dimension; expected 2, documents by features"),
     (lambda r: r.fit(np.zeros((0, 4)), [], []), "X: found no documents; expected at least one"),
     (lambda r: r.fit(TRAIN, Y), "X: is RankingData, which has labels and queries; expected no y, qid or group with it"),
-    (lambda r: r.fit(TRAIN, VALID, eval_set=VALID), "eval_set, eval_X, eval_y: validation data is given twice; expected"),
+    (lambda r: r.fit(TRAIN, VALID, eval_set=VALID), TWICE),
     (
         lambda r: r.fit(TRAIN, eval_set=(WIDE, Y, QID)),
         "eval_set: found 5 features; expected 4, as in the training data",
@@ -190,10 +191,7 @@ WRONG_FIT = [
         lambda r: r.fit(TRAIN, eval_X=(XV, XV), eval_y=(YV,), eval_group=VALID.sizes),
         "eval_X: found 2 data sets; expected one",
     ),
-    (
-        lambda r: r.fit(TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes),
-        "eval_set, eval_X, eval_y: validation data is given twice; expected it once",
-    ),
+    (lambda r: r.fit(TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes), TWICE),
     (
         lambda r: r.fit(TRAIN, callbacks=[lightgbm.early_stopping(5)]),
         "callbacks: found EarlyStoppingCallback of lightgbm.callback; expected functions of one argument, a Step "
