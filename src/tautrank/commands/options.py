@@ -184,7 +184,7 @@ def chosen_engine(engine: str, losses: Sequence[str]) -> dict[str, Any]:
     tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
     here; expected lightgbm, or a loss such as 'catboost:YetiRank'
     """
-    from tautrank.engines.tools import package
+    from tautrank.engines.packages import package
 
     for loss in losses:
         package(engine_for(engine, read_loss(loss)).name)

@@ -16,8 +16,8 @@ from tautrank.arguments import job_count, real, whole
 from tautrank.arrays import F32, F64
 from tautrank.data import RankingData
 from tautrank.engines.langevin import Langevin, check_langevin
+from tautrank.engines.packages import make_safe, package, usable_threads
 from tautrank.engines.registry import ENGINES, NativeLoss, engine_named
-from tautrank.engines.tools import make_safe, package, usable_threads
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Loss
@@ -145,7 +145,7 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `tools`)."""
+        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `packages`)."""
         return usable_threads(self.n_jobs)
 
 
@@ -302,7 +302,7 @@ class Engine(abc.ABC):
     has_langevin: ClassVar[bool] = False
     """Whether it has Langevin boosting of its own, for its own objectives."""
     uses_openmp: ClassVar[bool] = False
-    """Whether it hangs in a forked process unless it is held to one thread (see `tools`)."""
+    """Whether it hangs in a forked process unless it is held to one thread (see `packages`)."""
     theirs: ClassVar[Mapping[str, str]] = {}
     """Its names of parameters that have a name of their own here, to refuse: theirs to ours."""
 

@@ -18,8 +18,8 @@ from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
 from tautrank.engines.boosting import Watch, document_weights
 from tautrank.engines.langevin import Langevin
+from tautrank.engines.packages import package
 from tautrank.engines.registry import NativeLoss
-from tautrank.engines.tools import package
 from tautrank.errors import OptionError
 
 if TYPE_CHECKING:

@@ -15,8 +15,8 @@ from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.lightgbm_text import lightgbm_trees, scaled_text
+from tautrank.engines.packages import make_safe, package
 from tautrank.engines.registry import NativeLoss
-from tautrank.engines.tools import make_safe, package
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, unknown
 

@@ -14,8 +14,8 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
+from tautrank.engines.packages import package
 from tautrank.engines.registry import NativeLoss
-from tautrank.engines.tools import package
 from tautrank.engines.trees import Tree
 from tautrank.errors import OptionError
 

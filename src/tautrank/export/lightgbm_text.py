@@ -6,7 +6,7 @@ import itertools
 import re
 
 from tautrank.engines.lightgbm import LightGBMModel
-from tautrank.engines.tools import package
+from tautrank.engines.packages import package
 from tautrank.errors import OptionError
 from tautrank.export.base import Export
 

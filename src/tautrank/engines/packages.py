@@ -1,4 +1,4 @@
-"""The tools of the engines: imported when first needed, and safe to use after a fork, as found by experiment.
+"""The packages of the tools: imported when first needed, and safe to use after a fork, as found by experiment.
 
 LightGBM and XGBoost use GNU OpenMP. Once a process has run one parallel region and then forks, the next parallel region
 in the child waits forever for threads that were not copied; with LightGBM 4.7 even reading a model does, whatever
