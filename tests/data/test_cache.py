@@ -81,21 +81,16 @@ def test_changed_time_size_or_options_are_noticed(source, parses):
     assert len(parses) == 4
 
 
-@pytest.mark.parametrize("damage", ["truncate", "garbage", "empty", "header", "flip"])
-def test_a_damaged_cache_is_as_good_as_none(source, damage):
+def test_a_damaged_cache_is_as_good_as_none(source):
     first = tr.read_letor(source, cache=True)
     path = source.with_name("train.txt.tautcache")
     content = path.read_bytes()
-    path.write_bytes(
-        {
-            "truncate": content[:-3],
-            "garbage": os.urandom(200),
-            "empty": b"",
-            "header": content[:21] + b"\xff" * 8 + content[29:],
-            "flip": content[:-1] + bytes([content[-1] ^ 1]),
-        }[damage]
+    flipped = (
+        content[:at] + bytes([content[at] ^ 1 << at % 8]) + content[at + 1 :] for at in range(0, len(content), 3)
     )
-    same(first, tr.read_letor(source, cache=True))
+    for damaged in (content[:-3], os.urandom(200), b"", *flipped):
+        path.write_bytes(damaged)
+        same(first, tr.read_letor(source, cache=True))
     same(first, tr.read_letor(source, cache=True))
 
 

@@ -14,9 +14,9 @@ import numpy as np
 
 # What stopped the kernel; `letor` words each of them.
 (
-    OK, BAD_LABEL, NEGATIVE_LABEL, BAD_QID, MISSING_QID, UNEXPECTED_QID, BAD_INDEX,
+    OK, BAD_LABEL, BAD_QID, MISSING_QID, UNEXPECTED_QID, BAD_INDEX,
     INDEX_TOO_SMALL, INDEX_TOO_LARGE, INDEX_NOT_ASCENDING, BAD_VALUE, VALUE_OVERFLOW,
-) = range(12)  # fmt: skip
+) = range(11)  # fmt: skip
 
 _NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MAX_EXACT = 2**53
@@ -138,20 +138,8 @@ def _nan_length(buf: Any, pos: Any) -> Any:
 
 
 @nb.njit(cache=True, nogil=True)
-def parse_block(
-    buf: Any,
-    size: Any,
-    first_index: Any,
-    last_index: Any,
-    allow_nan: Any,
-    labels: Any,
-    indptr: Any,
-    indices: Any,
-    values: Any,
-    runs: Any,
-    slow: Any,
-) -> Any:
-    """Parse the lines of `buf[:size]`, which ends with a newline, into caller-owned arrays.
+def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out: Any) -> Any:
+    """Parse the lines of `buf`, which ends with a newline, into the caller's arrays (labels, indptr, ..., slow).
 
     `indptr`, `indices` (counted from 0) and `values` hold the features as compressed rows. `runs` gets a row
     (first row, token start, token length) wherever the qid token changes. `slow` gets (slot, start, end) for each
@@ -159,6 +147,7 @@ def parse_block(
 
     Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest index + 1).
     """
+    labels, indptr, indices, values, runs, slow = out
     pos = 0
     lines = 0
     row = 0
@@ -169,7 +158,7 @@ def parse_block(
     qid_start = -1
     qid_length = -1
     indptr[0] = 0
-    while pos < size:
+    while pos < buf.size:
         while _is_space(buf[pos]):
             pos += 1
         c = buf[pos]
@@ -184,16 +173,12 @@ def parse_block(
 
         start = pos
         status, value, pos = _number(buf, pos)
-        if status == _NUMBER_BAD or not _ends_token(buf[pos]):
+        label = np.float32(value)
+        if status == _NUMBER_BAD or not _ends_token(buf[pos]) or value < 0 or np.isinf(label):
             return BAD_LABEL, start, lines, row, stored, n_runs, n_slow, width
-        if value < 0:
-            return NEGATIVE_LABEL, start, lines, row, stored, n_runs, n_slow, width
         if status == _NUMBER_SLOW:
             slow[n_slow] = -1 - row, start, pos
             n_slow += 1
-        label = np.float32(value)
-        if np.isinf(label):
-            return BAD_LABEL, start, lines, row, stored, n_runs, n_slow, width
         labels[row] = label
 
         while _is_space(buf[pos]):
@@ -270,12 +255,11 @@ def parse_block(
 
 
 @nb.njit(cache=True, nogil=True)
-def scatter_rows(indptr: Any, rows: Any, indices: Any, values: Any, out: Any, start: Any, width: Any) -> None:
-    """Write `rows` compressed rows into the zeroed flat row-major array `out`, from element `start` on."""
-    for row in range(rows):
-        base = start + row * width
+def scatter_rows(indptr: Any, indices: Any, values: Any, out: Any, width: Any) -> None:
+    """Write compressed rows into the zeroed flat row-major array `out`."""
+    for row in range(indptr.size - 1):
         for j in range(indptr[row], indptr[row + 1]):
-            out[base + indices[j]] = values[j]
+            out[row * width + indices[j]] = values[j]
 
 
 @nb.njit(cache=True, nogil=True)

@@ -15,7 +15,7 @@ from tautrank.errors import DataError
 
 def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, tuple[str, ...] | None]:
     """Return `X` as float32 (dense in C order, or CSR), and its column names where there are any."""
-    # pandas, Polars and PyArrow are told by their shape, so that none of them has to be installed or imported.
+    # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be imported.
     if hasattr(X, "num_columns") and hasattr(X, "column_names"):
         matrix = _frame_values(X, X.column_names, arrow_numbers)
         names = X.column_names if names is None else names
@@ -36,12 +36,17 @@ def _frame_values(frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, s
         raise DataError("X: found a frame without columns; expected at least one feature")
     for name, times in Counter(names).items():
         if times > 1:
-            raise DataError(f"X: found several columns named '{name}'; expected a name once")
-    return _dense_values(np.column_stack([numbers_of(frame[name], f"X: column '{name}'") for name in names]))
+            raise DataError(f"X: found several columns named '{name}'; expected every name once")
+    single = np.empty((len(frame), len(names)), np.float32)
+    with np.errstate(over="ignore"):
+        for i, name in enumerate(names):
+            single[:, i] = numbers_of(frame[name], f"X: column '{name}'")
+    _check_finite(single, lambda row, column: numbers_of(frame[names[column]], "X")[row])
+    return single
 
 
 def _series_numbers(series: Any, place: str) -> F64:
-    """A numeric column of pandas or Polars as doubles; null, None and pandas' NA become NaN."""
+    """Return a numeric column of pandas or Polars as doubles; null, None and pandas' NA become NaN."""
     dtype = series.dtype
     is_polars = hasattr(dtype, "is_numeric")
     if not (dtype.is_numeric() or str(dtype) == "Boolean" if is_polars else getattr(dtype, "kind", "O") in "fiub"):
@@ -50,11 +55,11 @@ def _series_numbers(series: Any, place: str) -> F64:
 
 
 def arrow_numbers(column: Any, place: str) -> F64:
-    """A numeric column of PyArrow as doubles; null becomes NaN.
+    """Return a numeric column of PyArrow as doubles; null becomes NaN.
 
     Args:
         column: an array, in chunks or not.
-        place: where it stands, for the sentence.
+        place: where it stands, for errors.
     """
     kind = str(column.type)
     if kind == "null":
@@ -72,19 +77,24 @@ def _dense_values(X: Any) -> F32:
         )
     with np.errstate(over="ignore"):
         single = np.ascontiguousarray(values, np.float32)
+    _check_finite(single, lambda row, column: values[row, column])
+    return single
+
+
+def _check_finite(single: F32, found_at: Callable[[int, int], Any]) -> None:
     # Summing is one pass without temporaries: only a sum that is not finite asks for a closer look.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(single.sum(dtype=np.float64))
     if suspicious and np.isinf(single).any():
         row, column = (int(i) for i in np.argwhere(np.isinf(single))[0])
-        found = values[row, column]
-        reason = (
-            "; expected a finite number or NaN for missing"
-            if np.isinf(found)
-            else ", too large for float32; expected at most 3.4e38"
-        )
-        raise DataError(f"X: row {row}, column {column} has the value {found}{reason}")
-    return single
+        raise _infinite(row, column, found_at(row, column))
+
+
+def _infinite(row: int, column: int, found: Any) -> DataError:
+    reason = ", too large for float32; expected at most 3.4e38"
+    if np.isinf(found):
+        reason = "; expected a finite number or NaN for missing"
+    return DataError(f"X: row {row}, column {column} has the value {found}{reason}")
 
 
 def _sparse_values(X: Any) -> Any:
@@ -93,14 +103,15 @@ def _sparse_values(X: Any) -> Any:
         raise DataError(f"X: found a sparse matrix of type {matrix.dtype}; expected numbers")
     from scipy.sparse import csr_matrix
 
-    single = csr_matrix(matrix.astype(np.float32), copy=False)
+    with np.errstate(over="ignore"):
+        single = csr_matrix(matrix.astype(np.float32), copy=False)
     if matrix.has_canonical_format is False:
         single = single.copy()
         single.sum_duplicates()
     if np.isinf(single.data).any():
-        place = int(np.argmax(np.isinf(single.data)))
-        row = int(np.searchsorted(single.indptr, place, side="right")) - 1
-        raise DataError(f"X: row {row}, column {single.indices[place]} is infinite in float32; expected finite numbers")
+        at = int(np.argmax(np.isinf(single.data)))
+        row, column = int(np.searchsorted(single.indptr, at, side="right")) - 1, int(single.indices[at])
+        raise _infinite(row, column, matrix[row, column])
     return single
 
 
@@ -128,10 +139,7 @@ def checked_labels(y: Any, rows: int) -> F32:
     values = _numbers("y", y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if values.ndim != 1:
-        raise DataError(f"y: found {values.ndim} dimensions; expected 1, one label per document")
-    if values.size != rows:
-        raise DataError(f"y: found {values.size} labels, but X has {rows} rows; expected one label per row")
+    _check_one_per_row("y", values, rows, "label")
     with np.errstate(over="ignore"):
         labels = np.ascontiguousarray(values, np.float32)
     wrong = ~(np.isfinite(labels) & (labels >= 0))
@@ -141,17 +149,17 @@ def checked_labels(y: Any, rows: int) -> F32:
     return labels
 
 
-def _array(values: Any) -> Array:
-    return np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+def _check_one_per_row(name: str, values: Array, rows: int, what: str) -> None:
+    if values.ndim != 1:
+        raise DataError(f"{name}: found {values.ndim} dimensions; expected 1, one {what} per document")
+    if values.size != rows:
+        raise DataError(f"{name}: found {values.size} {what}s, but X has {rows} rows; expected one {what} per row")
 
 
 def checked_ids(qid: Any, rows: int) -> Array:
     """Return query ids as an array of integers or text, one per row."""
-    ids = _array(qid)
-    if ids.ndim != 1:
-        raise DataError(f"qid: found {ids.ndim} dimensions; expected 1, one id per document")
-    if ids.size != rows:
-        raise DataError(f"qid: found {ids.size} ids, but X has {rows} rows; expected one id per row")
+    ids = np.asarray(qid)
+    _check_one_per_row("qid", ids, rows, "id")
     if ids.dtype.kind == "f":
         if not np.all(np.isfinite(ids)):
             place = int(np.argmin(np.isfinite(ids)))
@@ -172,7 +180,7 @@ def checked_ids(qid: Any, rows: int) -> Array:
 
 def checked_sizes(group: Any, rows: int) -> I64:
     """Return group sizes as int64 after checking that they are positive and sum to the number of rows."""
-    sizes = _array(group)
+    sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or np.any(sizes != np.rint(sizes)):
         raise DataError("group: expected a list of whole numbers, the number of documents of each query")
     if sizes.size and sizes.min() < 1:

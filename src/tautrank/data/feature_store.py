@@ -1,9 +1,8 @@
-"""Feature rows collected block by block into one dense or compressed-row matrix, without a second copy."""
+"""Collect feature rows block by block into one dense or compressed-row matrix, without a second copy."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -49,6 +48,8 @@ class _Growing:
         """Make room for `more` elements after `used`; what is added is zero."""
         needed = self.used + more
         if needed > self.array.size:
+            if not self.array.flags.owndata:  # loaded from the cache
+                self.array = self.array.copy()
             self.array.resize(max(needed, int(self.array.size * _GROWTH)), refcheck=False)
 
     def append(self, values: Array) -> None:
@@ -85,7 +86,7 @@ class FeatureStore:
         """Add ``len(indptr) - 1`` compressed rows."""
         rows = indptr.size - 1
         self.width = max(self.width, width)
-        nonzero = int(np.count_nonzero(values)) if self._auto else values.size
+        nonzero = int(np.count_nonzero(values))
         if not self._compressed and self._becomes_sparse(self.rows + rows, self.width, self._stored + nonzero):
             self._compress()
         if self._compressed:
@@ -97,36 +98,32 @@ class FeatureStore:
 
     def append_parsed(self, parsed: ParsedArrays) -> None:
         """Add the rows of a parsed file; a dense one that comes first is adopted as it is."""
-        if parsed.indptr is not None and parsed.indices is not None and parsed.values is not None:
-            self.append(parsed.indptr, parsed.indices, parsed.values, parsed.width)
+        if "dense" not in parsed.features:
+            self.append(width=parsed.width, **parsed.features)
             return
-        assert parsed.dense is not None
-        rows = parsed.labels.size
-        stored = int(np.count_nonzero(parsed.dense)) if self._auto else parsed.dense.size
+        dense, rows = parsed.features["dense"], parsed.labels.size
+        stored = int(np.count_nonzero(dense))
         adoptable = self.rows == 0 and self.width <= parsed.width and not self._compressed
         if adoptable and not self._becomes_sparse(rows, parsed.width, stored):
-            self._dense.array = parsed.dense
-            self._dense.used = parsed.dense.size
+            self._dense.array, self._dense.used = dense, dense.size
             self.width = self._laid_width = parsed.width
-            self.rows = rows
-            self._stored = stored
+            self.rows, self._stored = rows, stored
             return
-        for indptr, indices, values in _compressed_parts(parsed.dense.reshape(rows, parsed.width)):
+        for indptr, indices, values in _compressed_parts(dense.reshape(rows, parsed.width)):
             self.append(indptr, indices, values, parsed.width)
 
-    def with_rows_since(self, first_row: int, parsed: ParsedArrays) -> ParsedArrays:
-        """Return a parsed file with its rows, from `first_row` on, for the cache; views where the layout allows."""
-        parsed = replace(parsed)
-        if self._compressed:
-            indptr = self._indptr.array[first_row : self.rows + 1]
-            part = slice(int(indptr[0]), int(indptr[-1]))
-            parsed.indptr = indptr - indptr[0]
-            parsed.indices = self._indices.array[part]
-            parsed.values = self._values.array[part]
-        else:
+    def rows_since(self, first_row: int, width: int) -> dict[str, Array]:
+        """Return the rows from `first_row` on for the cache, `width` columns wide; views where the layout allows."""
+        if not self._compressed:
             rows = self._dense.array[: self._dense.used].reshape(self.rows, self._laid_width)[first_row:]
-            parsed.dense = rows[:, : parsed.width].reshape(-1)
-        return parsed
+            return {"dense": rows[:, :width].reshape(-1)}
+        indptr = self._indptr.array[first_row : self.rows + 1]
+        part = slice(int(indptr[0]), int(indptr[-1]))
+        return {
+            "indptr": indptr - indptr[0],
+            "indices": self._indices.array[part],
+            "values": self._values.array[part],
+        }
 
     def _becomes_sparse(self, rows: int, width: int, stored: int) -> bool:
         return self._auto and prefers_sparse(rows, width, stored)
@@ -134,17 +131,17 @@ class FeatureStore:
     def _append_dense(self, indptr: Any, indices: Any, values: Any) -> None:
         from tautrank.data._letor_kernel import scatter_rows
 
-        rows = indptr.size - 1
         if self.width > self._laid_width:
             self._widen()
-        self._dense.reserve(rows * self._laid_width)
-        scatter_rows(indptr, rows, indices, values, self._dense.array, self._dense.used, self._laid_width)
-        self._dense.used += rows * self._laid_width
+        added = (indptr.size - 1) * self._laid_width
+        self._dense.reserve(added)
+        scatter_rows(indptr, indices, values, self._dense.array[self._dense.used :], self._laid_width)
+        self._dense.used += added
 
     def _widen(self) -> None:
         from tautrank.data._letor_kernel import widen_rows
 
-        # Some columns to spare, so that a file whose width creeps up is re-laid a few times, not once a block.
+        # Some columns to spare, so that a file whose width creeps up is re-laid a few times, not once per block.
         new = self.width if self.rows == 0 else max(self.width, int(self._laid_width * _GROWTH))
         old = self._laid_width
         self._dense.reserve(self.rows * (new - old))
@@ -174,13 +171,8 @@ class FeatureStore:
             self._append_compressed(indptr, indices, values)
 
     def _dense_matrix(self) -> F32:
-        flat = self._dense.finished()
-        if self._laid_width == 0:
-            return np.zeros((self.rows, self.width), np.float32)
-        matrix = flat.reshape(-1, self._laid_width)
-        if self._laid_width != self.width:
-            matrix = np.ascontiguousarray(matrix[:, : self.width])
-        return matrix
+        matrix = self._dense.finished().reshape(self.rows, self._laid_width)
+        return np.ascontiguousarray(matrix[:, : self.width])
 
     def finished(self) -> F32 | csr_matrix:
         """Return the matrix: float32, C order, or SciPy CSR; the store must not be used afterwards."""
@@ -197,9 +189,8 @@ class FeatureStore:
 
 def _compressed_parts(dense: F32) -> Iterator[tuple[Any, Any, Any]]:
     """Yield (indptr, indices, values) of consecutive ranges of rows."""
+    from scipy.sparse import csr_matrix
+
     for rows in row_ranges(*dense.shape):
-        part = dense[rows]
-        row, column = np.nonzero(part)
-        indptr = np.zeros(part.shape[0] + 1, np.int64)
-        np.cumsum(np.bincount(row, minlength=part.shape[0]), out=indptr[1:])
-        yield indptr, column.astype(np.int32), part[row, column]
+        part = csr_matrix(dense[rows])
+        yield part.indptr.astype(np.int64), part.indices, part.data

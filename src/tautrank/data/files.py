@@ -11,7 +11,7 @@ from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.score_files import read_scores
 from tautrank.data.tables import read_csv, read_parquet
-from tautrank.data.text_source import TextSource, ending, line_blocks
+from tautrank.data.text_source import TextSource, ending
 from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS, Judged, judge_run, read_qrels, read_run
 from tautrank.errors import DataError
 
@@ -70,9 +70,10 @@ def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
 
 def _first_line(path: Path) -> list[str]:
     """Return the words of the first line that has any."""
+    buffer = bytearray(2**16)
     with TextSource(path) as source:
-        for buffer, start, end in line_blocks(source, lambda: bytearray(2**16)):
-            for line in bytes(memoryview(buffer)[start:end]).split(b"\n"):
+        while end := source.fill(buffer):
+            for line in buffer[:end].split(b"\n"):
                 if line.strip():
                     return line.decode("utf-8", "replace").split()
     return []

@@ -25,45 +25,11 @@ def offsets_from_sizes(sizes: I64) -> I64:
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
-def offsets_from_runs(runs: list[tuple[int, bytes]], rows: int) -> tuple[I64, I64, Array]:
-    """Turn (first row, qid token) runs into (query of each run, run boundaries, ids in order of appearance)."""
-    starts = np.fromiter((row for row, _ in runs), np.int64, len(runs))
-    number: dict[bytes, int] = {}
-    codes = np.fromiter((number.setdefault(token, len(number)) for _, token in runs), np.int64, len(runs))
-    return codes, np.append(starts, rows), _typed_ids(list(number))
-
-
-def _typed_ids(tokens: list[bytes]) -> Array:
+def typed_ids(tokens: list[bytes]) -> Array:
     """Return integers if every token is one; otherwise text, so that '007' and '7' stay different."""
     if all(_INTEGER.fullmatch(token) for token in tokens):
         return np.array([int(token) for token in tokens], np.int64)
     return np.array([token.decode("utf-8", "replace") for token in tokens])
-
-
-def codes_by_appearance(ids: Array) -> tuple[I64, I64, Array]:
-    """The same as `offsets_from_runs`, for one id per row: runs of equal ids, numbered by first appearance."""
-    if ids.size == 0:
-        return np.zeros(0, np.int64), np.zeros(1, np.int64), ids
-    change = np.flatnonzero(ids[1:] != ids[:-1]) + 1
-    boundaries = np.concatenate([[0], change, [ids.size]]).astype(np.int64)
-    heads = ids[boundaries[:-1]]
-    unique, first, inverse = np.unique(heads, return_index=True, return_inverse=True)
-    appearance = np.argsort(first, kind="stable")
-    rank = np.empty(appearance.size, np.int64)
-    rank[appearance] = np.arange(appearance.size)
-    return rank[inverse], boundaries, unique[appearance]
-
-
-def gather_scattered(codes: I64, boundaries: I64, n_queries: int) -> tuple[I64, I64 | None, int]:
-    """Return offsets, the row order that makes queries adjacent (None if they are), and how many were scattered."""
-    lengths = np.diff(boundaries)
-    sizes = np.bincount(codes, weights=lengths, minlength=n_queries).astype(np.int64)
-    offsets = offsets_from_sizes(sizes)
-    if codes.size == n_queries:  # one run per query, and queries are numbered by appearance
-        return offsets, None, 0
-    order = np.argsort(np.repeat(codes, lengths), kind="stable")
-    scattered = int(np.count_nonzero(np.bincount(codes, minlength=n_queries) > 1))
-    return offsets, order, scattered
 
 
 def side_file(file: Path) -> Path | None:

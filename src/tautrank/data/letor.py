@@ -1,14 +1,13 @@
-"""Reading LETOR text, the SVMlight dialect of ranking: ``label qid:7 1:0.5 2:0.25 # comment``."""
+"""Read LETOR text, the SVMlight dialect of ranking: ``label qid:7 1:0.5 2:0.25 # comment``."""
 
 from __future__ import annotations
 
 import os
-import queue
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import NoReturn
 
@@ -18,9 +17,9 @@ from tautrank.arguments import job_count, whole
 from tautrank.arrays import F32, I64
 from tautrank.data import cache as parsed_cache
 from tautrank.data.feature_store import FeatureStore, Sparse
-from tautrank.data.grouping import offsets_from_runs, offsets_from_sizes, read_group_sizes, side_file
+from tautrank.data.grouping import offsets_from_sizes, read_group_sizes, side_file, typed_ids
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import TextSource, file_size, line_blocks
+from tautrank.data.text_source import TextSource, file_size
 from tautrank.errors import DataError, OptionError
 
 PathLike = str | os.PathLike[str]
@@ -31,7 +30,7 @@ DEFAULT_MAX_FEATURES = 1_000_000
 
 @dataclass(frozen=True)
 class LetorOptions:
-    """What decides how a LETOR file is understood; part of the key of the parsed-data cache."""
+    """The options that decide how a LETOR file is read; part of the key of the cache."""
 
     zero_based: bool = False
     n_features: int | None = None
@@ -106,60 +105,57 @@ def read_letor(
         raise DataError("paths: found an empty list; expected at least one file")
     options = LetorOptions(zero_based, n_features, max_features, allow_nan, sparse)
     jobs = job_count(n_jobs)
+    total, done = max(1, sum(map(file_size, files))), 0
+
+    def report(position: int) -> None:
+        if progress is not None:
+            progress(min(1.0, (done + position) / total))
 
     store = FeatureStore(options.sparse, options.n_features)
     labels: list[F32] = []
-    qid_runs: list[tuple[int, bytes]] = []
+    starts: list[I64] = []
+    tokens: list[bytes] = []
     sizes: list[I64] = []
-    meter = _Meter(files, progress)
     for file in files:
         first_row = store.rows
-        parsed = _read_file(file, options, store, jobs, cache, meter)
-        meter.finish(file)
+        parsed = _read_file(file, options, store, jobs, cache, report)
+        done += file_size(file)
+        report(0)
         labels.append(parsed.labels)
+        starts.append(first_row + parsed.starts)
+        tokens += parsed.tokens
         side = side_file(file)
-        if parsed.runs is not None:
-            qid_runs.extend((first_row + row, token) for row, token in parsed.runs)
-            if side is not None:
-                _check_side_file(side, file, parsed)
-        elif side is None:
+        if side is not None:
+            group = read_group_sizes(side, file, parsed.labels.size)
+            if not parsed.tokens:
+                sizes.append(group)
+            elif not np.array_equal(np.diff(parsed.starts, append=parsed.labels.size), group):
+                raise DataError(
+                    f"{side}: the group sizes disagree with the 'qid:' of {file.name}; "
+                    "expected them to agree (delete the one out of date)"
+                )
+        elif not parsed.tokens:
             raise DataError(
                 f"{file}:1: no 'qid:' in the file and no {file.name}.query beside it; expected one or the other"
             )
-        else:
-            sizes.append(read_group_sizes(side, file, parsed.labels.size))
-        if sizes and qid_runs:
+        if sizes and tokens:
             raise DataError(f"{file}: some files have 'qid:' and others group sizes in a side file; expected one kind")
 
-    all_labels = labels[0] if len(labels) == 1 else np.concatenate(labels)
-    X = store.finished()
-    where = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    arrays = store.finished(), np.concatenate(labels)
     if sizes:
         offsets = offsets_from_sizes(np.concatenate(sizes))
-        return RankingData(X, all_labels, offsets, np.arange(offsets.size - 1))
-    return RankingData._from_query_codes(X, all_labels, *offsets_from_runs(qid_runs, all_labels.size), where=where)
-
-
-class _Meter:
-    """Turns bytes taken from the files into the share of all their bytes."""
-
-    def __init__(self, files: Sequence[Path], report: Callable[[float], None] | None) -> None:
-        self._report = report
-        self._total = max(1, sum(file_size(file) for file in files)) if report else 1
-        self._before = 0
-
-    def at(self, position: int) -> None:
-        if self._report:
-            self._report(min(1.0, (self._before + position) / self._total))
-
-    def finish(self, file: Path) -> None:
-        if self._report:
-            self._before += file_size(file)
-            self.at(0)
+        return RankingData(*arrays, offsets, np.arange(offsets.size - 1))
+    where = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
+    return RankingData._from_runs(*arrays, np.concatenate(starts), tokens, typed_ids, where=where)
 
 
 def _read_file(
-    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, meter: _Meter
+    file: Path,
+    options: LetorOptions,
+    store: FeatureStore,
+    jobs: int,
+    cache: bool | None,
+    report: Callable[[int], None],
 ) -> parsed_cache.ParsedArrays:
     key = parsed_cache.key_for(file, options, cache, jobs)
     hit = parsed_cache.load(key) if key is not None else None
@@ -167,9 +163,9 @@ def _read_file(
         store.append_parsed(hit)
         return hit
     first_row = store.rows
-    parsed = _parse_file(file, options, store, jobs, meter)
+    parsed = _parse_file(file, options, store, jobs, report)
     if key is not None:
-        parsed_cache.save(key, store.with_rows_since(first_row, parsed))
+        parsed_cache.save(key, replace(parsed, features=store.rows_since(first_row, parsed.width)))
     return parsed
 
 
@@ -178,59 +174,49 @@ class _Scratch:
 
     def __init__(self, size: int) -> None:
         self.buffer = bytearray(size)
-        self._fit()
+        self._size = 0
 
-    def _fit(self) -> None:
-        size = len(self.buffer)
-        self.fitted = size
-        # The shortest row is "0\n", the shortest feature " 1:0": these bounds cannot be exceeded. Pages that are
-        # never touched cost no memory.
-        rows, stored = size // 2 + 1, size // 4 + 1
-        self.labels = np.empty(rows, np.float32)
-        self.indptr = np.empty(rows + 1, np.int64)
-        self.indices = np.empty(stored, np.int32)
-        self.values = np.empty(stored, np.float32)
-        self.runs = np.empty((rows, 3), np.int64)
-        self.slow = np.empty((rows + stored, 3), np.int64)
-
-    def parse(self, start: int, end: int, options: LetorOptions) -> tuple[int, ...]:
+    def parse(self, end: int, options: LetorOptions) -> tuple[int, ...]:
         from tautrank.data._letor_kernel import parse_block
 
-        if len(self.buffer) > self.fitted:
-            self._fit()
-        text = np.frombuffer(self.buffer, np.uint8, end - start, start)
-        allowed = (options.first_index, options.last_index, options.allow_nan)
-        arrays = (self.labels, self.indptr, self.indices, self.values, self.runs, self.slow)
-        result: tuple[int, ...] = parse_block(text, end - start, *allowed, *arrays)
+        if len(self.buffer) > self._size:
+            self._size = len(self.buffer)
+            # The shortest row is "0\n", the shortest feature " 1:0": these bounds cannot be exceeded. Pages that are
+            # never touched cost no memory.
+            rows, stored = self._size // 2 + 1, self._size // 4 + 1
+            self.labels = np.empty(rows, np.float32)
+            self.indptr = np.empty(rows + 1, np.int64)
+            self.indices = np.empty(stored, np.int32)
+            self.values = np.empty(stored, np.float32)
+            self.runs = np.empty((rows, 3), np.int64)
+            self.slow = np.empty((rows + stored, 3), np.int64)
+        text = np.frombuffer(self.buffer, np.uint8, end)
+        out = (self.labels, self.indptr, self.indices, self.values, self.runs, self.slow)
+        result: tuple[int, ...] = parse_block(text, options.first_index, options.last_index, options.allow_nan, out)
         return result
 
 
 def _parse_file(
-    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, meter: _Meter
+    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, report: Callable[[int], None]
 ) -> parsed_cache.ParsedArrays:
     collected = _Collected(file, options, store)
     block = min(_BLOCK, max(file_size(file) + 2, 4096))
-    free: queue.SimpleQueue[_Scratch] = queue.SimpleQueue()
-    pending: deque[tuple[Future[tuple[int, ...]], _Scratch, int]] = deque()
-    taken: list[_Scratch] = []
-
-    def take() -> bytearray:
-        scratch = free.get() if not free.empty() else _Scratch(block)
-        taken.append(scratch)
-        return scratch.buffer
+    free: list[_Scratch] = []
+    pending: deque[tuple[Future[tuple[int, ...]], _Scratch]] = deque()
 
     def finish_oldest() -> None:
-        future, scratch, start = pending.popleft()
-        collected.add(scratch, start, future.result())
-        free.put(scratch)
+        future, scratch = pending.popleft()
+        collected.add(scratch, future.result())
+        free.append(scratch)
 
     with TextSource(file) as source, ThreadPoolExecutor(jobs) as pool:
-        for _, start, end in line_blocks(source, take):
-            scratch = taken.pop()
-            pending.append((pool.submit(scratch.parse, start, end, options), scratch, start))
+        scratch = _Scratch(block)
+        while end := source.fill(scratch.buffer):
+            pending.append((pool.submit(scratch.parse, end, options), scratch))
             if len(pending) > jobs:
                 finish_oldest()
-                meter.at(source.position())
+                report(source.position())
+            scratch = free.pop() if free else _Scratch(block)
         while pending:
             finish_oldest()
     return collected.finished()
@@ -243,94 +229,72 @@ class _Collected:
         self._file = file
         self._options = options
         self._store = store
-        self.width = options.n_features or 0
+        self._width = options.n_features or 0
         self._lines = 0
         self._rows = 0
         self._labels: list[F32] = []
-        self._runs: list[tuple[int, bytes]] = []
+        self._starts: list[int] = []
+        self._tokens: list[bytes] = []
 
-    def add(self, scratch: _Scratch, start: int, result: tuple[int, ...]) -> None:
+    def add(self, scratch: _Scratch, result: tuple[int, ...]) -> None:
         from tautrank.data import _letor_kernel as kernel
 
         status, stop, lines, rows, stored, n_runs, n_slow, width = result
-        text = memoryview(scratch.buffer)[start:]
-        if rows and self._rows and status != kernel.BAD_LABEL and bool(self._runs) != bool(n_runs):
+        text = memoryview(scratch.buffer)
+        if rows and self._rows and status != kernel.BAD_LABEL and bool(self._tokens) != bool(n_runs):
             # This block's first row disagrees with the rows before it on whether there is a qid.
             status = kernel.UNEXPECTED_QID if n_runs else kernel.MISSING_QID
-            stop = _first_row_start(text)
-            lines = bytes(text[:stop]).count(b"\n")
-        if n_slow:
-            self._reread(scratch, text, n_slow)
-        if status != kernel.OK:
-            _raise(status, self._file, self._lines + lines + 1, text, stop, self._options)
-        for row, token, length in scratch.runs[:n_runs].tolist():
-            qid = bytes(text[token : token + length])
-            if not self._runs or self._runs[-1][1] != qid:
-                self._runs.append((self._rows + row, qid))
-        self._labels.append(scratch.labels[:rows].copy())
-        self._store.append(scratch.indptr[: rows + 1], scratch.indices[:stored], scratch.values[:stored], width)
-        self.width = max(self.width, width)
-        self._lines += lines
-        self._rows += rows
-
-    def _reread(self, scratch: _Scratch, text: memoryview, n_slow: int) -> None:
-        """Let Python read the numbers whose nearest float32 the kernel could not prove."""
-        from tautrank.data import _letor_kernel as kernel
-
+            first_row = re.search(rb"^[ \t\r]*[^ \t\r\n#]", text, re.MULTILINE)
+            stop = first_row.start() if first_row else 0
         for slot, begin, end in scratch.slow[:n_slow].tolist():
+            # Python reads the numbers whose nearest float32 the kernel could not prove.
             with np.errstate(over="ignore"):
                 value = np.float32(float(bytes(text[begin:end])))
             if not np.isfinite(value):
+                token = re.search(rb"[^ \t\r\n]*\Z", bytes(text[:begin]))
                 status = kernel.BAD_LABEL if slot < 0 else kernel.VALUE_OVERFLOW
-                line = self._lines + bytes(text[:begin]).count(b"\n") + 1
-                _raise(status, self._file, line, text, _token_start(text, begin), self._options)
+                stop = token.start() if token else begin
+                break
             if slot < 0:
                 scratch.labels[-1 - slot] = value
             else:
                 scratch.values[slot] = value
+        if status != kernel.OK:
+            _raise(status, self._file, self._lines, bytes(text), stop, self._options)
+        for row, begin, length in scratch.runs[:n_runs].tolist():
+            qid = bytes(text[begin : begin + length])
+            if not self._tokens or self._tokens[-1] != qid:
+                self._starts.append(self._rows + row)
+                self._tokens.append(qid)
+        self._labels.append(scratch.labels[:rows].copy())
+        self._store.append(scratch.indptr[: rows + 1], scratch.indices[:stored], scratch.values[:stored], width)
+        self._width = max(self._width, width)
+        self._lines += lines
+        self._rows += rows
 
     def finished(self) -> parsed_cache.ParsedArrays:
         if self._rows == 0:
             what = "no documents, only comments or blank lines" if self._lines else "an empty file"
             raise DataError(f"{self._file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
-        return parsed_cache.ParsedArrays(np.concatenate(self._labels), self._runs or None, self.width)
+        starts = np.array(self._starts, np.int64)
+        return parsed_cache.ParsedArrays(np.concatenate(self._labels), starts, self._tokens, self._width)
 
 
-def _first_row_start(text: memoryview) -> int:
-    """Where the first line that is neither blank nor a comment begins."""
-    match = re.search(rb"^[ \t\r]*[^ \t\r\n#]", text, re.MULTILINE)
-    return match.start() if match else 0
-
-
-def _token_start(text: memoryview, position: int) -> int:
-    while position > 0 and text[position - 1] not in b" \t\r\n":
-        position -= 1
-    return position
-
-
-def _line_at(text: memoryview, position: int) -> bytes:
-    raw = bytes(text[: position + 2**16])
-    return raw[raw.rfind(b"\n", 0, position) + 1 :].partition(b"\n")[0]
-
-
-def _token_at(text: memoryview, position: int) -> str:
-    match = re.match(rb"[^ \t\r\n#]*", bytes(text[position : position + 200]))
-    token = match.group().decode("utf-8", "replace") if match else ""
-    return token if len(token) <= 40 else token[:37] + "..."
-
-
-def _raise(status: int, file: Path, line: int, text: memoryview, stop: int, options: LetorOptions) -> NoReturn:
-    """Word what stopped the kernel."""
+def _raise(status: int, file: Path, lines: int, text: bytes, stop: int, options: LetorOptions) -> NoReturn:
+    """Raise the error for what stopped the kernel at a place of a block that has so many lines before it."""
     from tautrank.data import _letor_kernel as kernel
 
+    line = lines + text.count(b"\n", 0, stop) + 1
     where = f"{file}:{line}"
-    content = _line_at(text, stop)
+    start = text.rfind(b"\n", 0, stop) + 1
+    content = text[start : stop + 2**16].partition(b"\n")[0]
     if b"\0" in content or sum(c < 9 or 13 < c < 32 for c in content) > 2:
         raise DataError(f"{where}: found binary data; expected LETOR text such as '2 qid:1 1:0.5'")
-    token = _token_at(text, stop)
+    before, after = content[: stop - start], content[stop - start :]
+    token = re.split(rb"[ \t\r#]", after, maxsplit=1)[0].decode("utf-8", "replace")
+    token = token if len(token) <= 40 else token[:37] + "..."
     index, _, value = token.partition(":")
-    where_in_line = stop - (bytes(text[:stop]).rfind(b"\n") + 1)
-    same = re.search(rb"[ \t]" + re.escape(index.encode()) + rb":", content[:where_in_line])
+    same = re.search(rb"[ \t]" + re.escape(index.encode()) + rb":", before)
     limit = "n_features" if options.n_features else "max_features"
     bad_label = f"found label '{token}'; expected a finite number of at least 0"
     if token.startswith("qid:") or re.fullmatch(r"\d+:.*", token):
@@ -341,7 +305,6 @@ def _raise(status: int, file: Path, line: int, text: memoryview, stop: int, opti
         bad_value = f"feature {index} has the value '{value}'; expected a finite number{hint}"
     sentences = {
         kernel.BAD_LABEL: bad_label,
-        kernel.NEGATIVE_LABEL: f"found label '{token}'; expected a number of at least 0",
         kernel.BAD_QID: "found 'qid:' without an id; expected 'qid:' and the query's id without a space",
         kernel.MISSING_QID: "found no 'qid:' after the label; expected one, as on the lines before",
         kernel.UNEXPECTED_QID: "found a 'qid:', but the lines before have none; expected it on all lines or none",
@@ -357,15 +320,3 @@ def _raise(status: int, file: Path, line: int, text: memoryview, stop: int, opti
         "expected at most 3.4e38",
     }
     raise DataError(f"{where}: {sentences[status]}")
-
-
-def _check_side_file(side: Path, file: Path, parsed: parsed_cache.ParsedArrays) -> None:
-    """A file with both qids and a side file must say the same twice: otherwise one of them is out of date."""
-    assert parsed.runs is not None
-    starts = np.array([row for row, _ in parsed.runs] + [parsed.labels.size])
-    sizes = read_group_sizes(side, file, parsed.labels.size)
-    if not np.array_equal(np.diff(starts), sizes):
-        raise DataError(
-            f"{side}: the group sizes disagree with the 'qid:' of {file.name}; "
-            "expected them to agree (delete the one out of date)"
-        )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +12,7 @@ import numpy as np
 
 from tautrank.arguments import whole
 from tautrank.arrays import F32, I64, Array
-from tautrank.data.grouping import codes_by_appearance, gather_scattered, offsets_from_sizes
+from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 if TYPE_CHECKING:
@@ -78,24 +78,55 @@ class RankingData:
         if qid is None:
             sizes = checked_sizes(group, labels.size)
             return cls(features, labels, offsets_from_sizes(sizes), np.arange(sizes.size), names)
-        codes = codes_by_appearance(checked_ids(qid, labels.size))
-        return cls._from_query_codes(features, labels, *codes, where="qid", names=names)
+        return cls._from_ids(features, labels, checked_ids(qid, labels.size), where="qid", names=names)
 
     @classmethod
-    def _from_query_codes(
-        cls, X: Any, labels: F32, codes: I64, boundaries: I64, qids: Array, *, where: str, names: Names = None
+    def _from_ids(cls, X: Any, labels: F32, ids: Array, *, where: str, names: Names) -> RankingData:
+        """Make data of rows with one query id each; the arguments are those of `_from_runs`."""
+        starts = np.flatnonzero(np.append(np.ones(min(1, ids.size), bool), ids[1:] != ids[:-1]))
+        heads = ids[starts].tolist()
+        return cls._from_runs(
+            X, labels, starts, heads, lambda kept: np.array(kept, ids.dtype), where=where, names=names
+        )
+
+    @classmethod
+    def _from_runs(
+        cls,
+        X: Any,
+        labels: F32,
+        starts: I64,
+        heads: list[Any],
+        ids_of: Callable[[list[Any]], Array],
+        *,
+        where: str,
+        names: Names = None,
     ) -> RankingData:
-        """Finish data whose rows are runs of queries `codes`; runs of one query are brought together."""
-        offsets, order, scattered = gather_scattered(codes, boundaries, qids.size)
-        if order is None:
+        """Make data of runs of rows; runs of one query are brought together.
+
+        Args:
+            X, labels: one row per document.
+            starts: the first row of each run.
+            heads: the query of each run.
+            ids_of: turns distinct queries into an array of ids.
+            where: what a warning about scattered rows names.
+            names: names of the features.
+        """
+        number: dict[Any, int] = {}
+        codes = np.array([number.setdefault(head, len(number)) for head in heads], np.int64)
+        qids = ids_of(list(number))
+        lengths = np.diff(starts, append=labels.size)
+        offsets = offsets_from_sizes(np.bincount(codes, lengths, len(number)).astype(np.int64))
+        if codes.size == qids.size:
             return cls(X, labels, offsets, qids, names)
-        first = qids[codes[np.flatnonzero(np.bincount(codes)[codes] > 1)[0]]]
-        rows = "rows of 1 query" if scattered == 1 else f"rows of {scattered} queries"
+        scattered = np.flatnonzero(np.bincount(codes) > 1)
+        rows = "rows of 1 query" if scattered.size == 1 else f"rows of {scattered.size} queries"
+        first = qids[scattered[0]]
         warnings.warn(
             f"{where}: {rows} are scattered (the first is qid {first}); gathered, in the order they appear",
             TautrankWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
+        order = np.argsort(np.repeat(codes, lengths), kind="stable")
         return cls(X[order], labels[order], offsets, qids, names, order)
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.arrays import I64, Bools
+from tautrank.arrays import F32
 from tautrank.data.feature_store import row_ranges
 from tautrank.data.ranking_data import RankingData
 
@@ -91,7 +91,7 @@ class DataSummary:
 
 
 def summarise(data: RankingData) -> DataSummary:
-    """Count what :class:`DataSummary` lists, in one pass over the features and a sort of their row hashes."""
+    """Count what :class:`DataSummary` lists, by passes over the features and a sort of hashes of their rows."""
     sizes = data.sizes
     values, counts = np.unique(data.labels, return_counts=True)
     filled = sizes > 0
@@ -102,7 +102,6 @@ def summarise(data: RankingData) -> DataSummary:
     duplicates, contradicting = _duplicates(data)
     stored = data.X if isinstance(data.X, np.ndarray) else data.X.data
     parts = list(row_ranges(stored.shape[0], stored.size // max(1, stored.shape[0])))
-    cells = max(1, data.n_documents * data.n_features)
     return DataSummary(
         queries=data.n_queries,
         documents=data.n_documents,
@@ -119,7 +118,7 @@ def summarise(data: RankingData) -> DataSummary:
         missing_values=sum(int(np.isnan(stored[part]).sum()) for part in parts),
         constant_features=_constant_features(data.X),
         sparse=not isinstance(data.X, np.ndarray),
-        density=sum(int(np.count_nonzero(stored[part])) for part in parts) / cells,
+        density=int(np.count_nonzero(stored)) / max(1, data.n_documents * data.n_features),
     )
 
 
@@ -136,48 +135,23 @@ def _constant_features(X: Any) -> int:
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
-    """One 64-bit hash per row, from the bits of its entries: equal rows get equal hashes."""
-    weights = np.random.default_rng(0).integers(1, 2**63, X.shape[1], dtype=np.uint64) * np.uint64(2) + np.uint64(1)
-    hashes = np.zeros(X.shape[0], np.uint64)
+    """Return two 64-bit hashes per row from the bits of its entries, so that other rows have other hashes."""
+    weights = np.random.default_rng(0).integers(2**64, size=(X.shape[1], 2), dtype=np.uint64) | np.uint64(1)
     if isinstance(X, np.ndarray):
-        for rows in row_ranges(*X.shape):
-            bits = (X[rows] + np.float32(0)).view(np.uint32)  # adding 0 makes -0 and 0 the same bits
-            hashes[rows] = (_mixed(bits) * weights).sum(axis=1, dtype=np.uint64)
-        return hashes
-    row = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
-    keep = X.data != 0
-    terms = (_mixed(X.data.view(np.uint32)) - _mixed(np.zeros(1, np.uint32))) * weights[X.indices]
-    np.add.at(hashes, row[keep], terms[keep])
-    return hashes
+        return np.concatenate([_bits(X[rows]) @ weights for rows in row_ranges(*X.shape)])
+    return np.asarray(type(X)((_bits(X.data), X.indices, X.indptr), X.shape) @ weights)
 
 
-def _mixed(bits: npt.NDArray[np.uint32]) -> npt.NDArray[np.uint64]:
-    wide = bits.astype(np.uint64)
-    return (wide ^ (wide << np.uint64(29))) * np.uint64(0x9E3779B97F4A7C15)
+def _bits(values: F32) -> npt.NDArray[np.uint64]:
+    return (values + np.float32(0)).view(np.uint32).astype(np.uint64)  # adding 0 makes -0 and 0 the same bits
 
 
 def _duplicates(data: RankingData) -> tuple[int, int]:
     """Count documents equal to an earlier one of their query, and those among them with another label."""
     if data.n_documents == 0 or data.n_features == 0:
         return 0, 0
-    query = np.repeat(np.arange(data.n_queries), data.sizes)
-    hashes = _row_hashes(data.X)
-    order = np.lexsort((hashes, query))  # stable: earlier documents come first among equals
-    same = (hashes[order[1:]] == hashes[order[:-1]]) & (query[order[1:]] == query[order[:-1]])
-    head = np.maximum.accumulate(np.where(np.append(False, same), 0, np.arange(order.size)))
-    later = np.flatnonzero(np.append(False, same))
-    first, second = order[head[later]], order[later]
-    equal = _rows_equal(data.X, first, second)  # a hash is a hint, the features decide
-    other_label = data.labels[first] != data.labels[second]
-    return int(equal.sum()), int((equal & other_label).sum())
-
-
-def _rows_equal(X: Any, first: I64, second: I64) -> Bools:
-    result = np.zeros(first.size, bool)
-    for pairs in row_ranges(first.size, X.shape[1]):
-        a, b = X[first[pairs]], X[second[pairs]]
-        if isinstance(X, np.ndarray):
-            result[pairs] = np.all((a == b) | (np.isnan(a) & np.isnan(b)), axis=1)
-        else:
-            result[pairs] = np.asarray((a != b).sum(axis=1)).ravel() == 0
-    return result
+    keys = np.column_stack([np.repeat(np.arange(data.n_queries), data.sizes).astype(np.uint64), _row_hashes(data.X)])
+    order = np.lexsort(keys.T)  # stable: earlier documents come first among equals
+    same = np.append(False, (keys[order[1:]] == keys[order[:-1]]).all(axis=1))
+    first = order[np.maximum.accumulate(np.where(same, 0, np.arange(order.size)))]
+    return int(same.sum()), int((same & (data.labels[first] != data.labels[order])).sum())

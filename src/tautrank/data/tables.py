@@ -1,4 +1,4 @@
-"""Ranking data from Parquet and CSV tables with named columns; needs the `parquet` extra (PyArrow)."""
+"""Read ranking data from Parquet and CSV tables with named columns; needs the `parquet` extra (PyArrow)."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 
 from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels
-from tautrank.data.grouping import codes_by_appearance
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import ending
+from tautrank.data.text_source import ending, finite_number
 from tautrank.errors import DataError, MissingDependencyError, unknown
 
 PathLike = str | os.PathLike[str]
@@ -89,8 +88,8 @@ def _ranking_data(
     file: Path, table: Any, label: str, qid: str, features: Sequence[str] | None, unlabelled: bool
 ) -> RankingData:
     has_labels = not unlabelled or label in table.column_names
-    named = [("qid", qid), *(("features", name) for name in features or ())]
-    for kind, name in [("label", label), *named] if has_labels else named:
+    filled = {"label": label, "qid": qid} if has_labels else {"qid": qid}
+    for kind, name in [*filled.items(), *(("features", name) for name in features or ())]:
         if name not in table.column_names:
             raise DataError(f"{file}: {kind}: {unknown('column', name, table.column_names)}")
     names = list(features) if features is not None else [n for n in table.column_names if n not in (label, qid)]
@@ -98,24 +97,18 @@ def _ranking_data(
         raise DataError(f"{file}: found no rows; expected one row per document")
     if not names:
         raise DataError(f"{file}: found no feature columns beside '{label}' and '{qid}'; expected at least one")
-    X = np.empty((table.num_rows, len(names)), np.float32)
-    for i, name in enumerate(names):
-        X[:, i] = arrow_numbers(table.column(name), f"{file}: column '{name}'")
-    for name, what in ((label, "a label"), (qid, "a query id")):
-        empty = table.column(name).null_count if name != label or has_labels else 0
-        if empty:
+    for kind, name in filled.items():
+        if empty := table.column(name).null_count:
+            what = {"label": "a label", "qid": "a query id"}[kind]
             raise DataError(f"{file}: column '{name}' has {empty} empty cells; expected {what} in every row")
-    labels = np.zeros(table.num_rows)
-    if has_labels:
-        labels = arrow_numbers(table.column(label), f"{file}: column '{label}'")
     try:
-        matrix, feature_names = checked_features(X, names)
-        codes = codes_by_appearance(checked_ids(table.column(qid).to_numpy(), table.num_rows))
-        return RankingData._from_query_codes(
-            matrix, checked_labels(labels, table.num_rows), *codes, where=str(file), names=feature_names
-        )
+        X, feature_names = checked_features(table.select(names))
+        y = arrow_numbers(table.column(label), f"column '{label}'") if has_labels else np.zeros(table.num_rows)
+        ids = checked_ids(table.column(qid), table.num_rows)
+        labels = checked_labels(y, table.num_rows)
     except DataError as error:
-        raise DataError(f"{file}: {str(error).removeprefix('y: ')}") from None
+        raise DataError(f"{file}: {str(error).removeprefix('X: ').removeprefix('y: ')}") from None
+    return RankingData._from_ids(X, labels, ids, where=str(file), names=feature_names)
 
 
 def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
@@ -123,7 +116,7 @@ def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
     for mark, called in _SEPARATORS.items():
         if len(names) == 1 and mark in names[0] and mark != separator:
             raise DataError(f"{file}: found columns separated by {called}; expected {_SEPARATORS[separator]}")
-    if names and all(_is_number(name) for name in names):
+    if names and all(finite_number(name) is not None for name in names):
         raise DataError(f"{file}: found numbers in the first line; expected the names of the columns")
     for i, name in enumerate(names):
         if not name.strip():
@@ -133,11 +126,3 @@ def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
             )
         if name in names[:i]:
             raise DataError(f"{file}: found two columns '{name}'; expected every name once")
-
-
-def _is_number(text: str) -> bool:
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True

@@ -1,21 +1,20 @@
-"""Opening text that may be compressed, and cutting it into blocks of whole lines."""
+"""Open text that may be compressed, and read it in blocks of whole lines."""
 
 from __future__ import annotations
 
 import bz2
 import gzip
-import io
 import lzma
 import math
 import os
 import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 from tautrank.errors import DataError
 
-# The formats are told by their first bytes, not by the file's name: names lie.
+# Formats are recognised by their first bytes: names lie.
 _UNREADABLE = {
     b"PK\x03\x04": "a zip archive; expected text (unpack it first)",
     b"\x28\xb5\x2f\xfd": "zstd-compressed; expected plain text, .gz, .bz2 or .xz (unpack it first)",
@@ -23,7 +22,6 @@ _UNREADABLE = {
     b"\xff\xfe": "UTF-16 text; expected UTF-8 or ASCII",
     b"\xfe\xff": "UTF-16 text; expected UTF-8 or ASCII",
 }
-_MAGIC_LENGTH = 6
 _BOM = b"\xef\xbb\xbf"
 LONGEST_LINE = 256 * 2**20
 _COMPRESSED: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
@@ -35,7 +33,7 @@ COMPRESSED_ENDINGS = (".gz", ".bz2", ".xz")
 
 
 def ending(path: Path) -> str:
-    """What a file's name ends in, in lower case, without the ending of a compression.
+    """Return what a file's name ends in, in lower case, without the ending of a compression.
 
     >>> ending(Path("train.CSV.gz"))
     '.csv'
@@ -49,10 +47,13 @@ class TextSource:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.compression: str | None = None
+        self._compression: str | None = None
+        self._carry: bytes | None = (
+            None  # the start of a line whose end is still to be read; None before the first read
+        )
         try:
-            # Unbuffered: blocks are large, a second copy through Python's buffer would only cost time.
-            self._raw: BinaryIO = cast(BinaryIO, open(path, "rb", buffering=0))  # noqa: SIM115 - closed in __exit__
+            self._raw = open(path, "rb")  # noqa: SIM115 - closed in __exit__
+            head = self._raw.peek(6)
         except FileNotFoundError:
             raise DataError(f"{path}: no such file") from None
         except IsADirectoryError:
@@ -61,29 +62,14 @@ class TextSource:
             ) from None
         except OSError as error:
             raise DataError(f"{path}: cannot be opened ({error.strerror})") from None
-        try:
-            self._stream = self._sniff()
-        except BaseException:
-            self._raw.close()
-            raise
-
-    def _sniff(self) -> BinaryIO:
-        head = b""
-        while len(head) < _MAGIC_LENGTH and (more := self._raw.read(_MAGIC_LENGTH - len(head))):
-            head += more
-        for magic, what in _UNREADABLE.items():
-            if head.startswith(magic):
-                raise DataError(f"{self.path}: is {what}")
-        if self._raw.seekable():
-            self._raw.seek(0)
-            stream = self._raw
-        else:  # a pipe: give back what was looked at
-            stream = cast(BinaryIO, _Prefixed(head, self._raw))
+        self._stream: Any = self._raw
         for magic, (name, opener) in _COMPRESSED.items():
             if head.startswith(magic):
-                self.compression = name
-                return cast(BinaryIO, opener(stream))
-        return stream
+                self._compression, self._stream = name, opener(self._raw)
+        for magic, what in _UNREADABLE.items():
+            if head.startswith(magic):
+                self._raw.close()
+                raise DataError(f"{path}: is {what}")
 
     def __enter__(self) -> TextSource:
         return self
@@ -92,124 +78,82 @@ class TextSource:
         self._raw.close()
 
     def position(self) -> int:
-        """Bytes of the file taken so far, before decompression; 0 for a pipe."""
+        """Return the number of bytes of the file taken so far, before decompression; 0 for a pipe."""
         return self._raw.tell() if self._raw.seekable() else 0
 
-    def readinto(self, target: memoryview) -> int:
-        """Fill `target` from the text; 0 means the end. Damaged compression becomes a `DataError`."""
-        try:
-            return self._stream.readinto(target)  # type: ignore[attr-defined,no-any-return]
-        except EOFError:
-            raise DataError(
-                f"{self.path}: the {self.compression} data ends too early; expected a complete file (is it truncated?)"
-            ) from None
-        except (zlib.error, lzma.LZMAError, gzip.BadGzipFile, OSError) as error:
-            if self.compression is None:
-                raise DataError(f"{self.path}: cannot be read ({error})") from None
-            raise DataError(f"{self.path}: the {self.compression} data is damaged ({error})") from None
+    def fill(self, buffer: bytearray) -> int:
+        """Fill a buffer with whole lines and return where they end; 0 is the end of the text.
 
-
-class _Prefixed(io.RawIOBase):
-    """Bytes already taken from a stream, followed by the rest of it."""
-
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self._head = head
-        self._rest = rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target: memoryview) -> int:  # type: ignore[override]
-        if self._head:
-            n = min(len(self._head), len(target))
-            target[:n] = self._head[:n]
-            self._head = self._head[n:]
-            return n
-        return int(self._rest.readinto(target))  # type: ignore[attr-defined]
-
-
-def line_blocks(source: TextSource, take: Callable[[], bytearray]) -> Iterator[tuple[bytearray, int, int]]:
-    """Cut a source into blocks of whole lines, each ending with a newline.
-
-    `take` hands out a buffer to fill; the consumer owns it afterwards. Yields (buffer, first byte, end): a UTF-8
-    byte-order mark is stepped over, a last line without a newline gets one, and a line longer than the buffer makes the
-    buffer grow, up to `LONGEST_LINE`.
-    """
-    carry = b""
-    first = True
-    ended = False
-    while not ended:
-        buffer = take()
+        The last line gets a newline if it has none, and a UTF-8 byte-order mark becomes spaces. A line longer than the
+        buffer makes the buffer grow, up to `LONGEST_LINE`.
+        """
+        first, carry = self._carry is None, self._carry or b""
+        self._carry = b""
         filled = len(carry)
         if filled >= len(buffer) - 1:
             buffer.extend(bytes(filled))
         buffer[:filled] = carry
-        newline = -1
-        while True:
-            got = source.readinto(memoryview(buffer)[filled:-1])  # the last byte is kept for a closing newline
+        end = 0
+        while not end and (got := self._read_into(memoryview(buffer)[filled:-1])):  # a byte is kept for a newline
             filled += got
-            if got == 0:
-                ended = True
-                break
             if filled < len(buffer) - 1:
                 continue
-            newline = buffer.rfind(b"\n", 0, filled)
-            if newline >= 0:
-                break
-            if len(buffer) >= LONGEST_LINE:
+            end = buffer.rfind(b"\n", 0, filled) + 1
+            if not end and len(buffer) >= LONGEST_LINE:
                 raise DataError(
-                    f"{source.path}: a line is longer than {LONGEST_LINE // 2**20} MiB; "
+                    f"{self.path}: a line is longer than {LONGEST_LINE // 2**20} MiB; "
                     "expected lines of text (is this a binary file?)"
                 )
-            buffer.extend(bytes(len(buffer)))
-        if ended:
-            if filled and buffer[filled - 1] != 0x0A:
-                buffer[filled] = 0x0A
-                filled += 1
-            end = filled
-            carry = b""
-        else:
-            end = newline + 1
-            carry = bytes(memoryview(buffer)[end:filled])
-        start = 0
+            if not end:
+                buffer.extend(bytes(len(buffer)))
+        if end:
+            self._carry = bytes(buffer[end:filled])
+        elif filled:
+            buffer[filled] = ord("\n")
+            end = filled + (buffer[filled - 1] != ord("\n"))
         if first and buffer.startswith(_BOM):
-            start = len(_BOM)
-        first = False
-        yield buffer, start, end
+            buffer[: len(_BOM)] = b" " * len(_BOM)
+        return end
+
+    def _read_into(self, target: memoryview) -> int:
+        try:
+            return int(self._stream.readinto(target))
+        except EOFError:
+            raise DataError(
+                f"{self.path}: the {self._compression} data ends too early; expected a complete file (is it truncated?)"
+            ) from None
+        except (zlib.error, lzma.LZMAError, OSError) as error:
+            if self._compression is None:
+                raise DataError(f"{self.path}: cannot be read ({error})") from None
+            raise DataError(f"{self.path}: the {self._compression} data is damaged ({error})") from None
 
 
 def file_size(path: Path) -> int:
-    """Size in bytes, or 0 where it cannot be told."""
-    try:
-        return os.stat(path).st_size
-    except OSError:
-        return 0
+    """Return the size in bytes; 0 for a pipe or a file that is not there."""
+    return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
 def read_lines(path: Path) -> list[str]:
     """Read a small text file whole: its lines without their ends; bytes that are not UTF-8 are an error."""
+    content, buffer = bytearray(), bytearray(2**18)
     with TextSource(path) as source:
-        text = b"".join(
-            bytes(memoryview(b)[start:end]) for b, start, end in line_blocks(source, lambda: bytearray(2**18))
-        )
+        while end := source.fill(buffer):
+            content += buffer[:end]
     try:
-        decoded = text.decode("utf-8")
+        text = content.decode("utf-8").rstrip()
     except UnicodeDecodeError as error:
-        line = text.count(b"\n", 0, error.start) + 1
+        line = content.count(b"\n", 0, error.start) + 1
         raise DataError(
             f"{path}:{line}: found bytes that are not UTF-8; expected text (is this a binary file?)"
         ) from None
-    if "\0" in decoded:
-        line = decoded.count("\n", 0, decoded.index("\0")) + 1
+    if "\0" in text:
+        line = text.count("\n", 0, text.index("\0")) + 1
         raise DataError(f"{path}:{line}: found binary data; expected text")
-    lines = decoded.replace("\r\n", "\n").split("\n")
-    while lines and not lines[-1].strip():
-        lines.pop()
-    return lines
+    return text.replace("\r\n", "\n").split("\n") if text else []
 
 
 def finite_number(text: str) -> float | None:
-    """The finite number that a text is; None for other texts, also for Python's own ``1_000``.
+    """Return the finite number that a text denotes; None for any other text, ``1_000`` included.
 
     >>> finite_number("-1e3"), finite_number("nan"), finite_number("1_000")
     (-1000.0, None, None)
