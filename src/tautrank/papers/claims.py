@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-import numpy as np
-from numpy.typing import NDArray
-
+from tautrank.arrays import F64
 from tautrank.experiments.plain_values import declare
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import Cell
-
-F64 = NDArray[np.float64]
 
 Values: TypeAlias = Callable[[Cell], F64]
 """From a cell to its values (greater is better): one per trial, one per query of a trial, or one curve per trial."""
@@ -41,9 +38,9 @@ class Claim(ABC):
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
         """Return the cells that are compared: one group per comparison that the claim makes."""
 
-    @abstractmethod
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """Return what should be positive, one number per trial (or per query)."""
+        """Return what should be positive, one number per trial (or per query): by default, first minus second cell."""
+        return values(cells[0]) - values(cells[1])
 
     @abstractmethod
     def sentence(self, cells: tuple[Cell, ...]) -> str:
@@ -62,7 +59,33 @@ class Claim(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Better(Claim):
+class _OneSystem(Claim):
+    """A claim about one system, in one condition or in each."""
+
+    system: str
+    condition: str = ""
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The system, for each condition."""
+        return [((c, self.system, self.metric),) for c in ((self.condition,) if self.condition else conditions)]
+
+
+@dataclass(frozen=True, kw_only=True)
+class _TwoSystems(Claim):
+    """A claim about two systems, in one condition or in each."""
+
+    better: str
+    worse: str
+    condition: str = ""
+
+    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
+        """The two systems, for each condition."""
+        chosen = (self.condition,) if self.condition else conditions
+        return [tuple((c, system, self.metric) for system in (self.better, self.worse)) for c in chosen]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Better(_TwoSystems):
     """One system is better than another, in one condition or in each.
 
     Args:
@@ -74,19 +97,6 @@ class Better(Claim):
     >>> [claim.sentence(cells) for cells in claim.cells(("10%", "20%"))]
     ['xendcg is better than listnet on ndcg@5 (10%)', 'xendcg is better than listnet on ndcg@5 (20%)']
     """
-
-    better: str
-    worse: str
-    condition: str = ""
-
-    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The two systems, for each condition."""
-        chosen = (self.condition,) if self.condition else conditions
-        return [tuple((c, system, self.metric) for system in (self.better, self.worse)) for c in chosen]
-
-    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """The first system's value minus the second's."""
-        return values(cells[0]) - values(cells[1])
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which is better than which, and where."""
@@ -114,10 +124,6 @@ class BetterUnder(Claim):
         """The system under both conditions."""
         return [tuple((c, self.system, self.metric) for c in (self.better, self.worse))]
 
-    def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
-        """The value under the first condition minus that under the second."""
-        return values(cells[0]) - values(cells[1])
-
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which condition is better than which."""
         return f"{self.system} is better under {self.better} than under {self.worse} on {self.measured}"
@@ -137,6 +143,7 @@ class GapGrows(Claim):
         last: the condition to end at.
         relative: whether gaps are shares of the worse system's value.
 
+    >>> import numpy as np
     >>> claim = GapGrows(better="a", worse="b", first="0%", last="50%", metric="ndcg@5")
     >>> table = {"0%": {"a": 0.50, "b": 0.50}, "50%": {"a": 0.40, "b": 0.30}}
     >>> claim.advantage(lambda cell: np.array([table[cell[0]][cell[1]]]), claim.cells(())[0])
@@ -171,7 +178,7 @@ class GapGrows(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reaches(Claim):
+class Reaches(_OneSystem):
     """A system reaches a value, up to rounding.
 
     Args:
@@ -180,22 +187,16 @@ class Reaches(Claim):
         tolerance: how much less still counts.
         condition: the condition; by default every condition.
 
+    >>> import numpy as np
     >>> claim = Reaches(system="stochasticrank", value=0.917, tolerance=0.0005, metric="ndcg@3")
     >>> claim.advantage(lambda cell: np.array([0.9172, 0.9032]), claim.cells(("plain",))[0]).round(4)
     array([ 0.0007, -0.0133])
     """
 
-    system: str
     value: float
     tolerance: float = 0.0
-    condition: str = ""
 
-    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The system, for each condition."""
-        return [((c, self.system, self.metric),) for c in ((self.condition,) if self.condition else conditions)]
-
-    by_query = False
-    """The mean has to reach the value, not every query."""
+    by_query = False  # the mean has to reach the value, not every query
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """What the system has above the value less the tolerance."""
@@ -207,7 +208,7 @@ class Reaches(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeadsEarly(Claim):
+class LeadsEarly(_TwoSystems):
     """One system leads another by more with few trees than with all of them.
 
     Args:
@@ -216,32 +217,21 @@ class LeadsEarly(Claim):
         early: the share of the trees that counts as few.
         condition: the condition; by default every condition.
 
+    >>> import numpy as np
     >>> claim = LeadsEarly(better="xendcg", worse="lambdamart", metric="ndcg@5")
     >>> curves = {"xendcg": np.array([[0.4, 0.45, 0.5, 0.5]]), "lambdamart": np.array([[0.3, 0.42, 0.49, 0.5]])}
     >>> claim.advantage(lambda cell: curves[cell[1]], claim.cells(("plain",))[0]).round(3)
     array([0.1])
     """
 
-    better: str
-    worse: str
     early: float = 0.1
-    condition: str = ""
     part: str = "valid"
 
-    by_query = False
-    """It is about curves of means."""
-
     of_curves = True
-    """It is about the curves."""
-
-    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The two systems, for each condition."""
-        chosen = (self.condition,) if self.condition else conditions
-        return [tuple((c, system, self.metric) for system in (self.better, self.worse)) for c in chosen]
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """The lead after the few trees, minus the lead at the end."""
-        lead = values(cells[0]) - values(cells[1])
+        lead = super().advantage(values, cells)
         few = max(math.ceil(self.early * lead.shape[1]), 1)
         wider: F64 = lead[:, few - 1] - lead[:, -1]
         return wider
@@ -255,7 +245,7 @@ class LeadsEarly(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Converges(Claim):
+class Converges(_OneSystem):
     """Little of what training gains is gained by its last trees.
 
     Args:
@@ -264,27 +254,18 @@ class Converges(Claim):
         share: the most that they may gain, as a share of the gain since the first tree.
         condition: the condition; by default every condition.
 
+    >>> import numpy as np
     >>> claim = Converges(system="lambdarank", metric="ndcg@5")
     >>> curves = np.array([[0.3, 0.4, 0.49, 0.5, 0.5], [0.1, 0.2, 0.3, 0.4, 0.5]])
     >>> claim.advantage(lambda cell: curves, claim.cells(("plain",))[0]).round(3)
     array([ 0.01, -0.08])
     """
 
-    system: str
     last: float = 0.2
     share: float = 0.05
-    condition: str = ""
     part: str = "valid"
 
-    by_query = False
-    """It is about curves of means."""
-
     of_curves = True
-    """It is about the curves."""
-
-    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The system, for each condition."""
-        return [((c, self.system, self.metric),) for c in ((self.condition,) if self.condition else conditions)]
 
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """What the last trees may gain, minus what they do."""
@@ -299,6 +280,20 @@ class Converges(Claim):
             f"{self.system} has converged on {self.measured}: the last {100 * self.last:g}% of the trees give at most "
             f"{100 * self.share:g}% of the gain{_where(cells[0])}"
         )
+
+
+def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple[Claim, ...]:
+    """Return one claim for every combination of the given values, the last argument varying first.
+
+    Args:
+        claim: the kind of claim.
+        **arguments: its arguments; several values in place of one make several claims.
+
+    >>> [claim.better for claim in each(Better, better=("xendcg", "listnet"), worse="mse", metric="ndcg@5")]
+    ['xendcg', 'listnet']
+    """
+    choices = [(given,) if isinstance(given, str) else tuple(given) for given in arguments.values()]
+    return tuple(claim(**dict(zip(arguments, chosen, strict=True))) for chosen in itertools.product(*choices))
 
 
 def _where(cell: Cell) -> str:

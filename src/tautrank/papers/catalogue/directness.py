@@ -8,7 +8,7 @@ from functools import partial
 from tautrank.experiments.divide import OnItself
 from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.plan import Condition
-from tautrank.papers.claims import Better, BetterUnder, Reaches
+from tautrank.papers.claims import Better, BetterUnder, Reaches, each
 from tautrank.papers.study import Study
 
 _PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
@@ -29,11 +29,11 @@ SIGMA = Study(
             BetterUnder(system="softrank", better=f"{small:g}", worse=f"{large:g}", metric="nearness")
             for large, small in itertools.pairwise(_SIGMAS)
         ),
-        *(
-            _reaches_one(system="softrank", metric=bound, condition=f"{sigma:g}")
-            for bound in ("within-bound", "within-bound-as-stated")
-            for sigma in _SIGMAS
-            if sigma < 0.354  # where the bound of the proof begins for ten documents
+        *each(
+            _reaches_one,
+            system="softrank",
+            metric=("within-bound", "within-bound-as-stated"),
+            condition=[f"{sigma:g}" for sigma in _SIGMAS if sigma < 0.354],  # where the proof's bound begins
         ),
         _reaches_one(system="softrank", metric="within-bound-by-contests"),
     ),
@@ -76,7 +76,7 @@ LOSSES = Study(
     systems=tuple(Measurement("directness", name, {"loss": loss}) for name, loss in _LOSSES.items()),
     metrics=("directness", "by-means", "cost", "within-guarantee"),
     claims=(
-        *(_reaches_one(system=name, metric="within-guarantee") for name in _LOSSES),
+        *each(_reaches_one, system=_LOSSES, metric="within-guarantee"),
         *(
             Better(better=f"{loss}(sigma=0.1)", worse=f"{loss}(sigma=1)", metric=quantity)
             for loss in ("softrank", "stochasticrank")

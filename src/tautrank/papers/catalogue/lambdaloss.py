@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import partial
-from typing import Any
 
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.plan import Condition
 from tautrank.experiments.space import Choice, Search
 from tautrank.experiments.system import System
-from tautrank.papers.catalogue.printed_tables import by_data_set, in_percent
-from tautrank.papers.claims import Better, BetterUnder, Converges
-from tautrank.papers.study import OTHER_DATA, PaperTest, Recipe, Study
+from tautrank.papers.catalogue.printed_tables import OTHERS, by_data_set, leaves, printed_tables, recipes
+from tautrank.papers.claims import Better, BetterUnder, Converges, each
+from tautrank.papers.study import PaperTest, Study
 
 _PAPER = "Wang, Li, Golbandi, Bendersky and Najork, The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018"
 _PARTS = ("train", "valid", "test")
@@ -56,7 +54,7 @@ _TEN_LEAVES = (
 )
 
 # Train, valid and test.
-_TABLE3 = by_data_set(
+_TABLE3 = printed_tables(
     _COLUMNS,
     {
         "lambdamart": ((72.21, 69.07, 70.36), (44.99, 43.40, 42.19), (45.28, 43.81, 44.12)),
@@ -66,41 +64,35 @@ _TABLE3 = by_data_set(
         "ndcg-loss2": ((73.07, 69.57, 70.63), (47.33, 43.98, 43.19), (47.35, 44.71, 44.94)),
         "ndcg-loss2++": ((73.65, 69.41, 70.72), (48.58, 44.03, 42.99), (46.89, 44.48, 44.82)),
     },
+    (_AS_RANKLIB,),
+    _PARTS,
 )
-_TABLE4 = by_data_set(
+_TABLE4 = printed_tables(
     _COLUMNS,
     {
         "lambdamart": ((91.84, 74.93, 75.40), (70.24, 49.05, 49.00), (64.23, 50.23, 50.74)),
         "ndcg-loss2": ((77.96, 73.77, 74.78), (54.75, 49.40, 49.22), (52.60, 49.82, 50.08)),
         "ndcg-loss2++": ((92.82, 75.00, 75.70), (62.75, 49.03, 49.25), (66.78, 50.97, 51.21)),
     },
+    (_AS_LIGHTGBM,),
+    _PARTS,
 )
-# Train.
-_TABLE5 = by_data_set(
+_TABLE5 = printed_tables(
     _COLUMNS,
     {
         "lambdamart": ((91.84,), (70.24,), (64.23,)),
         "ndcg-loss2": ((92.62,), (88.09,), (98.74,)),
     },
+    (_AS_LIGHTGBM,),
+    ("train",),
 )
-
-
-def _leaves(num_leaves: int, hessian: float, mindata: int) -> Mapping[str, Any]:
-    """A row of the paper's Table 2."""
-    return {"num_leaves": num_leaves, "min_sum_hessian_in_leaf": hessian, "min_child_samples": mindata}
-
-
-# Hessians of the paper's data sets add up to far more than those of a small one, which could not be split at all.
-_OTHERS = Recipe(
-    OTHER_DATA, "LightGBM's defaults for leaves, since this is not the paper's data", _leaves(31, 1e-3, 20)
-)
-
+# Parameters.
 _TABLE2 = by_data_set(
     _COLUMNS,
     {
-        "lambdamart": (_leaves(200, 10.0, 100), _leaves(255, 50.0, 50), _leaves(200, 50.0, 50)),
-        "ndcg-loss2": (_leaves(100, 50.0, 5), _leaves(20, 100.0, 20), _leaves(50, 100.0, 50)),
-        "ndcg-loss2++": (_leaves(255, 10.0, 5), _leaves(100, 1.0, 5), _leaves(255, 50.0, 20)),
+        "lambdamart": (leaves(200, 10.0, 100), leaves(255, 50.0, 50), leaves(200, 50.0, 50)),
+        "ndcg-loss2": (leaves(100, 50.0, 5), leaves(20, 100.0, 20), leaves(50, 100.0, 50)),
+        "ndcg-loss2++": (leaves(255, 10.0, 5), leaves(100, 1.0, 5), leaves(255, 50.0, 20)),
     },
 )
 
@@ -109,7 +101,7 @@ _study = partial(
     protocol=FixedParts(fold=1, redivide=True),
     trials=5,
     trees=1000,
-    recipes=tuple(Recipe(data, title) for data, title in _TITLES.items()),
+    recipes=recipes(_TITLES),
     test=PaperTest("paired-t", "queries", 0.05),
 )
 
@@ -132,21 +124,11 @@ TABLE3 = _study(
     ),
     metrics=(_AS_RANKLIB,),
     claims=(
-        *(
-            Better(better=better, worse="lambdamart", metric=_AS_RANKLIB, part=part)
-            for better in ("ndcg-loss2", "ndcg-loss2++")
-            for part in _PARTS
-        ),
-        *(
-            Better(better="ndcg-loss2", worse=worse, metric=_AS_RANKLIB)
-            for worse in ("ndcg-loss1", "arp-loss1", "arp-loss2")
-        ),
+        *each(Better, better=("ndcg-loss2", "ndcg-loss2++"), worse="lambdamart", metric=_AS_RANKLIB, part=_PARTS),
+        *each(Better, better="ndcg-loss2", worse=("ndcg-loss1", "arp-loss1", "arp-loss2"), metric=_AS_RANKLIB),
     ),
     parameters=_RANKLIB,
-    recipes=tuple(
-        Recipe(data, title, printed=in_percent(_TABLE3[data], (_AS_RANKLIB,), _PARTS))
-        for data, title in _TITLES.items()
-    ),
+    recipes=recipes(_TITLES, printed=_TABLE3),
     judged=_PARTS,
     note=(
         f"{_TEN_LEAVES} mu is 5, which the paper gives for Table 4. RankLib counts a query without a relevant document "
@@ -161,9 +143,7 @@ TABLE4 = _study(
     claim="NDCG-Loss2++ ranks better than LightGBM's LambdaMART, and than NDCG-Loss2, which needs small trees",
     systems=(_LAMBDAMART, _NDCG_LOSS2, _NDCG_LOSS2PP),
     metrics=(_AS_LIGHTGBM,),
-    claims=tuple(
-        Better(better="ndcg-loss2++", worse=worse, metric=_AS_LIGHTGBM) for worse in ("lambdamart", "ndcg-loss2")
-    ),
+    claims=each(Better, better="ndcg-loss2++", worse=("lambdamart", "ndcg-loss2"), metric=_AS_LIGHTGBM),
     parameters=_LIGHTGBM,
     # What Table 2 found is drawn from these, to be searched again on other data.
     search=Search(
@@ -173,13 +153,7 @@ TABLE4 = _study(
             "min_child_samples": Choice((5, 20, 50, 100)),
         }
     ),
-    recipes=(
-        _OTHERS,
-        *(
-            Recipe(data, title, systems=_TABLE2[data], printed=in_percent(_TABLE4[data], (_AS_LIGHTGBM,), _PARTS))
-            for data, title in _TITLES.items()
-        ),
-    ),
+    recipes=(OTHERS, *recipes(_TITLES, systems=_TABLE2, printed=_TABLE4)),
     judged=_PARTS,
     note=(
         "Leaves, least hessian and least documents of a leaf are those of Table 2, found by the paper on validation "
@@ -206,13 +180,8 @@ TABLE5 = _study(
     ),
     parameters=_LIGHTGBM,
     recipes=(
-        _OTHERS,
-        *(
-            Recipe(
-                data, title, _TABLE2[data]["lambdamart"], printed=in_percent(_TABLE5[data], (_AS_LIGHTGBM,), ("train",))
-            )
-            for data, title in _TITLES.items()
-        ),
+        OTHERS,
+        *recipes(_TITLES, parameters={data: of["lambdamart"] for data, of in _TABLE2.items()}, printed=_TABLE5),
     ),
     judged=("train", "test"),
     note=(
@@ -234,18 +203,12 @@ FIGURE3 = _study(
         System("ndcg-loss2++(k=5)", "large trees", _LIGHTGBM),
     ),
     metrics=("ndcg@5",),
-    claims=tuple(
-        BetterUnder(system=system, better="10", worse="0.1", metric="ndcg@5")
-        for system in ("ten leaves", "large trees")
-    ),
+    claims=each(BetterUnder, system=("ten leaves", "large trees"), better="10", worse="0.1", metric="ndcg@5"),
     conditions=tuple(Condition(f"{mu:g}", mu, loss={"mu": mu}) for mu in _MUS),
     axis="mu",
     recipes=(
-        _OTHERS,
-        *(
-            Recipe(data, title, systems={"large trees": _TABLE2[data]["ndcg-loss2++"]})
-            for data, title in _TITLES.items()
-        ),
+        OTHERS,
+        *recipes(_TITLES, systems={data: {"large trees": of["ndcg-loss2++"]} for data, of in _TABLE2.items()}),
     ),
     note=(
         "The figure is WEB30K's, with mu from 0.1 to 10; which values between is a choice. 'ten leaves' is as in Table "
@@ -286,15 +249,12 @@ FIGURE5 = _study(
     claim="NDCG@5 of NDCG-Loss2, NDCG-Loss2++ and LambdaMART converges along the EM iterations, a tree each",
     systems=(_LAMBDARANK, _NDCG_LOSS2, _NDCG_LOSS2PP),
     metrics=("ndcg@5",),
-    claims=tuple(
-        Converges(
-            system=system,
-            metric="ndcg@5",
-            part=part,
-            text="They all show convergence as the number of trees increases",
-        )
-        for system in ("lambdamart", "ndcg-loss2", "ndcg-loss2++")
-        for part in ("train", "valid")
+    claims=each(
+        Converges,
+        system=("lambdamart", "ndcg-loss2", "ndcg-loss2++"),
+        metric="ndcg@5",
+        part=("train", "valid"),
+        text="They all show convergence as the number of trees increases",
     ),
     parameters={**_RANKLIB, "early_stopping_rounds": None},
     curves=("train", "valid"),

@@ -1,17 +1,47 @@
-"""Numbers as papers print them, in percent, row by row."""
+"""What papers print: numbers in percent, row by row, and parameters, for each data set."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from tautrank.experiments.plan import PLAIN
-from tautrank.papers.study import Printed
+from tautrank.papers.study import OTHER_DATA, Printed, Recipe
 
 Number: TypeAlias = float | tuple[float, float]
 """A value in percent, or a value and the number after ±."""
 
 _T = TypeVar("_T")
+
+
+def leaves(num_leaves: int, hessian: float, documents: int) -> dict[str, Any]:
+    """Return LightGBM's parameters for leaves.
+
+    Args:
+        num_leaves: the number of leaves.
+        hessian: the least sum of hessians in a leaf.
+        documents: the least number of documents in a leaf.
+    """
+    return {"num_leaves": num_leaves, "min_sum_hessian_in_leaf": hessian, "min_child_samples": documents}
+
+
+# Hessians of the papers' data sets add up to far more than those of a small one, which could not be split at all.
+OTHERS = Recipe(OTHER_DATA, "LightGBM's defaults for leaves, since this is not the paper's data", leaves(31, 1e-3, 20))
+
+
+def recipes(titles: Mapping[str, str], **fields: Mapping[str, Any]) -> tuple[Recipe, ...]:
+    """Return one recipe per data set.
+
+    Args:
+        titles: the paper's names for the data sets, by name of the data set.
+        **fields: fields of `Recipe`, each by name of the data set.
+
+    >>> recipes({"web30k": "Web30K"}, parameters={"web30k": leaves(31, 1e-3, 20)})[0].parameters["num_leaves"]
+    31
+    """
+    return tuple(
+        Recipe(data, title, **{name: values[data] for name, values in fields.items()}) for data, title in titles.items()
+    )
 
 
 def by_data_set(data_sets: Sequence[str], rows: Mapping[str, Sequence[_T]]) -> dict[str, dict[str, _T]]:
@@ -53,3 +83,19 @@ def in_percent(
             share = None if spread is None else round(spread / 100, 6)
             printed.append(Printed(system, name, round(value / 100, 6), condition, part, share))
     return tuple(printed)
+
+
+def printed_tables(
+    data_sets: Sequence[str],
+    rows: Mapping[str, Sequence[Sequence[Number]]],
+    metrics: Sequence[str],
+    parts: Sequence[str] = ("test",),
+) -> dict[str, tuple[Printed, ...]]:
+    """Return the numbers of a table that has one column per data set, each divided into metrics and parts.
+
+    Args:
+        data_sets: the data sets of the columns.
+        rows: the numbers on each data set, by the name of the system.
+        metrics, parts: as those of `in_percent`.
+    """
+    return {data: in_percent(column, metrics, parts) for data, column in by_data_set(data_sets, rows).items()}

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.perturb import PARTS, Change
 from tautrank.experiments.plan import Condition
 from tautrank.experiments.system import System
-from tautrank.papers.catalogue.printed_tables import Number, in_percent
-from tautrank.papers.claims import Better, GapGrows
-from tautrank.papers.study import OTHER_DATA, PaperTest, Printed, Recipe, Study
+from tautrank.papers.catalogue.printed_tables import OTHERS, Number, in_percent, leaves
+from tautrank.papers.claims import Better, GapGrows, each
+from tautrank.papers.study import PaperTest, Printed, Recipe, Study
 
 _PAPER = (
     "Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary "
@@ -40,18 +42,11 @@ TABLE1 = Study(
     systems=(System("listnet", "listnet"), System("lightgbm:lambdarank", "lambdamart")),
     metrics=_BOTH,
     claims=(
-        *(Better(better="lambdamart", worse="listnet", metric=name) for name in _BOTH),
-        *(
-            GapGrows(
-                better="lambdamart",
-                worse="listnet",
-                first=_BINARY,
-                last=_GRADED,
-                relative=True,
-                metric=name,
-                text="the gap between ListNet and LambdaMART is narrower on the datasets with binary labels",
-            )
-            for name in _BOTH
+        *each(Better, better="lambdamart", worse="listnet", metric=_BOTH),
+        *each(
+            partial(GapGrows, better="lambdamart", worse="listnet", first=_BINARY, last=_GRADED, relative=True),
+            metric=_BOTH,
+            text="the gap between ListNet and LambdaMART is narrower on the datasets with binary labels",
         ),
     ),
     protocol=FixedParts(fold=1, redivide=True),
@@ -60,21 +55,12 @@ TABLE1 = Study(
     trees=500,
     parameters={"learning_rate": 0.1, "early_stopping_rounds": 30},
     recipes=(
-        Recipe(
-            OTHER_DATA,
-            "LightGBM's defaults for leaves, since this is not the paper's data",
-            {"num_leaves": 31, "min_child_samples": 20, "min_sum_hessian_in_leaf": 1e-3},
-        ),
-        Recipe(
-            "web30k",
-            "Web30K",
-            {"num_leaves": 255, "min_child_samples": 50, "min_sum_hessian_in_leaf": 100.0},
-            printed=_printed("web30k"),
-        ),
+        OTHERS,
+        Recipe("web30k", "Web30K", leaves(255, 100.0, 50), printed=_printed("web30k")),
         Recipe(
             "yahoo1",
             "Yahoo!",
-            {"num_leaves": 200, "min_child_samples": 100, "min_sum_hessian_in_leaf": 10.0},
+            leaves(200, 10.0, 100),
             conditions={_BINARY: {"min_sum_hessian_in_leaf": 400.0}},
             printed=_printed("yahoo1"),
         ),

@@ -13,8 +13,8 @@ from tautrank.experiments.perturb import PARTS, Change
 from tautrank.experiments.plan import Condition
 from tautrank.experiments.space import Choice, Dimension, Search, Uniform
 from tautrank.experiments.system import System
-from tautrank.papers.catalogue.printed_tables import by_data_set, in_percent
-from tautrank.papers.claims import Better, Reaches
+from tautrank.papers.catalogue.printed_tables import in_percent, printed_tables, recipes
+from tautrank.papers.claims import Better, Claim, Reaches, each
 from tautrank.papers.study import PaperTest, Printed, Recipe, Study
 
 _PAPER = "Ustimenko and Prokhorenkova, StochasticRank: Global Optimization of Scale-Free Discrete Functions, ICML 2020"
@@ -51,7 +51,7 @@ TABLE1 = Study(
     metrics=("ndcg@3",),
     claims=(
         Reaches(system="stochasticrank", metric="ndcg@3", value=0.917, tolerance=0.0005),
-        *(Better(better="stochasticrank", worse=worse, metric="ndcg@3") for worse in _STUCK),
+        *each(Better, better="stochasticrank", worse=_STUCK, metric="ndcg@3"),
     ),
     protocol=OnItself(),
     trials=10,
@@ -169,17 +169,15 @@ _TABLE2 = {
 }
 
 
-def _table2(metric: str, claims: tuple[Better, ...] = (), **told: Any) -> Study:
+def _table2(metric: str, claims: tuple[Claim, ...] = (), **told: Any) -> Study:
     """What Table 2 has for one metric: StochasticRank is better than every baseline, and what else is claimed."""
-    numbers = by_data_set(tuple(_DATA_SETS), {system: [(n,) for n in row] for system, row in _TABLE2[metric].items()})
+    numbers = {system: [(number,) for number in row] for system, row in _TABLE2[metric].items()}
     baselines = [system for system in _TABLE2[metric] if system not in ("sr-soft", "sr")]
     return _study(
         metrics=(metric,),
-        claims=(*(Better(better="sr", worse=worse, metric=metric) for worse in baselines), *claims),
+        claims=(*each(Better, better="sr", worse=baselines, metric=metric), *claims),
         search=Search(_EVERYONE, {system: _TABLE2_SEARCH[system] for system in _TABLE2[metric]}),
-        recipes=tuple(
-            Recipe(data, title, printed=in_percent(numbers[data], (metric,))) for data, title in _DATA_SETS.items()
-        ),
+        recipes=recipes(_DATA_SETS, printed=printed_tables(tuple(_DATA_SETS), numbers, (metric,))),
         **told,
     )
 
