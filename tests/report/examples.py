@@ -140,7 +140,7 @@ def page_of_everything() -> Page:
             TableSection("Table", ReportTable.of_rows(rows, NASTY)),
             TableSection("Folded", ReportTable.of(["text"], [["a sentence that needs several lines"]]), folded=True),
             FigureSection("Curves", drawn, NASTY, NASTY),
-            Group("Gains", list(gain_sections(QueryGains("ndcg@5", SYSTEMS[0], rng.random(80), gains), "", styles))),
+            Group("Gains", list(gain_sections(QueryGains("ndcg@5", SYSTEMS[0], rng.random(80), gains), styles))),
             FigureSection("Clouds", curve_figure(clouds, x_title="loss", y_title="gap", lines=False), "c", "s"),
             Facts("Settings", {NASTY: NASTY}),
             Code("Run it again", NASTY, [NASTY]),

@@ -20,9 +20,9 @@ from tautrank.errors import MissingDependencyError
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.system import System
 from tautrank.report.comparison import findings, pair_table
-from tautrank.report.comparison_page import python_call
 from tautrank.report.figures import validation_curves
 from tautrank.report.gains import difficulty_groups
+from tautrank.report.result_page import python_call
 from tests.command_line import run
 from tests.report.examples import NASTY, SYSTEMS, Reader, bands, key, lines
 from tests.study_examples import comparison_of
@@ -163,7 +163,7 @@ def test_figures_draw_the_histories_and_the_gains_of_the_result(result, read):
     points = lines(page.figure("Gain by difficulty of the query"))
     for name, gains in gained.items():
         np.testing.assert_allclose(bars[name]["y"], np.sort(gains[~np.isnan(gains)]))
-        np.testing.assert_allclose(points[name]["y"], [gains[g.queries].mean() for g in difficulty_groups(values)])
+        np.testing.assert_allclose(points[name]["y"], [gains[g].mean() for g in difficulty_groups(values)])
     arp = result.metrics[1]  # a cost: what it sinks by is gained
     assert np.nanmean(result.query_gains(arp, 1)) > 2
     np.testing.assert_allclose(result.query_gains(arp, 1, 0), -result.query_gains(arp, 0, 1))

@@ -10,7 +10,7 @@ import pytest
 
 from tautrank.report import palette
 from tautrank.report.page import Page, TableSection
-from tautrank.report.study_page import study_page
+from tautrank.report.result_page import result_page
 from tautrank.report.table import ReportTable
 from tests.report.examples import DESKTOP, NASTY, PHONE, SYSTEMS, page_of_everything
 from tests.report.test_figures import DARK, LIGHT
@@ -25,7 +25,7 @@ def addresses(ran, tmp_path_factory):
     folder = tmp_path_factory.mktemp("pages")
     wide = ReportTable.of([f"column {i}" for i in range(9)], [[1.5] * 9])
     pages = {"everything": page_of_everything(), "static": Page("t", [TableSection("T", wide)], interactive=False)}
-    pages |= {name: study_page(ran(name)) for name in STUDIES}
+    pages |= {name: result_page(ran(name)) for name in STUDIES}
     for name, page in pages.items():
         page.to_html(folder / f"{name}.html")
     return {name: (folder / f"{name}.html").as_uri() for name in pages}

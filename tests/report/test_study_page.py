@@ -24,8 +24,8 @@ from tautrank.papers.claims import Better, Reaches
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import StudyStore, run_study
-from tautrank.report.study_gains import query_gains
-from tautrank.report.study_page import answer, command, python_call, study_page
+from tautrank.report.gains import query_gains
+from tautrank.report.result_page import answer, command, python_call
 from tautrank.significance.paired import corrected_resampled_t_test
 from tests.command_line import run
 from tests.report.conftest import QUERIES
@@ -93,7 +93,7 @@ def tiny():
 
 
 def read(result):
-    return Reader(study_page(result).to_html())
+    return Reader(result.to_html())
 
 
 # ---- Every study of the catalogue
@@ -234,7 +234,7 @@ def test_csv_holds_numbers_in_full(tiny):
 
 def test_settings_say_seeds_versions_parameters_and_command(ran):
     result = ran("xe-figure3-labels")
-    html = study_page(result).to_html()
+    html = result.to_html()
     seeds = {str(trial.spec["seed"]) for trial in result.plan.trials()}
     for text in (*seeds, "xe-figure3-labels, version 1", result.meta["data_fingerprint"], f"NumPy {np.__version__}"):
         assert text in html
@@ -439,4 +439,4 @@ def test_without_plotly_no_page_is_written(tmp_path, capsys, monkeypatch, tiny):
     assert [path.name for path in tmp_path.iterdir()] == ["s.db"]
     assert run(capsys, "study", "report", store, "-o", tmp_path / "page.md")[0] == 0
     with pytest.raises(MissingDependencyError):
-        study_page(tiny)
+        tiny.to_html()

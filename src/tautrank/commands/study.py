@@ -177,11 +177,10 @@ def report(
     from tautrank.files import write_whole
     from tautrank.papers.results import collect
     from tautrank.papers.run import StudyStore
-    from tautrank.report.study_page import study_page
 
     import_losses(imported)
     writers: dict[str, Callable[[StudyResult], str]] = {
-        ".html": lambda result: study_page(result).to_html(),
+        ".html": lambda result: result.to_html(),
         ".md": lambda result: result.to_markdown(),
         ".tex": lambda result: result.to_latex(),
         ".csv": lambda result: result.to_csv(),
@@ -219,18 +218,18 @@ def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: boo
 
 def _show(store: StudyStore, as_json: bool) -> None:
     from tautrank.papers.results import collect
-    from tautrank.report.study_tables import facts, reading
+    from tautrank.report.study_tables import facts
 
     result = collect(store)
     if as_json:
         print_json(result.to_dict())
         return
     OUT.print(result.plan.study.title, markup=False, style="bold", soft_wrap=True)
-    for what, how in facts(result):
+    for what, how in facts(result).items():
         OUT.print(f"{what}: {how}", markup=False, soft_wrap=True)
     for table in result.tables():
         OUT.print(table)
-    OUT.print(reading(result), markup=False)
+    OUT.print(result.note(), markup=False)
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
     OUT.print(f"All trainings: {store.path}", markup=False, soft_wrap=True)
 

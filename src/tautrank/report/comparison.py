@@ -13,7 +13,7 @@ from tautrank.experiments.divide import GivenSplits
 from tautrank.experiments.result import Comparison
 from tautrank.json_values import or_none
 from tautrank.metrics import Metric
-from tautrank.report.page import Page
+from tautrank.report.cells import number_cell, text_cell, won_cell
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 
@@ -71,7 +71,7 @@ def tables(result: Comparison) -> dict[str, ReportTable]:
         result: the result of a comparison.
     """
     pairs = pair_table(result)
-    return {"Results": system_table(result), **({"Every pair": pairs} if pairs.rows else {})}
+    return {"Results": system_table(result), **({"Every pair": pairs} if pairs else {})}
 
 
 def system_table(result: Comparison) -> ReportTable:
@@ -84,10 +84,7 @@ def system_table(result: Comparison) -> ReportTable:
     wins = {str(m): result.wins(m) for m in metrics}
     rows = []
     for i, system in enumerate(result.systems):
-        row = [
-            (Column("", ("row",), words=True), Cell(_letter(i))),
-            (Column("loss", words=True), Cell(system.name)),
-        ]
+        row = [(Column("", ("row",), words=True), Cell(_letter(i))), text_cell("loss", system.name)]
         for m in metrics:
             means = system.means(str(m))
             mean, spread = float(means.mean()), _spread(means)
@@ -101,45 +98,36 @@ def system_table(result: Comparison) -> ReportTable:
                 tried = float(np.mean(system.untuned[str(m)]))
                 column = Column("all tried", (f"{m} all tried",), high_first=m.higher_is_better)
                 row.append((column, Cell(f"{tried:.4f}", (tried,))))
-        counts = result.win_tie_loss(metrics[0], i)
-        won = Cell("/".join(map(str, counts)), counts) if i else Cell("", (None, None, None))
         trees, seconds = float(np.mean(system.trees)), float(np.mean(system.seconds))
         row += [
-            (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won),
-            (Column("trees"), Cell(f"{trees:.0f}", (trees,))),
+            won_cell(result.win_tie_loss(metrics[0], i) if i else None),
+            number_cell("trees", trees, f"{trees:.0f}", high_first=False),
             (Column("sec.", ("seconds",)), Cell(f"{seconds:.1f}", (seconds,))),
         ]
         rows.append(row)
     return ReportTable.of_rows(rows, reading(result))
 
 
-def pair_table(result: Comparison) -> ReportTable:
-    """Return one row per pair of systems and metric: which is better, by how much, and how sure that is.
+def pair_table(result: Comparison) -> ReportTable | None:
+    """Return one row per pair of systems and metric: which is better, by how much, how sure that is; None without any.
 
     Args:
         result: the result of a comparison.
     """
-    columns = (
-        Column("metric", words=True),
-        Column("better", words=True),
-        Column("worse", words=True),
-        Column("difference", high_first=True),
-        Column("p"),
-        Column("p (Holm)", ("p_holm",)),
-    )
-    rows = tuple(
-        (
-            Cell(str(m)),
-            Cell(result.systems[test.better].name),
-            Cell(result.systems[test.worse].name),
-            Cell(f"{test.difference:.4f}", (test.difference,)),
-            Cell(f"{test.p_value:.2g}", (test.p_value,)),
-            Cell(f"{test.adjusted:.2g}", (test.adjusted,)),
-        )
+    rows = [
+        [
+            text_cell("metric", str(m)),
+            text_cell("better", result.systems[test.better].name),
+            text_cell("worse", result.systems[test.worse].name),
+            number_cell("difference", test.difference, f"{test.difference:.4f}"),
+            number_cell("p", test.p_value, f"{test.p_value:.2g}", high_first=False),
+            (Column("p (Holm)", ("p_holm",)), Cell(f"{test.adjusted:.2g}", (test.adjusted,))),
+        ]
         for m in result.metrics
         for test in result.tests(m)
-    )
-    return ReportTable(columns, rows, "Test over queries and repeats; Holm's correction counts a metric's pairs.")
+    ]
+    note = "Test over queries and repeats; Holm's correction counts a metric's pairs."
+    return ReportTable.of_rows(rows, note) if rows else None
 
 
 def findings(result: Comparison) -> list[str]:
@@ -236,13 +224,6 @@ def to_text(result: Comparison) -> str:
     """
     table = system_table(result)
     return as_text(table, table.note, width=max(100, 24 * len(table.columns)))
-
-
-def page(result: Comparison, *, figures: bool = False, command: str | None = None) -> Page:
-    """Return the page of a comparison: see `tautrank.report.comparison_page.comparison_page`."""
-    from tautrank.report.comparison_page import comparison_page
-
-    return comparison_page(result, figures=figures, command=command)
 
 
 def _letter(index: int) -> str:

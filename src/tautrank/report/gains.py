@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arrays import F64, numbers
+from tautrank.experiments.divide import FixedParts, OnItself, Protocol
 from tautrank.experiments.result import win_tie_loss
 from tautrank.json_values import or_none
+from tautrank.papers.results import StudyResult
 from tautrank.report import figures
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import SystemStyle
@@ -53,43 +56,78 @@ class QueryGains:
     overlap: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class DifficultyGroup:
-    """Queries that are about equally hard for the baseline.
+def same_queries(protocol: Protocol) -> bool:
+    """Return whether all trials test on the same queries.
 
     Args:
-        lowest, highest: the range of the baseline's values in the group.
-        queries: the numbers of the queries.
+        protocol: the protocol of a study.
 
-    >>> difficulty_groups([0.1, 0.9, 0.5, 0.3], groups=2)[0].queries.tolist()
-    [0, 3]
+    >>> same_queries(OnItself())
+    True
     """
+    return isinstance(protocol, FixedParts | OnItself)
 
-    lowest: float
-    highest: float
-    queries: NDArray[np.int64]
+
+def query_gains(result: StudyResult, condition: str, name: str, systems: Sequence[str] = ()) -> QueryGains | None:
+    """Return what each test query gains over the baseline in the trials that all systems have finished.
+
+    Trials on the same queries give one number per query, the mean over trials; other trials one number per query of
+    each trial.
+
+    Args:
+        result: the result of a study.
+        condition: the name of the condition.
+        name: the name of the metric.
+        systems: the systems to compare with the baseline; by default all that have finished a trial.
+
+    Returns:
+        None where no trial can be compared.
+    """
+    study = result.plan.study
+    shown = dict.fromkeys((study.baseline, *(systems or study.system_names)))
+    found = {system: _values_by_trial(result, condition, system, name) for system in shown}
+    if not systems:
+        found = {system: by_trial for system, by_trial in found.items() if by_trial}
+    common = sorted(set.intersection(*map(set, found.values()))) if found else []
+    if study.baseline not in found or len(found) < 2 or not common:
+        return None
+    same = same_queries(study.protocol)
+    join: Any = partial(np.mean, axis=0) if same else np.concatenate
+    values = {system: join([by_trial[t] for t in common]) for system, by_trial in found.items()}
+    sizes = [found[study.baseline][t].size for t in common]
+    baseline = values.pop(study.baseline)
+    higher = result.cell(condition, study.baseline, name).higher_is_better
+    gains = {system: v - baseline if higher else baseline - v for system, v in values.items()}
+    trial_of = None if same else np.repeat(np.array(common, np.int64), sizes)
+    return QueryGains(name, study.baseline, baseline, gains, higher, trial_of, result.overlap)
+
+
+def _values_by_trial(result: StudyResult, condition: str, system: str, name: str) -> dict[int, F64]:
+    """The test queries' values by number of the trial, without trials in which every query was skipped."""
+    found = result.values.get((condition, system, name), [])
+    counted = [values for values in found if not np.isnan(values).all()]
+    return dict(zip(result.cell(condition, system, name).numbers, counted, strict=True))
 
 
 def gain_sections(
-    found: QueryGains, caption: str, styles: Mapping[str, SystemStyle] | None = None, under: str = ""
+    found: QueryGains, styles: Mapping[str, SystemStyle] | None = None, under: str = ""
 ) -> Iterator[FigureSection]:
     """Draw the gain of each query and the gain by difficulty; nothing where there are fewer than ten queries.
 
     Args:
         found: the gains of at least one system.
-        caption: what one bar of the first figure is.
         styles: the styles of all systems of the page; by default those of the gains.
         under: the condition, as it follows a title.
 
     >>> rng = np.random.default_rng(0)
     >>> found = QueryGains("ndcg@5", "mse", rng.random(20), {"xendcg": rng.normal(size=20)})
-    >>> [section.title for section in gain_sections(found, "One bar per query.")]
+    >>> [section.title for section in gain_sections(found)]
     ['Gain of each query over mse', 'Gain by difficulty of the query']
     """
     known = np.count_nonzero(~np.isnan(found.values))
     if known >= _FEWEST_QUERIES:
         styles = figures.styles_for(list(found.gains), styles)
-        yield _bar_section(found, caption, styles, under)
+        yield _bar_section(found, styles, under)
         yield _difficulty_section(found, styles, under)
 
 
@@ -110,7 +148,7 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     return np.array([part.mean() for part in np.array_split(ordered, most)])
 
 
-def _bar_section(found: QueryGains, caption: str, styles: Mapping[str, SystemStyle], under: str) -> FigureSection:
+def _bar_section(found: QueryGains, styles: Mapping[str, SystemStyle], under: str) -> FigureSection:
     """A panel per system, a bar per query, sorted."""
     figures.require_plotly()
     from plotly.subplots import make_subplots
@@ -151,6 +189,8 @@ def _bar_section(found: QueryGains, caption: str, styles: Mapping[str, SystemSty
         hovermode="closest",
     )
     counts = {name: win_tie_loss(gains) for name, gains in found.gains.items()}
+    whose = "each test query, mean over trials," if found.trial_of is None else "each test query of each trial"
+    caption = f"What {whose} gains or loses against {found.baseline} in {found.unit}, sorted in each panel."
     most = max(map(sum, counts.values()))
     if most > MOST_BARS:
         caption += f" A bar is the mean of about {most / MOST_BARS:.0f} neighbours in that order."
@@ -163,8 +203,8 @@ def _bar_section(found: QueryGains, caption: str, styles: Mapping[str, SystemSty
 
 def difficulty_groups(
     baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_better: bool = True
-) -> list[DifficultyGroup]:
-    """Cut queries at the quantiles of a baseline's values, the hardest first.
+) -> list[NDArray[np.int64]]:
+    """Cut queries at the quantiles of a baseline's values, and return the numbers of each group, the hardest first.
 
     Queries of equal value stay together, so that groups may differ in size, or be fewer.
 
@@ -173,10 +213,10 @@ def difficulty_groups(
         groups: the number of groups.
         higher_is_better: whether a low value means a hard query.
 
-    >>> [group.queries.size for group in difficulty_groups([0.0, 0.0, 0.0, 0.2, 0.4, 1.0], groups=3)]
-    [3, 1, 2]
-    >>> [group.lowest for group in difficulty_groups([1.0, 2.0, 3.0, 4.0], groups=2, higher_is_better=False)]
-    [3.0, 1.0]
+    >>> [group.tolist() for group in difficulty_groups([0.0, 0.0, 0.0, 0.2, 0.4, 1.0], groups=3)]
+    [[0, 1, 2], [3], [4, 5]]
+    >>> [group.tolist() for group in difficulty_groups([1.0, 2.0, 3.0, 4.0], groups=2, higher_is_better=False)]
+    [[2, 3], [0, 1]]
     """
     values = numbers("baseline", baseline, "query")
     known = np.flatnonzero(~np.isnan(values))
@@ -184,10 +224,7 @@ def difficulty_groups(
         return []
     cuts = np.unique(np.quantile(values[known], np.linspace(0, 1, groups + 1)[1:-1]))
     group_of = np.searchsorted(cuts, values[known], side="left")
-    found = []
-    for group in np.unique(group_of):
-        queries = known[group_of == group]
-        found.append(DifficultyGroup(float(values[queries].min()), float(values[queries].max()), queries))
+    found = [known[group_of == group] for group in np.unique(group_of)]
     return found if higher_is_better else found[::-1]
 
 
@@ -198,7 +235,7 @@ def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], un
     intervals: list[Interval] = []
     summary = []
     for i, (name, gains) in enumerate(found.gains.items()):
-        parts = [group.queries[~np.isnan(gains[group.queries])] for group in groups]
+        parts = [group[~np.isnan(gains[group])] for group in groups]
         means = [gains[part].mean() if part.size else math.nan for part in parts]
         reach = [_group_interval(found, gains, part) for part in parts]
         intervals += reach
@@ -224,7 +261,7 @@ def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], un
         )
     x_axis: dict[str, Any] = {
         "tickvals": list(range(len(groups))),
-        "ticktext": [f"{_format_range(group)}<br>n = {group.queries.size:,}" for group in groups],
+        "ticktext": [f"{_format_range(found.values[group])}<br>n = {group.size:,}" for group in groups],
         "tickangle": 0,
         "tickfont": {"size": 12},
         "range": [-0.5, len(groups) - 0.5],
@@ -292,6 +329,6 @@ def interval_over_trials(differences: ArrayLike, overlap: float) -> Interval:
     return float(d.mean()) - half, float(d.mean()) + half
 
 
-def _format_range(group: DifficultyGroup) -> str:
-    low, high = f"{group.lowest:.3g}", f"{group.highest:.3g}"
+def _format_range(values: F64) -> str:
+    low, high = f"{values.min():.3g}", f"{values.max():.3g}"
     return low if low == high else f"{low}<br>to {high}"  # on two lines, so that five of them fit a phone

@@ -15,10 +15,9 @@ from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.results import CellResult, StudyResult
 from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, training_sections
-from tautrank.report.gains import gain_sections, interval_over_trials, widened
+from tautrank.report.gains import gain_sections, interval_over_trials, query_gains, same_queries, widened
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import SystemStyle, system_styles
-from tautrank.report.study_gains import query_gains, same_queries
 from tautrank.report.study_tables import own_metrics
 
 Sections: TypeAlias = Iterator[FigureSection]
@@ -216,9 +215,7 @@ def _single_conditions(result: StudyResult) -> Sections:
         yield from _trials(result, condition, first)
         found = query_gains(result, condition, first)
         if found is not None:
-            whose = "each test query, mean over trials," if found.trial_of is None else "each test query of each trial"
-            caption = f"What {whose} gains or loses against {study.baseline} in {first}, sorted in each panel."
-            yield from gain_sections(found, caption, _styles(result), _under(condition))
+            yield from gain_sections(found, _styles(result), _under(condition))
 
 
 def _trials(result: StudyResult, condition: str, first: str) -> Sections:

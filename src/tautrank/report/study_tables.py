@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -19,10 +19,9 @@ from tautrank.json_values import or_none
 from tautrank.papers.judging import UNDECIDED, Judgement
 from tautrank.papers.results import CellResult, StudyResult
 from tautrank.papers.study import OTHER_DATA
-from tautrank.report.page import Page
-from tautrank.report.reproduction import parameters_text
-from tautrank.report.study_gains import query_gains, same_queries
-from tautrank.report.table import Cell, Column, ReportTable, Value, difference_text, mean_text, p_text
+from tautrank.report.cells import difference_text, mean_cell, number_cell, p_text, text_cell, won_cell
+from tautrank.report.gains import query_gains, same_queries
+from tautrank.report.table import Cell, Column, ReportTable, Titled, Value
 
 OWN_MARK, CORRECTED_MARK = "†", "*"
 
@@ -30,7 +29,6 @@ _CSV_FIELDS = (
     *("condition", "value", "system", "metric", "part", "trials", "mean", "deviation", "low", "high"),
     *("printed", "difference", "p_own", "p_corrected"),
 )
-_Titled: TypeAlias = tuple[Column, Cell]
 
 
 def tables(result: StudyResult) -> dict[str, ReportTable]:
@@ -50,7 +48,7 @@ def to_markdown(result: StudyResult) -> str:
         result: the result of a study.
     """
     lines = [f"# {result.plan.study.title}", ""]
-    lines += [*(f"- **{what}**: {how}" for what, how in facts(result)), ""]
+    lines += [*(f"- **{what}**: {how}" for what, how in facts(result).items()), ""]
     for title, table in tables(result).items():
         lines += [f"## {title}", "", table.to_markdown()]
     if result.failures:
@@ -64,7 +62,7 @@ def to_latex(result: StudyResult) -> str:
     Args:
         result: the result of a study.
     """
-    lines = [f"% {what}: {how}" for what, how in facts(result)]
+    lines = [f"% {what}: {how}" for what, how in facts(result).items()]
     for title, table in result_tables(result).items():
         lines += [f"% {title}", table.to_latex().rstrip("\n")]
     for v in result.verdicts:
@@ -80,17 +78,6 @@ def to_text(result: StudyResult) -> str:
         result: the result of a study.
     """
     return to_markdown(result)
-
-
-def page(result: StudyResult, **_: Any) -> Page:
-    """Return the page of a study: see `tautrank.report.study_page.study_page`.
-
-    Args:
-        result: the result of a study.
-    """
-    from tautrank.report.study_page import study_page
-
-    return study_page(result)
 
 
 def to_csv(result: StudyResult) -> str:
@@ -122,7 +109,7 @@ def to_dict(result: StudyResult) -> dict[str, Any]:
         "study": study.name,
         "version": study.version,
         "title": study.title,
-        "facts": dict(facts(result)),
+        "facts": facts(result),
         "tautrank": result.meta.get("tautrank"),
         "trained_with": list(result.trained_with),
         "data_fingerprint": result.meta.get("data_fingerprint"),
@@ -182,8 +169,8 @@ def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
 # ---- What was run
 
 
-def facts(result: StudyResult) -> list[tuple[str, str]]:
-    """Return what was run, as (what, how) pairs.
+def facts(result: StudyResult) -> dict[str, str]:
+    """Return what was run, in words.
 
     Args:
         result: the result of a study.
@@ -199,25 +186,24 @@ def facts(result: StudyResult) -> list[tuple[str, str]]:
     finished = f"{result.n_done} of {plan.size} {things}"
     finished += f"; {len(result.failures)} failed" if result.failures else ""
     finished += f"; {result.n_constant} models found no split and rank nothing" if result.n_constant else ""
-    rows = [
-        ("paper", study.paper),
-        ("claim", study.claim),
-        ("data", ", ".join(plan.data.given) + size),
-        ("protocol", _protocol(result)),
-        ("budget", f"{budget.trials} trials{trained}; seed {plan.seed}"),
-        ("finished", finished),
-        ("paper's test", str(study.test)),
-    ]
-    if plan.used_recipe:
-        others = plan.used_recipe.data == OTHER_DATA
-        whose = plan.used_recipe.title if others else f"the paper's for {plan.used_recipe.title}"
-        rows.insert(3, ("parameters", whose))
-    if study.note:
-        rows.append(("note", study.note))
+    recipe, whose, verdict = plan.used_recipe, "", ""
+    if recipe:
+        whose = recipe.title if recipe.data == OTHER_DATA else f"the paper's for {recipe.title}"
     if result.verdicts:
         verdict = f"{result.own_verdict} by the paper's test; {result.verdict} by the corrected test"
-        rows.append(("verdict", verdict))
-    return rows
+    found = {
+        "paper": study.paper,
+        "claim": study.claim,
+        "data": ", ".join(plan.data.given) + size,
+        "parameters": whose,
+        "protocol": _protocol(result),
+        "budget": f"{budget.trials} trials{trained}; seed {plan.seed}",
+        "finished": finished,
+        "paper's test": str(study.test),
+        "note": study.note,
+        "verdict": verdict,
+    }
+    return {what: how for what, how in found.items() if how}
 
 
 def _protocol(result: StudyResult) -> str:
@@ -304,8 +290,8 @@ def _result_table(result: StudyResult, metrics: Sequence[str]) -> ReportTable:
         if several and not own and metrics[0] not in under:
             continue
         row = _condition_cells(result, condition)
-        row += [_words("system", system)] if several or not row else []
-        row += [_words("metric", under[0])] if own else []
+        row += [text_cell("system", system)] if several or not row else []
+        row += [text_cell("metric", under[0])] if own else []
         for name, part in itertools.product(under if own else metrics, study.judged):
             cell = result.by_place.get((condition, system, name, part))
             row += _mean_cells(result, metrics[0] if own else name, part, "mean" if own else name, cell)
@@ -317,36 +303,27 @@ def _result_table(result: StudyResult, metrics: Sequence[str]) -> ReportTable:
     return ReportTable.of_rows(rows, whose + reading(result))
 
 
-def _words(title: str, text: str) -> _Titled:
-    return Column(title, words=True), Cell(text)
-
-
-def _number(title: str, value: float, text: str, marks: str = "") -> _Titled:
-    return Column(title, high_first=True), Cell(text, (value,), marks)
-
-
-def _condition_cells(result: StudyResult, name: str) -> list[_Titled]:
+def _condition_cells(result: StudyResult, name: str) -> list[Titled]:
     """The condition's name, sorted by value if all conditions have one; nothing if there is only one condition."""
     study = result.plan.study
     if study.condition_names == (PLAIN,):
         return []
     if any(condition.value is None for condition in study.conditions):
-        return [_words("condition", name)]
+        return [text_cell("condition", name)]
     return [(Column("condition", ("value", "condition"), words=True), Cell(name, (study.condition(name).value, name)))]
 
 
-def _mean_cells(result: StudyResult, name: str, part: str, title: str, cell: CellResult | None) -> list[_Titled]:
+def _mean_cells(result: StudyResult, name: str, part: str, title: str, cell: CellResult | None) -> list[Titled]:
     higher = next(cell.higher_is_better for cell in result.cells if cell.metric == name)
     field = title if part == "test" else f"{title} {part}"
     fields = (field, f"{field} deviation", f"{field} low", f"{field} high")
     # Names of metrics may be long; where each part has a column, the note of the table names the metric.
-    shown = part if _by_part(result) else title
-    column = Column(shown if higher else f"{shown} (lower is better)", fields, high_first=higher)
-    numbers = (math.nan,) * 4 if cell is None else (cell.mean, cell.deviation, *cell.interval)
-    cells = [(column, Cell(mean_text(*numbers[:2]), numbers))]
+    shown = (part if _by_part(result) else title) + ("" if higher else " (lower is better)")
+    values = (math.nan,) * 4 if cell is None else (cell.mean, cell.deviation, *cell.interval)
+    cells = [mean_cell(shown, fields, values, high_first=higher)]
     if any(other.printed for other in result.cells if (other.metric, other.part) == (name, part)):
-        column = Column("in print", (f"{field} in print", f"{field} in print spread"), high_first=higher)
-        cells.append((column, _printed_cell(cell)))
+        names = (f"{field} in print", f"{field} in print spread")
+        cells.append(mean_cell("in print", names, _printed(cell), high_first=higher))
     return cells
 
 
@@ -354,29 +331,24 @@ def _by_part(result: StudyResult) -> bool:
     return len(result.plan.study.systems) > 1 and len(result.plan.study.judged) > 1
 
 
-def _printed_cell(cell: CellResult | None) -> Cell:
-    value, spread = (cell.printed.value, cell.printed.spread) if cell and cell.printed else (None, None)
-    return Cell(mean_text(value, spread), (value, spread))
+def _printed(cell: CellResult | None) -> tuple[Value, ...]:
+    return (cell.printed.value, cell.printed.spread) if cell and cell.printed else (None, None)
 
 
-def _baseline_cells(result: StudyResult, cell: CellResult) -> list[_Titled]:
+def _baseline_cells(result: StudyResult, cell: CellResult) -> list[Titled]:
     """The difference from the baseline, marked where a test finds it, both p-values, and the queries won and lost."""
     study = result.plan.study
     tests = ((OWN_MARK, cell.own), (CORRECTED_MARK, cell.corrected))
     marks = "".join(mark for mark, judged in tests if judged and judged.verdict != UNDECIDED)
     difference = difference_text(cell.difference) if cell.own else ""
-    cells = [_number(f"minus {study.baseline}", cell.difference, difference, marks)]
+    cells = [number_cell(f"minus {study.baseline}", cell.difference, difference, marks)]
     for title, judged in (("p own", cell.own), ("p corr.", cell.corrected)):
         p = judged.p_value if judged else math.nan
-        cells.append((Column(title), Cell(p_text(p) if judged else "", (p,))))
+        cells.append(number_cell(title, p, p_text(p) if judged else "", high_first=False))
     if study.measures_only:
         return cells
-    won = Cell("", (None, None, None))
     found = query_gains(result, cell.condition, cell.metric, [cell.system])
-    if found is not None:
-        counts = win_tie_loss(found.gains[cell.system])
-        won = Cell("/".join(map(str, counts)), counts)
-    return [*cells, (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won)]
+    return [*cells, won_cell(None if found is None else win_tie_loss(found.gains[cell.system]))]
 
 
 # ---- Claims, and the paper's numbers
@@ -394,8 +366,8 @@ def claim_table(result: StudyResult) -> ReportTable:
         for title, name, j in (("paper's test", "own", v.own), ("corrected test", "corrected", v.corrected)):
             column = Column(title, (f"p {name}", f"verdict {name}"), words=True)
             row.append((column, Cell(_judgement_text(j), (j.p_value, j.verdict))))
-        row.append(_number("advantage", v.advantage, difference_text(v.advantage)))
-        rows.append([*row, _number("trials", v.trials, str(v.trials))])
+        row.append(number_cell("advantage", v.advantage, difference_text(v.advantage)))
+        rows.append([*row, number_cell("trials", v.trials, str(v.trials))])
     own = " or ".join(dict.fromkeys(v.own.test for v in result.verdicts))
     corrected = " or ".join(dict.fromkeys(v.corrected.test for v in result.verdicts))
     words = list(dict.fromkeys(f'"{v.text}"' for v in result.verdicts if v.text))
@@ -427,20 +399,19 @@ def printed_table(result: StudyResult) -> ReportTable | None:
     rows = []
     for cell in shown:
         assert cell.printed is not None
-        row = [_words("condition", cell.condition)] if several else []
-        row += [_words("system", cell.system), _words("metric", cell.metric)]
-        row += [_words("queries", cell.part)] if parts else []
-        here = Cell(mean_text(cell.mean, cell.deviation), (cell.mean, cell.deviation))
+        row = [text_cell("condition", cell.condition)] if several else []
+        row += [text_cell("system", cell.system), text_cell("metric", cell.metric)]
+        row += [text_cell("queries", cell.part)] if parts else []
         row += [
-            (Column("in print", ("in print", "in print spread"), high_first=True), _printed_cell(cell)),
-            (Column("here", ("here", "here deviation"), high_first=True), here),
+            mean_cell("in print", ("in print", "in print spread"), _printed(cell)),
+            mean_cell("here", ("here", "here deviation"), (cell.mean, cell.deviation)),
         ]
         reference = result.cell(cell.condition, study.baseline, cell.metric, cell.part)
         found = {"here minus print": cell.mean - cell.printed.value, "lead in print": math.nan, "lead here": math.nan}
         if cell is not reference:
             found["lead in print"] = cell.printed.value - reference.printed.value if reference.printed else math.nan
             found["lead here"] = cell.difference if cell.part == "test" else cell.mean - reference.mean
-        row += [_number(title, value, difference_text(value)) for title, value in found.items()]
+        row += [number_cell(title, value, difference_text(value)) for title, value in found.items()]
         rows.append(row)
     note = (
         f"In print: the paper's numbers for {recipe.title}. Here: numbers on {', '.join(result.plan.data.given)}. A "
@@ -466,18 +437,18 @@ def run_table(result: StudyResult) -> ReportTable:
     rows = []
     for spec in specs:
         place = (spec["condition"], spec["system"])
-        row = [_words("condition", spec["condition"])] if study.condition_names != (PLAIN,) else []
-        row.append(_words("system", spec["system"]))
-        row.append(_words("loss" if trained else "measurement", spec.get("loss") or spec["measure"]))
+        row = [text_cell("condition", spec["condition"])] if study.condition_names != (PLAIN,) else []
+        row.append(text_cell("system", spec["system"]))
+        row.append(text_cell("loss" if trained else "measurement", spec.get("loss") or spec["measure"]))
         row += [(Column("trees"), _mean_of(result.trees.get(place, []), "{:.0f}"))] if trained else []
         row.append((Column("sec.", ("seconds",)), _mean_of(result.seconds.get(place, []), "{:.2f}")))
-        row.append(_words("parameters", parameters_text(from_plain(spec["parameters"]))))
+        row.append(text_cell("parameters", parameters_text(from_plain(spec["parameters"]))))
         if searching:
             chosen = (parameters_text(configuration) for configuration in result.chosen.get(place, []))
-            row.append(_words("searched", parameters_text(from_plain(spec["search"]))))
-            row.append(_words("chosen, trial by trial", "; ".join(chosen)))
+            row.append(text_cell("searched", parameters_text(from_plain(spec["search"]))))
+            row.append(text_cell("chosen, trial by trial", "; ".join(chosen)))
         if changing:
-            row.append(_words("change of the data", "; ".join(map(_change_text, from_plain(spec["changes"])))))
+            row.append(text_cell("change of the data", "; ".join(map(_change_text, from_plain(spec["changes"])))))
         rows.append(row)
     return ReportTable.of_rows(rows, f"{'Trees and seconds' if trained else 'Seconds'} are means over trials.")
 
@@ -491,3 +462,12 @@ def _mean_of(numbers: Sequence[float], form: str) -> Cell:
         return Cell("-", (math.nan,))
     mean = float(np.mean(numbers))
     return Cell(form.format(mean), (mean,))
+
+
+def parameters_text(parameters: Mapping[str, Any]) -> str:
+    """Return parameters in one line.
+
+    >>> parameters_text({"learning_rate": 0.1, "engine": "lightgbm"})
+    "learning_rate=0.1, engine='lightgbm'"
+    """
+    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())

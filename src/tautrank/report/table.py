@@ -6,7 +6,6 @@ import csv
 import io
 import itertools
 import math
-import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -19,6 +18,8 @@ if TYPE_CHECKING:
 
 Value: TypeAlias = str | int | float | None
 """What a cell of a CSV file holds; None is an empty cell."""
+Titled: TypeAlias = "tuple[Column, Cell]"
+"""A cell with its column, as `ReportTable.of_rows` takes it."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Cell:
     @property
     def sort_key(self) -> Value:
         """The value that sorts the cell within its column; None, for a missing value, comes last."""
-        return None if _missing(self.values[0]) else self.values[0]
+        return None if missing(self.values[0]) else self.values[0]
 
 
 @dataclass(frozen=True)
@@ -130,7 +131,7 @@ class ReportTable:
         return cls(columns, tuple(tuple(Cell(_format_value(value), (value,)) for value in row) for row in rows), note)
 
     @classmethod
-    def of_rows(cls, rows: Sequence[Sequence[tuple[Column, Cell]]], note: str = "") -> ReportTable:
+    def of_rows(cls, rows: Sequence[Sequence[Titled]], note: str = "") -> ReportTable:
         """Make a table of rows that bring their columns along, the same ones in each.
 
         Args:
@@ -151,7 +152,7 @@ class ReportTable:
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([field for column in self.columns for field in column.fields])
         for row in self.rows:
-            writer.writerow(["" if _missing(value) else value for cell in row for value in cell.values])
+            writer.writerow(["" if missing(value) else value for cell in row for value in cell.values])
         return out.getvalue()
 
     def to_latex(self) -> str:
@@ -225,48 +226,15 @@ def _inside(room: int, columns: int) -> int:
     return room - 3 * columns + 1
 
 
-def _missing(value: Value) -> bool:
+def missing(value: Value) -> bool:
+    """Return whether there is no value: None, or NaN."""
     return value is None or value != value  # NaN is not equal to itself
 
 
 def _format_value(value: Value) -> str:
-    if _missing(value):
+    if missing(value):
         return ""
     return f"{value:.4f}" if isinstance(value, float) else str(value)
-
-
-def p_text(p: float) -> str:
-    """Format a p-value for a table.
-
-    >>> p_text(0.01234), p_text(3e-5), p_text(math.nan)
-    ('.0123', '<.0001', '-')
-    """
-    return "<.0001" if p < 1e-4 else _without_zero(f"{p:.4f}", p)
-
-
-def difference_text(value: float) -> str:
-    """Format a difference for a table.
-
-    >>> difference_text(0.0123), difference_text(-1.5), difference_text(math.nan)
-    ('+.0123', '-1.5000', '-')
-    """
-    return _without_zero(f"{value:+.4f}", value)
-
-
-def mean_text(mean: float | None, spread: float | None) -> str:
-    """Format a mean and its standard deviation for a table.
-
-    >>> mean_text(0.5, 0.0123), mean_text(0.5, math.nan), mean_text(None, None)
-    ('0.5000 ±.0123', '0.5000', '-')
-    """
-    if mean is None or math.isnan(mean):
-        return "-"
-    return f"{mean:.4f}" + ("" if _missing(spread) else _without_zero(f" ±{spread:.4f}", spread))
-
-
-def _without_zero(text: str, value: float | None) -> str:
-    """Drop the zero before the decimal point, which every share has."""
-    return "-" if _missing(value) else re.sub(r"^( ±|[+-])?0\.", r"\1.", text)
 
 
 _SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")

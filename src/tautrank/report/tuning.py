@@ -102,7 +102,7 @@ def to_markdown(tuning: Tuning) -> str:
     return tuning.table().to_markdown()
 
 
-def page(tuning: Tuning, **_: Any) -> Page:
+def page(tuning: Tuning) -> Page:
     """Return a page with the tables of a search.
 
     Args:

@@ -1,22 +1,33 @@
-"""The page of a study: the verdict, claims, results with significance, figures, settings, how to run it again."""
+"""The pages of results: the answer, tables, figures, settings, and what reproduces them."""
 
 from __future__ import annotations
 
+import platform
 import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
+from typing import Any
 
+import numpy as np
+
+import tautrank
+from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.plain_values import to_plain
+from tautrank.experiments.result import Comparison
 from tautrank.json_values import digest
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.papers.results import StudyResult
-from tautrank.report.figures import require_plotly
-from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
-from tautrank.report.reproduction import call_text, written_with
+from tautrank.report.cells import difference_text
+from tautrank.report.comparison import findings, tables, vary
+from tautrank.report.figures import require_plotly, training_sections
+from tautrank.report.gains import QueryGains, gain_sections
+from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Section, TableSection, Text
+from tautrank.report.palette import system_styles
 from tautrank.report.study_figures import study_figures
-from tautrank.report.study_tables import claim_table, facts, printed_table, result_tables, run_table
-from tautrank.report.table import ReportTable, difference_text
+from tautrank.report.study_tables import claim_table, facts, parameters_text, printed_table, result_tables, run_table
+from tautrank.report.table import ReportTable
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 _WHOLE = {
@@ -26,21 +37,89 @@ _WHOLE = {
 }
 
 
-def study_page(result: StudyResult) -> Page:
-    """Build the page of a study; it needs Plotly (``pip install 'tautrank[report]'``).
+def result_page(result: Comparison, *, figures: bool = False, command: str | None = None) -> Page:
+    """Build the page of a comparison or a study.
 
     Args:
-        result: the result of `run_study` or `read_results`; the study need not be finished.
+        result: the result of `tautrank.compare`, `run_study` or `read_results`; a study need not be finished.
+        figures: whether to draw figures; without them the page has no script, and Plotly is not needed. The page of a
+            study always has them.
+        command: the command that reproduces a comparison; by default the page shows the call in Python.
 
-    >>> from tautrank.papers.catalogue import find_study
-    >>> from tautrank.papers.run import run_study
-    >>> from tautrank.experiments.plan import Budget
+    >>> from tautrank.papers import Budget, find_study, run_study
     >>> result = run_study(find_study("xe-figure1"), budget=Budget(trials=1))
-    >>> [section.title for section in study_page(result).sections]
+    >>> [section.title for section in result_page(result).sections]
     ['Answer', 'Claims', 'Results', 'Figures', 'Settings', 'Run it again']
     """
+    if isinstance(result, StudyResult):
+        require_plotly()
+        return Page(result.plan.study.title, _study_sections(result), lead=result.plan.study.claim)
+    sections: list[Section] = [Text("Answer", findings(result))]
+    sections += [TableSection(title, table, folded=title != "Results") for title, table in tables(result).items()]
+    if figures:
+        sections += _figures(result)
+    settings: list[Section] = [Facts("What was run", _settings(result))]
+    if result.plan.data.held:
+        settings.append(TableSection("Data", _data_table(result)))
+    sections.append(Group("Settings", settings))
+    how = "call on the same data" if command is None else "command on the same files"
+    again = python_call(result) if command is None else command
+    sections.append(Code("Run it again", again, [f"The same {how} gives the same numbers."]))
+    return Page("Comparison of losses", sections, lead=_question(result), interactive=figures)
+
+
+def _question(result: Comparison) -> str:
+    queries = next(iter(result.systems[0].values.values())).shape[1]
+    if len(result.systems) == 1:
+        return f"How well does {result.systems[0].name} rank {queries:,} test queries?"
+    return f"Which of {len(result.systems)} losses wins on {queries:,} test queries, and is the win real?"
+
+
+def _figures(result: Comparison) -> Iterator[FigureSection]:
     require_plotly()
-    study = result.plan.study
+    styles = system_styles([system.name for system in result.systems])
+    first, (reference, *others) = result.metrics[0], result.systems
+    unit = str(first)
+    histories = {system.name: system.histories for system in result.systems if system.histories}
+    yield from training_sections(histories, unit, "validation", styles)
+    if others:
+        values = np.asarray(reference.values[unit].mean(axis=0))
+        gains = {system.name: result.query_gains(first, i) for i, system in enumerate(others, 1)}
+        yield from gain_sections(QueryGains(unit, reference.name, values, gains, first.higher_is_better), styles)
+
+
+def _settings(result: Comparison) -> dict[str, str]:
+    plan, study = result.plan, result.plan.study
+    repeats = plan.budget.trials or 1
+    states = sorted({plan.seed_of(*place) for place in product(range(repeats), range(len(study.systems)))})
+    facts = {
+        "metrics": ", ".join(study.metrics),
+        "repeats": f"{repeats}, other {vary(result)} in each" if repeats > 1 else "1",
+        "seed": str(plan.seed),
+        "random states of the trainings": ", ".join(map(str, states)),
+        "level of significance": f"{result.alpha:g}",
+        "overlap of repeats": f"{result.overlap:.4g}",
+        "configurations tried": str(plan.budget.configurations or "none: parameters as given"),
+        "parameters of all": parameters_text(study.parameters) or "the defaults",
+    }
+    for name, system in zip(study.system_names, study.systems, strict=True):
+        if system.parameters:
+            facts[f"parameters of {name}"] = parameters_text(system.parameters)
+    facts["trained with"] = ", ".join([*result.trained_with, f"tautrank {tautrank.__version__}"])
+    return {**facts, "page written with": _versions()}
+
+
+def _data_table(result: Comparison) -> ReportTable:
+    rows = [
+        (number, name, part.n_queries, part.n_documents, part.n_features)
+        for number, split in enumerate(result.plan.data.held, 1)
+        for name, part in zip(split._fields, split, strict=True)
+        if part is not None
+    ]
+    return ReportTable.of(["split", "part", "queries", "documents", "features"], rows)
+
+
+def _study_sections(result: StudyResult) -> list[Section]:
     sections: list[Section] = [Text("Answer", answer(result))]
     if result.verdicts:
         sections.append(TableSection("Claims", claim_table(result)))
@@ -55,13 +134,10 @@ def study_page(result: StudyResult) -> Page:
     if result.failures:
         failures = [[failure.title, failure.error] for failure in result.failures]
         sections.append(TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures)))
-    ran = "What was measured" if study.measures_only else "What was trained"
-    settings: list[Section] = [
-        Facts("What was run", settings_of(result)),
-        TableSection(ran, run_table(result), folded=True),
-    ]
-    sections += [Group("Settings", settings), _reproduction(result)]
-    return Page(study.title, sections, lead=study.claim)
+    ran = "What was measured" if result.plan.study.measures_only else "What was trained"
+    settings: list[Section] = [Facts("What was run", settings_of(result))]
+    settings.append(TableSection(ran, run_table(result), folded=True))
+    return [*sections, Group("Settings", settings), _reproduction(result)]
 
 
 def answer(result: StudyResult) -> list[str]:
@@ -125,7 +201,7 @@ def settings_of(result: StudyResult) -> dict[str, str]:
     settings = {
         "study": f"{study.name}, version {study.version}",
         # The claim and the verdict are at the top of the page.
-        **{what: how for what, how in facts(result) if what not in ("claim", "verdict", "note")},
+        **{what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")},
         "conditions": f"{study.axis}: {', '.join(study.condition_names)}" if study.axis else "",
         "metrics": ", ".join(dict.fromkeys(cell.metric for cell in result.cells)),
         "baseline": study.baseline,
@@ -137,7 +213,7 @@ def settings_of(result: StudyResult) -> dict[str, str]:
         "store created": result.meta.get("created", ""),
         "command as typed": result.meta.get("command", ""),
         "run with": ", ".join((f"tautrank {result.meta.get('tautrank', '')}", *result.trained_with)),
-        "page written with": written_with(),
+        "page written with": _versions(),
         "what the paper leaves open": study.note,
     }
     return {name: text for name, text in settings.items() if text}
@@ -176,19 +252,41 @@ def command(result: StudyResult) -> str:
     return f"{shlex.join(words)}\n{shlex.join(report)}"
 
 
-def python_call(result: StudyResult) -> str:
-    """Return the Python call that runs a user's own study again.
+def python_call(result: Comparison) -> str:
+    """Return the call in Python that gives a comparison, or a study of the user's own, again.
 
     Args:
-        result: the result of a study.
+        result: the result of `tautrank.compare` or `run_study`.
     """
-    plan = result.plan
-    data = repr(plan.data.given[0] if len(plan.data.given) == 1 else list(plan.data.given))
-    given = {
-        "budget": repr(plan.budget),
-        "fold": repr(plan.data.fold) if plan.data.fold is not None else "",
-        "recipe": repr(plan.recipe) if plan.recipe else "",
-        "seed": repr(plan.seed),
-        "n_jobs": repr(plan.n_jobs),
-    }
-    return call_text("run_study", f"study, {data}", {name: value for name, value in given.items() if value})
+    plan, study = result.plan, result.plan.study
+    if isinstance(result, StudyResult):
+        data = plan.data.given[0] if len(plan.data.given) == 1 else list(plan.data.given)
+        chosen = {"fold": plan.data.fold, "recipe": result.plan.recipe or None}
+        given = {"budget": plan.budget, **{name: value for name, value in chosen.items() if value is not None}}
+        return _call("run_study", f"study, {data!r}", **given, seed=plan.seed, n_jobs=plan.n_jobs)
+    losses = [
+        system if system.name or system.parameters or isinstance(system, Measurement) else system.loss
+        for system in study.systems
+    ]
+    return _call(
+        "tr.compare",
+        "train, valid, test",
+        losses=losses,
+        metrics=list(study.metrics),
+        repeats=plan.budget.trials,
+        vary=vary(result),
+        seed=plan.seed,
+        tune=plan.budget.configurations,
+        alpha=result.alpha,
+        **study.parameters,
+    )
+
+
+def _call(function: str, data: str, **options: Any) -> str:
+    """Format a call in Python, one option per line."""
+    lines = "".join(f"    {name}={value!r},\n" for name, value in options.items())
+    return f"{function}(\n    {data},\n{lines})"
+
+
+def _versions() -> str:
+    return f"tautrank {tautrank.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"

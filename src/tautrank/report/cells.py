@@ -1,0 +1,86 @@
+"""Cells that several tables have: text, numbers, means with deviations, p-values, queries won and lost."""
+
+from __future__ import annotations
+
+import re
+
+from tautrank.report.table import Cell, Column, Titled, Value, missing
+
+
+def text_cell(title: str, text: str) -> Titled:
+    """Return a cell of a column of text.
+
+    Args:
+        title: the heading.
+        text: the text.
+    """
+    return Column(title, words=True), Cell(text)
+
+
+def number_cell(title: str, value: float, text: str, marks: str = "", *, high_first: bool = True) -> Titled:
+    """Return a cell of a column of numbers.
+
+    Args:
+        title: the heading.
+        value: the number in full.
+        text: the number as a person reads it.
+        marks: a superscript after the text.
+        high_first: whether the first click on the heading shows the highest values first.
+    """
+    return Column(title, high_first=high_first), Cell(text, (value,), marks)
+
+
+def mean_cell(title: str, fields: tuple[str, ...], values: tuple[Value, ...], *, high_first: bool = True) -> Titled:
+    """Return a cell with a mean and its standard deviation.
+
+    Args:
+        title: the heading.
+        fields: names of the CSV columns.
+        values: the mean, the deviation, and more values for the CSV columns.
+        high_first: whether the first click on the heading shows the highest values first.
+    """
+    return Column(title, fields, high_first=high_first), Cell(mean_text(*values[:2]), values)
+
+
+def won_cell(counts: tuple[int, int, int] | None) -> Titled:
+    """Return the queries won, tied and lost; empty for None.
+
+    Args:
+        counts: the three numbers.
+    """
+    cell = Cell("/".join(map(str, counts)), counts) if counts else Cell("", (None, None, None))
+    return Column("w/t/l", ("won", "tied", "lost"), high_first=True), cell
+
+
+def p_text(p: float) -> str:
+    """Format a p-value for a table.
+
+    >>> p_text(0.01234), p_text(3e-5), p_text(float("nan"))
+    ('.0123', '<.0001', '-')
+    """
+    return "<.0001" if p < 1e-4 else _without_zero(f"{p:.4f}", p)
+
+
+def difference_text(value: float) -> str:
+    """Format a difference for a table.
+
+    >>> difference_text(0.0123), difference_text(-1.5), difference_text(float("nan"))
+    ('+.0123', '-1.5000', '-')
+    """
+    return _without_zero(f"{value:+.4f}", value)
+
+
+def mean_text(mean: Value, spread: Value) -> str:
+    """Format a mean and its standard deviation for a table.
+
+    >>> mean_text(0.5, 0.0123), mean_text(0.5, float("nan")), mean_text(None, None)
+    ('0.5000 ±.0123', '0.5000', '-')
+    """
+    if missing(mean):
+        return "-"
+    return f"{mean:.4f}" + ("" if missing(spread) else _without_zero(f" ±{spread:.4f}", spread))
+
+
+def _without_zero(text: str, value: Value) -> str:
+    """Drop the zero before the decimal point, which every share has."""
+    return "-" if missing(value) else re.sub(r"^( ±|[+-])?0\.", r"\1.", text)
