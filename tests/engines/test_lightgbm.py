@@ -78,30 +78,43 @@ def test_continuing_draws_other_samples_than_the_start_did():
     assert not np.allclose(first, second, rtol=1e-3, atol=0)
 
 
-def test_history_is_the_metric_of_the_trees_so_far():
-    fitted = ranker(metric="ndcg@5", eval_train=True).fit(TRAIN, VALID)
-    for part, data in (("train", TRAIN), ("valid", VALID)):
-        values = fitted.evals_result_[part]["ndcg@5"]
-        assert len(values) == 12
-        assert values[-1] == fitted.score(data)
-        short = ranker(metric="ndcg@5", n_estimators=4).fit(TRAIN)
-        assert values[3] == short.score(data)
+@pytest.mark.parametrize("langevin", [None, tr.Langevin(1e6, 2.0)], ids=str)
+def test_history_is_the_metric_of_the_trees_so_far(langevin):
+    seen, settings = [], {"metric": "ndcg@5", "langevin": langevin}
+    fitted = ranker(eval_train=True, **settings).fit(TRAIN, VALID, callbacks=[seen.append])
+    for trees in (1, 4, 12):
+        short = ranker(n_estimators=trees, **settings).fit(TRAIN)
+        for part, data in (("train", TRAIN), ("valid", VALID)):
+            values = fitted.evals_result_[part]["ndcg@5"]
+            assert values[trees - 1] == getattr(seen[trees - 1], part) == short.score(data)
+            assert len(values) == 12
     assert fitted.best_score_ == max(fitted.evals_result_["valid"]["ndcg@5"])
     assert fitted.n_trees_ == 12, "without early stopping all trees are kept"
     assert "train" not in ranker().fit(TRAIN, VALID).evals_result_
 
 
-@pytest.mark.parametrize("metric", ["ndcg@5", "arp"])
-def test_early_stopping_keeps_the_best(metric):
-    fitted = ranker(metric=metric, n_estimators=200, learning_rate=0.5, early_stopping_rounds=5).fit(TRAIN, VALID)
+SHRINKING = {"langevin": tr.Langevin(1e6, 5.0), "num_leaves": 7, "learning_rate": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("metric", "rounds", "more"),
+    [("ndcg@5", 5, {}), ("arp", 5, {}), ("ndcg@5", 5, {"langevin": LANGEVIN}), ("ndcg@5", 40, SHRINKING)],
+    ids=str,
+)
+def test_early_stopping_keeps_the_best_and_continues_from_there(metric, rounds, more):
+    settings = {"metric": metric, "learning_rate": 0.5, **more}
+    fitted = ranker(n_estimators=250, early_stopping_rounds=rounds, **settings).fit(TRAIN, VALID)
     values = np.array(fitted.evals_result_["valid"][metric])
-    best = values.argmin() if metric == "arp" else values.argmax()
+    best = int(values.argmin() if metric == "arp" else values.argmax())
     assert fitted.best_iteration_ == fitted.n_trees_ == best + 1
-    assert len(values) == best + 6
+    assert len(values) == best + 1 + rounds, "it stopped"
     assert fitted.best_score_ == values[best]
     assert fitted.score(VALID) == (-values[best] if metric == "arp" else values[best])
-    again = ranker(metric=metric, n_estimators=int(best) + 1, learning_rate=0.5).fit(TRAIN)
+    again = ranker(n_estimators=best + 1, **settings).fit(TRAIN)
     np.testing.assert_array_equal(again.predict(VALID), fitted.predict(VALID))
+    more_trees = ranker(n_estimators=3, **settings).fit(TRAIN, init_model=fitted)
+    straight = ranker(n_estimators=best + 4, **settings).fit(TRAIN)
+    np.testing.assert_array_equal(more_trees.predict(VALID), straight.predict(VALID))
 
 
 def test_early_stopping_keeps_the_best_when_the_trees_run_out_first():
@@ -111,33 +124,10 @@ def test_early_stopping_keeps_the_best_when_the_trees_run_out_first():
     assert fitted.n_trees_ == int(np.argmax(values)) + 1 < 10
 
 
-def test_continuing_a_stopped_training_goes_on_from_its_best_tree():
-    stopped = ranker(n_estimators=100, learning_rate=0.5, early_stopping_rounds=5).fit(TRAIN, VALID)
-    more = ranker(n_estimators=3, learning_rate=0.5).fit(TRAIN, init_model=stopped)
-    straight = ranker(n_estimators=stopped.n_trees_ + 3, learning_rate=0.5).fit(TRAIN)
-    np.testing.assert_array_equal(more.predict(VALID), straight.predict(VALID))
-
-
-def test_callbacks_see_each_tree_and_may_stop():
-    seen = []
-
-    def stop_at_four(step):
-        seen.append((step.step, step.valid, step.train))
-        return np.bool_(step.step == 3)
-
-    fitted = ranker(eval_train=True).fit(TRAIN, VALID, callbacks=[stop_at_four])
-    assert [step for step, _, _ in seen] == [0, 1, 2, 3]
-    assert [valid for _, valid, _ in seen] == fitted.evals_result_["valid"]["ndcg@10"]
-    assert [train for _, _, train in seen] == fitted.evals_result_["train"]["ndcg@10"]
-    assert fitted.n_trees_ == 4
-
-
-def test_an_error_in_a_callback_reaches_the_caller():
-    def broken(step):
-        raise ZeroDivisionError
-
+def test_a_callback_may_stop_the_training_and_its_errors_reach_the_caller():
+    assert ranker().fit(TRAIN, callbacks=[lambda step: np.bool_(step.step == 3)]).n_trees_ == 4
     with pytest.raises(ZeroDivisionError):
-        ranker().fit(TRAIN, callbacks=[broken])
+        ranker().fit(TRAIN, callbacks=[lambda step: 1 / 0])
 
 
 def test_weights_scale_the_loss():
@@ -326,6 +316,10 @@ def test_progress_bar_on_a_terminal(monkeypatch):
     assert "ndcg@10 0." in screen.getvalue()
 
 
+def strong(shrink_rate, **more):
+    return {"langevin": tr.Langevin(shrink_rate=shrink_rate), **more}
+
+
 WRONG = [
     ({"engine": "lightbgm"}, "unknown engine 'lightbgm'; did you mean 'lightgbm'"),
     ({"loss": "lamdarank"}, "unknown loss 'lamdarank'; did you mean 'lambdarank'"),
@@ -350,6 +344,20 @@ WRONG = [
     ({"output_model": "x"}, "output_model: is for LightGBM's command line"),
     ({"bagging_fraction": 7}, "loss lambdarank: LightGBM cannot train on this"),
     ({"early_stopping_rounds": 3, "boosting": "dart"}, "early_stopping_rounds: dart rescales the trees it has"),
+    ({"langevin": 3}, "langevin: found 3; expected None or tautrank.Langevin(temperature=..., shrink_rate=...)"),
+    ({"langevin": True}, "langevin: found True; expected None or tautrank.Langevin"),
+    ({"langevin": {"temperature": 1.0}}, "langevin: found {'temperature': 1.0}; expected None or tautrank.Langevin"),
+    (strong(10), "langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less than 1"),
+    (strong(3, learning_rate=0.5), "langevin: shrink_rate=3 times learning_rate=0.5 is 1.5; expected less than 1"),
+    ({"langevin": tr.Langevin(1e-80)}, "langevin: temperature=1e-80 with learning_rate=0.1 is noise of the deviation"),
+    (strong(0.1, boosting="dart"), "langevin: LightGBM's boosting=dart weights trees differently; expected gbdt or"),
+    (strong(0.1, boosting_type="rf"), "langevin: LightGBM's boosting=rf weights trees differently; expected gbdt or"),
+    (strong(0.1, loss="lightgbm:lambdarank"), "langevin: the gradients of lightgbm:lambdarank are out of reach; exp"),
+    (
+        strong(5.0, n_estimators=801),
+        "langevin: Langevin(temperature=1e+08, shrink_rate=5) with learning_rate=0.1 shrinks a tree to nothing in 801 "
+        "trees; expected fewer trees, or a smaller shrink_rate",
+    ),
 ]
 
 

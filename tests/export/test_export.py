@@ -8,6 +8,7 @@ import math
 import sys
 import xml.etree.ElementTree as ElementTree
 
+import lightgbm
 import numpy as np
 import pytest
 
@@ -24,145 +25,122 @@ f32 = np.float32
 read = functools.cache(np.float32)
 
 
-# ---------------------------------------------------------------- interpreters
+# ---------------------------------------------------------------- interpreters: (content, documents, names) -> scores
 
 
-def walk(node, is_leaf, goes_left, left, right):
-    while not is_leaf(node):
-        node = left(node) if goes_left(node) else right(node)
-    return node
-
-
-def solr_scores(text, X, names):
-    """MultipleAdditiveTreesModel: float32, 1e-6 on every threshold, `<=`; NaN as `missing` says, or 0."""
-    model = json.loads(text)
-    assert model["class"] == "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
-    index = {entry["name"]: i for i, entry in enumerate(model["features"])}
-    columns = [names.index(name) for name in index]
-    slack = f32(1e-6)
-    tells_missing = model["params"].get("isNullSameAsZero", True) is False
+def summed(trees, documents, step, value, kind=f32):
+    """Walk each document down each tree, by `step(node, document)` until it gives None, and add the leaves."""
     scores = []
-    for row in X[:, columns]:
-        values = row if tells_missing else np.nan_to_num(row, nan=0.0)
-
-        def goes_left(node, values=values):
-            value = values[index[node["feature"]]]
-            if np.isnan(value):
-                return node["missing"] == "left"
-            return value <= read(node["threshold"]) + slack
-
-        total = f32(0)
-        for tree in model["params"]["trees"]:
-            leaf = walk(
-                tree["root"], lambda n: "feature" not in n, goes_left, lambda n: n["left"], lambda n: n["right"]
-            )
-            total += read(tree["weight"]) * read(leaf["value"])
+    for document in documents:
+        total = kind(0)
+        for node in trees:
+            while (child := step(node, document)) is not None:
+                node = child
+            total += value(node)
         scores.append(total)
     return np.array(scores)
 
 
-def ranklib_scores(text, X):
+def solr_scores(content, X, names):
+    """MultipleAdditiveTreesModel: float32, 1e-6 on every threshold, `<=`; NaN as `missing` says, or 0."""
+    model = json.loads(content)
+    assert model["class"] == "org.apache.solr.ltr.model.MultipleAdditiveTreesModel"
+    assert {tree["weight"] for tree in model["params"]["trees"]} == {"1"}
+    column = {entry["name"]: names.index(entry["name"]) for entry in model["features"]}
+    tells_missing = model["params"].get("isNullSameAsZero", True) is False
+
+    def step(node, values):
+        if "feature" not in node:
+            return None
+        value = values[column[node["feature"]]]
+        if np.isnan(value):
+            return node[node["missing"]]
+        return node["left" if value <= read(node["threshold"]) + f32(1e-6) else "right"]
+
+    roots = [tree["root"] for tree in model["params"]["trees"]]
+    X = X if tells_missing else np.nan_to_num(X, nan=0.0)
+    return summed(roots, X, step, lambda leaf: read(leaf["value"]))
+
+
+def ranklib_scores(content, X, names=None):
     """LambdaMART: lines without `##` are joined, children have fixed places; float32, NaN is 0, `<=`."""
-    lines = [line.strip() for line in text.splitlines()]
+    lines = [line.strip() for line in (content if isinstance(content, str) else content.decode()).splitlines()]
     assert lines[0] == "## LambdaMART"
     ensemble = ElementTree.fromstring("".join(line for line in lines if not line.startswith("##")))
     assert ensemble.tag == "ensemble"
-    trees = [(tree[0], f32(tree.get("weight"))) for tree in ensemble]
-    assert [tree.get("id") for tree in ensemble] == [str(i + 1) for i in range(len(trees))]
-    scores = []
-    for row in np.nan_to_num(X, nan=0.0):
+    assert [(tree.get("id"), tree.get("weight")) for tree in ensemble] == [
+        (str(i + 1), "1.0") for i in range(len(ensemble))
+    ]
 
-        def goes_left(node, row=row):
-            assert [child.tag for child in node] == ["feature", "threshold", "split", "split"]
-            assert [child.get("pos") for child in node[2:]] == ["left", "right"]
-            return row[int(node[0].text) - 1] <= read(node[1].text.strip())
+    def step(node, document):
+        if node[0].tag == "output":
+            return None
+        assert [child.tag for child in node] == ["feature", "threshold", "split", "split"]
+        assert [child.get("pos") for child in node[2:]] == ["left", "right"]
+        return node[2 if document[int(node[0].text) - 1] <= read(node[1].text.strip()) else 3]
 
-        total = f32(0)
-        for root, weight in trees:
-            leaf = walk(root, lambda n: n[0].tag == "output", goes_left, lambda n: n[2], lambda n: n[3])
-            total = f32(float(total) + float(read(leaf[0].text.strip())) * float(weight))
-        scores.append(total)
-    return np.array(scores)
+    roots = [tree[0] for tree in ensemble]
+    return summed(roots, np.nan_to_num(X, nan=0.0), step, lambda leaf: read(leaf[0].text.strip()))
 
 
-def xgboost_plugin_scores(text, X, names):
-    """model/xgboost+json: float32, `<` to the first child; NaN where `missing` points."""
-    scores = []
-    trees = json.loads(text)
-    for row in X:
-
-        def goes_left(node, row=row):
-            assert [node["yes"], node["no"]] == [child["nodeid"] for child in node["children"]]
-            value = row[names.index(node["split"])]
-            if np.isnan(value):
-                return node["missing"] == node["yes"]
-            return f32(node["split_condition"]) > value
-
-        total = f32(0)
-        for root in trees:
-            leaf = walk(root, lambda n: "leaf" in n, goes_left, lambda n: n["children"][0], lambda n: n["children"][1])
-            total += f32(leaf["leaf"])
-        scores.append(total)
-    return np.array(scores)
-
-
-def plugin_scores(text, X, names):
-    body = json.loads(text)["model"]["model"]
-    assert set(json.loads(text)["model"]) == {"name", "model"}
+def plugin_scores(content, X, names):
+    """RankLib's text; or model/xgboost+json: float32, `<` to the first child, NaN where `missing` points."""
+    described = json.loads(content)["model"]
+    assert set(described) == {"name", "model"}
+    body = described["model"]
     if body["type"] == "model/ranklib":
         return ranklib_scores(body["definition"], X)
     assert body["type"] == "model/xgboost+json"
-    return xgboost_plugin_scores(body["definition"], X, names)
+
+    def step(node, document):
+        if "leaf" in node:
+            return None
+        assert [node["yes"], node["no"]] == [child["nodeid"] for child in node["children"]]
+        value = document[names.index(node["split"])]
+        goes_left = node["missing"] == node["yes"] if np.isnan(value) else f32(node["split_condition"]) > value
+        return node["children"][0 if goes_left else 1]
+
+    return summed(json.loads(body["definition"]), X, step, lambda leaf: f32(leaf["leaf"]))
 
 
-def vespa_scores(text, X, names):
+def vespa_scores(content, X, names):
     """`!(x >= t)` where default_left, else `x < t`, in doubles; the objective must be there, and be an identity."""
-    model = json.loads(text)
+    model = json.loads(content)
     assert model["objective"] not in ("binary", "cross_entropy", "poisson", "gamma", "tweedie")
     assert list(model["pandas_categorical"]) == []
     assert model["feature_names"] == list(names)
-    scores = []
-    for row in X.astype(np.float64):
 
-        def goes_left(node, row=row):
-            assert node["decision_type"] == "<="
-            value, threshold = row[node["split_feature"]], float(node["threshold"])
-            return not value >= threshold if node["default_left"] else value < threshold
+    def step(node, document):
+        if "left_child" not in node:
+            return None
+        assert node["decision_type"] == "<="
+        value, threshold = document[node["split_feature"]], float(node["threshold"])
+        goes_left = not value >= threshold if node["default_left"] else value < threshold
+        return node["left_child" if goes_left else "right_child"]
 
-        total = 0.0
-        for tree in model["tree_info"]:
-            leaf = walk(
-                tree["tree_structure"],
-                lambda n: "left_child" not in n,
-                goes_left,
-                lambda n: n["left_child"],
-                lambda n: n["right_child"],
-            )
-            total += leaf["leaf_value"]
-        scores.append(total)
-    return np.array(scores)
+    roots = [tree["tree_structure"] for tree in model["tree_info"]]
+    return summed(roots, X.astype(np.float64), step, lambda leaf: leaf["leaf_value"], float)
 
 
-def onnx_scores(content, X):
+def onnx_scores(content, X, names):
     onnxruntime = pytest.importorskip("onnxruntime")
     session = onnxruntime.InferenceSession(content, providers=["CPUExecutionProvider"])
     return session.run(["scores"], {"features": X})[0][:, 0]
 
 
-def scores_of(format, content, X, names):
-    if format == "solr":
-        return solr_scores(content, X, names)
-    if format == "ranklib":
-        return ranklib_scores(content.decode(), X)
-    if format in ("elasticsearch", "opensearch"):
-        return plugin_scores(content, X, names)
-    if format == "vespa":
-        return vespa_scores(content, X, names)
-    if format == "onnx":
-        return onnx_scores(content, X)
-    import lightgbm
-
+def lightgbm_scores(content, X, names):
     return lightgbm.Booster(model_str=content.decode()).predict(X, raw_score=True)
+
+
+INTERPRETERS = {
+    "solr": solr_scores,
+    "ranklib": ranklib_scores,
+    "elasticsearch": plugin_scores,
+    "opensearch": plugin_scores,
+    "vespa": vespa_scores,
+    "onnx": onnx_scores,
+    "lightgbm": lightgbm_scores,
+}
 
 
 # ---------------------------------------------------------------- models and documents
@@ -191,7 +169,7 @@ def data(n_queries=50, missing=False, seed=1):
 SMALL = {"n_estimators": 8, "learning_rate": 0.1, "num_leaves": 10, "min_data_in_leaf": 5}
 
 
-def at_the_thresholds(ranker, X):
+def at_the_thresholds(ranker, X, kind=f32):
     """For every split a document three times: its value the threshold as a float32, and one float32 beside it.
 
     LightGBM's thresholds beside 0 are of the size 1e-35, which no value has: there documents are on both sides of 0.
@@ -200,13 +178,13 @@ def at_the_thresholds(ranker, X):
     rows = []
     for tree in ranker.model_.trees():
         for feature, threshold in zip(tree.feature, tree.threshold, strict=True):
-            near = f32(threshold)
-            values = near, np.nextafter(near, f32(-math.inf)), np.nextafter(near, f32(math.inf))
-            row = X[rng.integers(len(X))]
-            for value in values if abs(threshold) > 1e-30 else (f32(0), f32(-1e-12), f32(1e-12)):
+            near = kind(threshold)
+            values = near, np.nextafter(near, kind(-math.inf)), np.nextafter(near, kind(math.inf))
+            row = X[rng.integers(len(X))].astype(kind)
+            for value in values if kind is np.float64 or abs(threshold) > 1e-30 else (f32(0), f32(-1e-12), f32(1e-12)):
                 rows.append(row.copy())
                 rows[-1][feature] = value
-    return np.array(rows, f32)
+    return np.array(rows)
 
 
 def float32_sum(ranker, X):
@@ -236,7 +214,7 @@ NAMES = [f"f{i}" for i in range(1, 17)]
 def test_every_document_goes_to_the_same_leaves(format, tmp_path):
     ranker, X = lightgbm_ranker()
     X = np.concatenate([X[:60], at_the_thresholds(ranker, X)])
-    found = scores_of(format, exported(ranker, tmp_path, format), X, NAMES)
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), X, NAMES)
     if format in ("vespa", "lightgbm"):
         np.testing.assert_array_equal(found, ranker.predict(X))
     elif format != "onnx":  # which adds in an order of its own
@@ -254,13 +232,7 @@ def test_documents_at_thresholds_are_told_apart():
 
 def test_vespa_takes_doubles_at_a_threshold_where_lightgbm_does(tmp_path):
     ranker, X = lightgbm_ranker()
-    rows = []
-    for tree in ranker.model_.trees():
-        for feature, threshold in zip(tree.feature, tree.threshold, strict=True):
-            for value in (threshold, np.nextafter(threshold, -math.inf), np.nextafter(threshold, math.inf)):
-                rows.append(X[0].astype(np.float64))
-                rows[-1][feature] = value
-    documents = np.array(rows)
+    documents = at_the_thresholds(ranker, X[:1], np.float64)
     expected = ranker.model_.booster.predict(documents, raw_score=True)
     assert len(set(expected)) > 3
     np.testing.assert_array_equal(vespa_scores(exported(ranker, tmp_path, "vespa"), documents, NAMES), expected)
@@ -280,9 +252,9 @@ def test_missing_values(format, tmp_path):
             content = exported(ranker, tmp_path, format)
     if format in ("ranklib", "elasticsearch", "opensearch"):
         filled = np.nan_to_num(X, nan=0.0)
-        np.testing.assert_array_equal(scores_of(format, content, X, NAMES), float32_sum(ranker, filled))
+        np.testing.assert_array_equal(INTERPRETERS[format](content, X, NAMES), float32_sum(ranker, filled))
     else:
-        np.testing.assert_allclose(scores_of(format, content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
+        np.testing.assert_allclose(INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
 
 
 @pytest.mark.parametrize("format", FORMATS)
@@ -290,36 +262,28 @@ def test_missing_values_that_training_never_met_are_zeros_everywhere(format, tmp
     ranker, X = lightgbm_ranker()
     holes = X[:60].copy()
     holes[np.random.default_rng(3).random(holes.shape) < 0.3] = np.nan
-    found = scores_of(format, exported(ranker, tmp_path, format), holes, NAMES)  # a warning would be an error
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), holes, NAMES)  # a warning would be an error
     np.testing.assert_allclose(found, ranker.predict(holes), rtol=0, atol=2e-6)
     np.testing.assert_array_equal(ranker.predict(holes), ranker.predict(np.nan_to_num(holes, nan=0.0)))
 
 
-@pytest.mark.parametrize("format", FORMATS)
-@pytest.mark.filterwarnings("ignore::tautrank.errors.TautrankWarning")
-def test_constant_models_and_trees_of_one_leaf(format, tmp_path):
-    train = data(10)
-    constant = tr.Ranker("lightgbm:regression", n_estimators=3, min_data_in_leaf=10**6).fit(train)
-    assert constant.predict(train)[0] != 0
-    found = scores_of(format, exported(constant, tmp_path, format), np.array(train.X)[:5], NAMES)
-    np.testing.assert_allclose(found, constant.predict(train)[:5], rtol=1e-6)
+KINDS = {
+    "langevin": {"langevin": tr.Langevin(1e6, 0.5)},
+    "rf": {"loss": "lightgbm:lambdarank", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6},
+    "dart": {"boosting": "dart"},
+    "start above 0": {"loss": "lightgbm:regression"},
+    "trees of one leaf": {"loss": "lightgbm:regression", "min_data_in_leaf": 10**6},
+}
 
 
-@pytest.mark.parametrize(
-    "parameters",
-    [
-        {"langevin": tr.Langevin(1e6, 0.5)},
-        {"loss": "lightgbm:lambdarank", "boosting": "rf", "bagging_freq": 1, "bagging_fraction": 0.6},
-        {"boosting": "dart"},
-        {"loss": "lightgbm:regression"},
-    ],
-    ids=["langevin", "rf", "dart", "start above 0"],
-)
+@pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("format", FORMATS)
-def test_leaves_of_other_kinds_of_boosting(format, parameters, tmp_path):
-    ranker, X = lightgbm_ranker(**parameters)
-    found = scores_of(format, exported(ranker, tmp_path, format), X[:60], NAMES)
-    np.testing.assert_allclose(found, ranker.predict(X[:60]), rtol=0, atol=3e-6)
+@pytest.mark.filterwarnings("ignore:loss lightgbm.regression. no tree could be split")
+def test_leaves_of_other_kinds_of_boosting(format, kind, tmp_path):
+    ranker, X = lightgbm_ranker(**KINDS[kind])
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), X[:60], NAMES)
+    assert ranker.predict(X)[0] != 0
+    np.testing.assert_allclose(found, ranker.predict(X[:60]), rtol=1e-6, atol=2e-6)
 
 
 def test_early_stopping_ships_the_trees_up_to_the_best(tmp_path):
@@ -330,7 +294,7 @@ def test_early_stopping_ships_the_trees_up_to_the_best(tmp_path):
     for format, trees in (("ranklib", b"<tree id="), ("vespa", b'"tree_index"')):
         content = exported(ranker, tmp_path, format)
         assert content.count(trees) == ranker.best_iteration_
-        found = scores_of(format, content, np.array(valid.X), NAMES)
+        found = INTERPRETERS[format](content, np.array(valid.X), NAMES)
         np.testing.assert_allclose(found, ranker.predict(valid), rtol=0, atol=3e-6)
 
 
@@ -344,7 +308,7 @@ def test_models_of_xgboost(format, tmp_path):
     content = exported(ranker, tmp_path, format)
     if format in ("elasticsearch", "opensearch"):
         assert json.loads(content)["model"]["model"]["type"] == "model/xgboost+json"
-    np.testing.assert_allclose(scores_of(format, content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
+    np.testing.assert_allclose(INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
 
 
 def test_a_saved_model_ships_the_same_bytes(tmp_path):
@@ -375,7 +339,7 @@ def test_models_that_only_lightgbm_evaluates(case, tmp_path):
     ranker = tr.Ranker("xendcg", **SMALL | {"min_data_per_group": 2, "cat_smooth": 1.0} | parameters).fit(train)
     for format in FORMATS:
         if format == "lightgbm":
-            found = scores_of(format, exported(ranker, tmp_path, format), X, NAMES)
+            found = INTERPRETERS[format](exported(ranker, tmp_path, format), X, NAMES)
             np.testing.assert_array_equal(found, ranker.predict(X))
             continue
         with pytest.raises(OptionError, match=sentence):
@@ -523,8 +487,6 @@ def test_vespa_takes_rank_features(tmp_path):
 
 
 def test_lightgbm_text_carries_the_names(tmp_path):
-    import lightgbm
-
     ranker, X = named_ranker()
     assert exported(ranker, tmp_path, "lightgbm") == ranker.model_.to_bytes()
     text = exported(ranker, tmp_path, "lightgbm", features=["bm25(title)", "b", "c"]).decode()

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import pickle
-
 import numpy as np
 import pytest
 import sklearn
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score, cross_validate
+from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
@@ -85,22 +83,6 @@ def test_pipeline_with_routing(routing):
 def test_pipeline_without_routing():
     pipeline = make_pipeline(StandardScaler(), Ranker(**FEW)).fit(X, Y, ranker__qid=QID)
     assert pipeline.predict(X).shape == Y.shape
-
-
-def test_fitted_rankers_travel_between_processes():
-    for loss in ("lambdarank", "lightgbm:lambdarank"):
-        fitted = Ranker(loss, **FEW).fit(X, Y, QID)
-        copy = pickle.loads(pickle.dumps(fitted))
-        np.testing.assert_array_equal(copy.predict(X), fitted.predict(X))
-        assert copy.n_trees_ == 4
-
-
-def test_cross_validate_returns_rankers(routing):
-    ranker = Ranker(**FEW).set_fit_request(qid=True).set_score_request(qid=True)
-    result = cross_validate(
-        ranker, X, Y, cv=GroupKFold(2), params={"qid": QID, "groups": QID}, return_estimator=True, error_score="raise"
-    )
-    assert [fitted.n_features_in_ for fitted in result["estimator"]] == [4, 4]
 
 
 def test_tags():
