@@ -59,12 +59,10 @@ _LATER = {
 
 
 def __getattr__(name: str) -> Any:
-    if name in _LATER:
-        value = getattr(importlib.import_module(_LATER[name]), name)
-        globals()[name] = value
-        return value
     if name in ("checks", "theory"):
         return importlib.import_module(f"tautrank.{name}")
+    if name in _LATER:
+        return getattr(importlib.import_module(_LATER[name]), name)
     raise AttributeError(f"module 'tautrank' has no attribute '{name}'")
 
 

@@ -11,12 +11,14 @@ import typer
 
 from tautrank.commands import options
 from tautrank.commands.options import argument, option
-from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
+from tautrank.commands.output import OUT, print_json, say, trainings_bar
+from tautrank.data import Splits, list_folds
 from tautrank.errors import OptionError
+from tautrank.files import require_writable
 from tautrank.names import split_at_commas
 
 
-@options.reads_files
+@options.takes_groups
 def compare(
     *,
     context: typer.Context,
@@ -30,8 +32,6 @@ def compare(
         "--losses",
         "-l",
     ),
-    engine: str = options.ENGINE,
-    imported: list[str] | None = options.IMPORTED,
     metrics: list[str] | None = option(
         None, "Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map.", "--metrics", "-m"
     ),
@@ -42,13 +42,9 @@ def compare(
     results: Path = option(
         Path("tautrank-results.db"), "File for finished trainings; running the command again continues from there."
     ),
-    trees: int = options.TREES,
+    training: options.Training,
     learning_rate: float = options.LEARNING_RATE,
     leaves: int = options.LEAVES,
-    early_stopping: int = options.EARLY_STOPPING,
-    param: list[str] | None = options.ENGINE_PARAMETERS,
-    seed: int = options.SEED,
-    jobs: int | None = options.JOBS,
     workers: int | None = option(None, "Number of trainings to run in parallel; default by the size of the data."),
     latex: bool = option(False, "Print a LaTeX table.", "--latex"),
     as_csv: bool = option(False, "Print CSV with all digits.", "--csv"),
@@ -62,36 +58,20 @@ def compare(
     Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
     """
     from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits, comparison
-    from tautrank.files import require_writable
     from tautrank.report.figures import require_plotly
 
-    options.import_losses(imported)
     names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
     judges = options.names_of(metrics, "--metrics") or list(DEFAULT_METRICS)
-    given: dict[str, Any] = {"n_estimators": trees, "learning_rate": learning_rate, "num_leaves": leaves}
-    given["early_stopping_rounds"] = early_stopping or None
-    given |= options.chosen_engine(engine, names) | options.engine_parameters(param)
+    given = training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
     declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, parameters=given)
     if report is not None:
         require_plotly()  # before any training
-    for page in (html, report):
-        if page is not None:
-            require_writable(page)
+    for written in filter(None, (html, report)):
+        require_writable(written)
     splits = _splits(data, valid, test, fold, reading)
-    how: dict[str, Any] = {"seed": seed, "alpha": alpha, "store": results, "n_jobs": jobs, "workers": workers}
-    finished = [0, 0]
-
-    def count(done: int, total: int, what: str) -> None:
-        finished[:] = done, total
-        progress(done, total, what)
-
-    try:
-        with trainings_bar() as progress:
-            result = compare_splits(declared, splits, **how, progress=count)
-    except KeyboardInterrupt:
-        kept = f"{finished[0]} of {finished[1]} trainings are kept in {results}; the same command continues from there"
-        ERR.print(f"stopped: {kept}" if finished[0] else "stopped", markup=False)
-        raise typer.Exit(130) from None
+    how: dict[str, Any] = {"seed": training.seed, "alpha": alpha, "store": results, "n_jobs": training.jobs}
+    with trainings_bar(f" in {results}; the same command continues from there") as progress:
+        result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
     # The command line, ready to paste into a shell; None if `main` did not start it.
     command = shlex.join(["tautrank", *context.obj]) if context.obj else None
     for page, figures in ((html, False), (report, True)):
@@ -106,14 +86,12 @@ def compare(
     else:
         OUT.print(result.table())
         OUT.print(result.note(), markup=False)
-        OUT.print(f"All trainings: {results}", markup=False, soft_wrap=True)
+        say(f"All trainings: {results}")
         if report is not None:
-            OUT.print(f"Report: {report}", markup=False, soft_wrap=True)
+            say(f"Report: {report}")
 
 
-def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading) -> list[Any]:
-    from tautrank.data import Splits, list_folds
-
+def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading) -> list[Splits]:
     if not data.is_dir():
         if test is None:
             raise OptionError("--test: found none; expected test data (only a folder brings its own)")
@@ -121,9 +99,7 @@ def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, readin
         return [Splits(parts[0], parts[1] if valid else None, parts[-1])]
     if test is not None or valid is not None:
         raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")
-    if fold == "all":
-        return [reading.folder(data, number) for number in list_folds(data) or [1]]
-    numbers = split_at_commas(fold)
+    numbers = [str(number) for number in list_folds(data) or [1]] if fold == "all" else split_at_commas(fold)
     if not numbers or not all(number.isdecimal() for number in numbers):
         raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
     return [reading.folder(data, int(number)) for number in numbers]

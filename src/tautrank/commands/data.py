@@ -9,12 +9,13 @@ import typer
 from tautrank.commands import options
 from tautrank.commands.options import argument, option
 from tautrank.commands.output import OUT, print_json
+from tautrank.report.terminal import summary_table
 
 data_app = typer.Typer(help="Inspect ranking data.", no_args_is_help=True)
 
 
 @data_app.command("info")
-@options.reads_files
+@options.takes_groups
 def data_info(
     *,
     paths: list[Path] = argument("Files, or the folder of a data set."),
@@ -26,8 +27,6 @@ def data_info(
 
     Example: [bold]tautrank data info train.txt test.txt.gz[/bold]
     """
-    from tautrank.report.terminal import summary_table
-
     summaries = {}
     for path in paths:
         for name, part in reading.parts(path, fold).items():

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
+import tautrank as tr
+from tautrank.arguments import job_count
 from tautrank.commands.options import option
 from tautrank.commands.output import OUT, trainings_bar
+from tautrank.report.terminal import summary_table
 
 _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
 _WORKERS: int | None = None  # all cores
@@ -24,21 +29,15 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
 
     Example: [bold]tautrank demo[/bold]
     """
-    import numpy as np
-
-    from tautrank.arguments import job_count
-    from tautrank.experiments.compare import DEFAULT_LOSSES, compare
-    from tautrank.metrics import metric
-    from tautrank.report.terminal import summary_table
-    from tautrank.simulate import simulate_web_search
+    from tautrank.experiments.compare import DEFAULT_LOSSES
 
     OUT.print(f"A synthetic web search data set that resembles MSLR: {_QUERIES} queries, {_FEATURES} features.")
-    data = simulate_web_search(_QUERIES, n_features=_FEATURES, mean_length=80, seed=seed)
+    data = tr.simulate.simulate_web_search(_QUERIES, n_features=_FEATURES, mean_length=80, seed=seed)
     OUT.print(summary_table(["simulated"], [data.describe()]))
     OUT.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
     train, valid, test = data.split([0.5, 0.2, 0.3], seed=seed)
     with trainings_bar() as progress:
-        result = compare(
+        result = tr.compare(
             train,
             valid,
             test,
@@ -57,6 +56,6 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
     sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
     OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")
     for ties in ("worst", "expected", "best", "input"):
-        value = metric("ndcg@10", ties=ties).mean(np.zeros(sorted_labels.size), sorted_labels, test.offsets)
+        value = tr.metric("ndcg@10", ties=ties).mean(np.zeros(sorted_labels.size), sorted_labels, test.offsets)
         OUT.print(f"  {ties:<9}{value:.4f}")
     OUT.print(_NEXT, markup=False)

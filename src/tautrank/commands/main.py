@@ -34,8 +34,8 @@ class _Commands(TyperGroup):
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
-        except KeyboardInterrupt:  # Typer would print nothing
-            ERR.print("stopped")
+        except KeyboardInterrupt as stop:  # Typer would print nothing
+            ERR.print(f"stopped{stop}")
             raise typer.Exit(130) from None
 
 
@@ -69,7 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.showwarning = _show_warning
             app(args=arguments, prog_name="tautrank", obj=sys.argv[1:] if arguments is None else arguments)
     except TautrankError as error:
-        ERR.print(f"error: {error}", markup=False)
+        ERR.print(f"error: {error}")
         sys.exit(2)
     except BrokenPipeError:  # the program that reads our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, TautrankWarning):
-        ERR.print(f"note: {message}", markup=False)
+        ERR.print(f"note: {message}")
 
 
 if __name__ == "__main__":

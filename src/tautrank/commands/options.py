@@ -2,24 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import inspect
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import typer
 
+import tautrank as tr
+from tautrank.arguments import whole
 from tautrank.commands.output import reading_bar
+from tautrank.data import Judged, RankingData, Splits, read_folder
+from tautrank.data.columns import columns_of_model, same_columns
+from tautrank.data.files import read_data, read_judged_scores
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, read_loss
+from tautrank.engines.packages import package
 from tautrank.errors import OptionError
+from tautrank.losses import own_losses
 from tautrank.names import split_at_commas
-
-if TYPE_CHECKING:
-    from tautrank.data import Judged, RankingData, Splits
-    from tautrank.ranker.estimator import Ranker
 
 
 def option(default: Any, text: str, *names: str) -> Any:
@@ -44,24 +47,48 @@ def argument(text: str, default: Any = ...) -> Any:
 
 
 AS_JSON = option(False, "Print JSON instead of a table.", "--json")
-EARLY_STOPPING = option(
-    Settings.early_stopping_rounds or 0,
-    "Stop after this many trees without a better validation value; 0 to never stop early.",
-)
-ENGINE = option(
-    DEFAULT_ENGINE, "Engine for losses of this library; 'tool:objective' is always trained by that tool.", "--engine"
-)
-ENGINE_PARAMETERS = option(None, "Engine parameter as name=value; may be repeated.", "--param")
 IMPORTED = option(None, "Python file or module that registers your own loss. Its code is run.", "--import")
-JOBS = option(None, "Number of threads; default all cores.", "--jobs", "-j")
 LEARNING_RATE = option(Settings.learning_rate, "Learning rate: the factor by which each tree is scaled.")
 LEAVES = option(Settings.num_leaves, "Maximum number of leaves per tree.")
 METRIC = option("ndcg@10", "Metric for validation and early stopping.")
 SEED = option(0, "Random seed.")
-TREES = option(Settings.n_estimators, "Maximum number of trees.")
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """The options of every command that trains with the user's parameters."""
+
+    engine: str = option(
+        DEFAULT_ENGINE, "Engine for losses of this library; 'tool:objective' is always trained by that tool."
+    )
+    imported: list[str] | None = IMPORTED
+    trees: int = option(Settings.n_estimators, "Maximum number of trees.")
+    early_stopping: int = option(
+        Settings.early_stopping_rounds or 0,
+        "Stop after this many trees without a better validation value; 0 to never stop early.",
+    )
+    param: list[str] | None = option(None, "Engine parameter as name=value; may be repeated.")
+    seed: int = SEED
+    jobs: int | None = option(None, "Number of threads; default all cores.", "--jobs", "-j")
+
+    def parameters(self, losses: Sequence[str], **others: Any) -> dict[str, Any]:
+        """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot train the losses.
+
+        Args:
+            losses: names of the losses to train.
+            **others: parameters that `--param` may replace.
+        """
+        import_losses(self.imported)
+        for loss in losses:
+            package(engine_for(self.engine, read_loss(loss)).name)
+        others["n_estimators"] = whole("--trees", self.trees, 1)
+        others["early_stopping_rounds"] = self.early_stopping or None
+        if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
+            others["engine"] = self.engine
+        return others | engine_parameters(self.param)
+
+
+@dataclasses.dataclass(frozen=True)
 class Reading:
     """The options of every command that reads ranking data, and the readers that use them."""
 
@@ -75,22 +102,16 @@ class Reading:
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file; with `unlabelled`, a table needs no label column."""
-        from tautrank.data.files import read_data
-
         with reading_bar(f"reading {path.name}") as report:
-            return read_data(path, unlabelled=unlabelled, progress=report, **asdict(self))
+            return read_data(path, unlabelled=unlabelled, progress=report, **dataclasses.asdict(self))
 
     def files(self, *paths: Path | None) -> list[RankingData]:
         """Read the given files of one data set and align their feature columns."""
-        from tautrank.data.columns import same_columns
-
         given = [path for path in paths if path is not None]
         return same_columns([self.file(path) for path in given], given)
 
     def folder(self, path: Path, fold: int) -> Splits:
         """Read one fold of a data set's folder."""
-        from tautrank.data import read_folder
-
         with reading_bar(f"reading {path}"):
             return read_folder(path, fold, zero_based=self.zero_based, allow_nan=self.allow_nan, cache=self.cache)
 
@@ -103,15 +124,11 @@ class Reading:
 
     def scored(self, scores: Path, data: Path) -> Judged:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
-        from tautrank.data.files import read_judged_scores
-
         with reading_bar(f"reading {data.name}") as report:
-            return read_judged_scores(scores, data, progress=report, **asdict(self))
+            return read_judged_scores(scores, data, progress=report, **dataclasses.asdict(self))
 
-    def for_ranker(self, ranker: Ranker, path: Path, *, unlabelled: bool = False) -> RankingData:
+    def for_ranker(self, ranker: tr.Ranker, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file and align it with the columns that a ranker was fitted on."""
-        from tautrank.data.columns import columns_of_model
-
         names = getattr(ranker, "feature_names_in_", None)
         return columns_of_model(self.file(path, unlabelled=unlabelled), ranker.n_features_in_, names, path)
 
@@ -125,24 +142,28 @@ class Reading:
         return words
 
 
-def reads_files(command: Callable[..., None]) -> Callable[..., None]:
-    """Replace the parameter ``reading`` of a command by the options of `Reading`.
+def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Replace every parameter of a command that is a group of options, such as `Reading`, by its options.
 
     Args:
         command: function for Typer whose parameters are all keyword-only.
     """
+    groups: dict[str, Any] = {}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
+        if dataclasses.is_dataclass(parameter.annotation):
+            groups[name] = parameter.annotation
+            fields = inspect.signature(groups[name], eval_str=True).parameters.values()
+            parameters += [field.replace(kind=inspect.Parameter.KEYWORD_ONLY) for field in fields]
+        else:
+            parameters.append(parameter)
 
     @functools.wraps(command)
     def with_options(**given: Any) -> None:
-        command(reading=Reading(**{name: given.pop(name) for name in options}), **given)
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+        command(**given)
 
-    options = {
-        name: parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-        for name, parameter in inspect.signature(Reading, eval_str=True).parameters.items()
-    }
-    parameters: list[inspect.Parameter] = []
-    for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
-        parameters += options.values() if name == "reading" else [parameter]
     with_options.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
     with_options.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
     return with_options
@@ -168,28 +189,6 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")
         found += names
     return found
-
-
-def chosen_engine(engine: str, losses: Sequence[str]) -> dict[str, Any]:
-    """Return the engine as a parameter of `Ranker`; refuse one that is missing or cannot train the losses.
-
-    Args:
-        engine: the engine as typed.
-        losses: the losses to train.
-
-    >>> chosen_engine("lightgbm", ["xendcg"])
-    {}
-    >>> chosen_engine("catboost", ["xendcg"])
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
-    here; expected lightgbm, or a loss such as 'catboost:YetiRank'
-    """
-    from tautrank.engines.packages import package
-
-    for loss in losses:
-        package(engine_for(engine, read_loss(loss)).name)
-    # Left out where it is the default, so that finished trainings are found again.
-    return {} if engine == DEFAULT_ENGINE else {"engine": engine}
 
 
 def engine_parameters(given: list[str] | None) -> dict[str, Any]:
@@ -219,6 +218,4 @@ def import_losses(sources: list[str] | None) -> list[str]:
     Args:
         sources: Python files and modules.
     """
-    from tautrank.losses import own_losses
-
     return [name for source in sources or [] for name in own_losses.import_losses(source)]

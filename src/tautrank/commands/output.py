@@ -10,13 +10,32 @@ from contextlib import contextmanager
 from typing import Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
 
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
 
-ERR = Console(stderr=True, highlight=False, soft_wrap=True)
+ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
 """Standard error: progress, notes and errors."""
+
+
+def say(text: str, style: str | None = None) -> None:
+    """Write a line to standard output, without wrapping it.
+
+    Args:
+        text: plain text; brackets are no markup.
+        style: style of the line, such as bold.
+    """
+    OUT.print(text, style=style, markup=False, soft_wrap=True)
+
+
+def json_text(value: Any) -> str:
+    """Format a value as JSON with a line end.
+
+    Args:
+        value: plain values without NaN.
+    """
+    return json.dumps(value, indent=2, allow_nan=False) + "\n"
 
 
 def print_json(value: Any) -> None:
@@ -25,53 +44,64 @@ def print_json(value: Any) -> None:
     Args:
         value: plain values without NaN.
     """
-    sys.stdout.write(json.dumps(value, indent=2, allow_nan=False) + "\n")
+    sys.stdout.write(json_text(value))
 
 
 @contextmanager
-def reading_bar(what: str) -> Iterator[Callable[[float], None] | None]:
+def reading_bar(what: str) -> Iterator[Callable[[float], None]]:
     """Show a progress bar while something is read, if standard error is a terminal.
 
     Args:
         what: description of the work.
     """
-    if not ERR.is_terminal:
-        yield None
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=ERR, transient=True) as bar:
+    with _bar(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()) as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
 
 @contextmanager
-def trainings_bar() -> Iterator[Callable[[int, int, str], None]]:
-    """Show a progress bar of finished trainings; one line per training if standard error is not a terminal."""
-    if not ERR.is_terminal:
-        yield _Lines()
-        return
-    columns = (MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    # Losses differ in speed and take turns, so the last few trainings say little about the rest.
-    with Progress(*columns, console=ERR, transient=True, speed_estimate_period=600) as bar:
-        task = bar.add_task("", total=None)
-        yield lambda done, total, what: bar.update(task, completed=done, total=total, description=what)
+def trainings_bar(kept: str = "") -> Iterator[Trainings]:
+    """Show a progress bar of finished trainings; one line per training if standard error is not a terminal.
+
+    Args:
+        kept: where finished trainings are kept and how to continue, for a user who interrupts them.
+    """
+    shown = Trainings()
+    try:
+        with shown.bar:
+            yield shown
+    except KeyboardInterrupt:
+        if not kept or not shown.total:
+            raise
+        raise KeyboardInterrupt(f": {shown.done} of {shown.total} trainings are kept{kept}") from None
 
 
-class _Lines:
-    """Prints one line per finished training."""
+class Trainings:
+    """The progress of trainings, in a bar or in lines."""
 
     def __init__(self) -> None:
+        self.done = self.total = self._before = 0
+        self.bar = _bar(MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        self._task = self.bar.add_task("", total=None)
         self._start = time.monotonic()
-        self._before: int | None = None
 
     def __call__(self, done: int, total: int, what: str) -> None:
-        if self._before is None:
-            self._before = done
+        """Show how many trainings of how many are finished, and the title of the last one."""
+        if not self.total:
+            self._before = done  # finished in an earlier run
+        self.done, self.total = done, total
+        self.bar.update(self._task, completed=done, total=total, description=what)
         left = ""
         if self._before < done < total:
             seconds = (time.monotonic() - self._start) / (done - self._before) * (total - done)
             left = f", about {duration_text(seconds)} left"
-        ERR.print(f"{done}/{total} {what}{left}".rstrip(), markup=False)
+        if self.bar.disable:
+            ERR.print(f"{done}/{total} {what}{left}".rstrip())
+
+
+def _bar(*columns: ProgressColumn) -> Progress:
+    # Losses differ in speed and take turns, so the last few trainings say little about the rest.
+    return Progress(*columns, console=ERR, transient=True, speed_estimate_period=600, disable=not ERR.is_terminal)
 
 
 def duration_text(seconds: float) -> str:

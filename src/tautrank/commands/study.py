@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
-import re
 import shlex
 import sys
 from collections.abc import Callable
-from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
-from rich.table import Table
 
 from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, import_losses, option
-from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
+from tautrank.commands.output import OUT, json_text, print_json, say, trainings_bar
 from tautrank.errors import TautrankError, unknown
+from tautrank.files import write_whole
+from tautrank.report.terminal import study_list
 
 if TYPE_CHECKING:
-    from tautrank.papers.results import StudyResult
+    from tautrank.experiments.data_source import DataSource
     from tautrank.papers.run import StudyStore
 
 study_app = typer.Typer(
@@ -52,23 +50,9 @@ def list_studies(as_json: bool = AS_JSON) -> None:
     if as_json:
         print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
         return
-    for paper, members in groupby(studies, lambda study: _paper_and_place(study.paper)[0]):
-        OUT.print(paper, markup=False, style="bold")
-        table = Table(box=None, pad_edge=False, show_header=False)
-        table.add_column(min_width=max(map(len, CATALOGUE)), no_wrap=True)
-        table.add_column(overflow="fold")
-        for study in members:
-            runs = study.trials * len(study.conditions) * len(study.systems)
-            size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
-            place = _paper_and_place(study.paper)[1]
-            table.add_row(study.name, f"{place}: {study.title} ({size})" if place else f"{study.title} ({size})")
+    for paper, table in study_list(list(studies)).items():
+        say(paper, style="bold")
         OUT.print(table, "")
-
-
-def _paper_and_place(citation: str) -> tuple[str, str]:
-    """Split 'Author, Title, 2020, Table 1' after the year."""
-    found = re.match(r"(.*\b\d{4}), (.*)", citation)
-    return (found[1], found[2]) if found else (citation, "")
 
 
 @study_app.command("run")
@@ -103,8 +87,7 @@ def run(
     plan = make_plan(study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs)
     path = store or Path(f"{name}.db")
     with StudyStore.open_for(path, plan, shlex.join(sys.argv)) as opened:
-        _run(opened, workers, dask, retry_failed=False)
-        _show(opened, as_json)
+        _run(opened, workers, dask, as_json)
 
 
 @study_app.command("resume")
@@ -123,13 +106,10 @@ def resume(
     Example: [bold]tautrank study resume xe-table1.db[/bold]
     """
     from tautrank.experiments.data_source import read_source
-    from tautrank.papers.run import StudyStore
 
-    import_losses(imported)
     moved = read_source(data, fold) if data else None
-    with StudyStore.open(store, data=moved) as opened:
-        _run(opened, workers, dask, retry_failed=retry_failed)
-        _show(opened, as_json)
+    with _open(store, imported, moved) as opened:
+        _run(opened, workers, dask, as_json, retry_failed=retry_failed)
 
 
 @study_app.command("status")
@@ -139,10 +119,8 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
     Example: [bold]tautrank study status xe-table1.db[/bold]
     """
     from tautrank.experiments.run_lock import owner_of
-    from tautrank.papers.run import StudyStore
 
-    import_losses(imported)
-    with StudyStore.open(store) as opened:
+    with _open(store, imported) as opened:
         counts, meta = opened.counts(), opened.meta
         failures = opened.failures()
         running = owner_of(store)
@@ -152,13 +130,13 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
         state = {"waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}}
         print_json({**counts, **state})
         return
-    OUT.print(f"{meta['study']} on {meta['data']}", markup=False, soft_wrap=True)
+    say(f"{meta['study']} on {meta['data']}")
     done = f"{counts['done']:,} of {counts['planned']:,} trainings are done"
-    OUT.print(f"{done}, {counts['failed']} failed, {waiting:,} waiting", markup=False)
-    OUT.print(f"running: {running}" if running else "not running", markup=False)
+    say(f"{done}, {counts['failed']} failed, {waiting:,} waiting")
+    say(f"running: {running}" if running else "not running")
     _print_failures(failures)
     if waiting and not running:
-        OUT.print(f"Continue with: tautrank study resume {shlex.quote(str(store))}", markup=False, soft_wrap=True)
+        say(f"Continue with: tautrank study resume {shlex.quote(str(store))}")
 
 
 @study_app.command("report")
@@ -174,46 +152,46 @@ def report(
 
     Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
     """
-    from tautrank.files import write_whole
-    from tautrank.papers.results import collect
-    from tautrank.papers.run import StudyStore
+    from tautrank.papers.results import StudyResult, collect
 
-    import_losses(imported)
     writers: dict[str, Callable[[StudyResult], str]] = {
-        ".html": lambda result: result.to_html(),
-        ".md": lambda result: result.to_markdown(),
-        ".tex": lambda result: result.to_latex(),
-        ".csv": lambda result: result.to_csv(),
-        ".json": lambda result: json.dumps(result.to_dict(), indent=2, allow_nan=False) + "\n",
+        ".html": StudyResult.to_html,
+        ".md": StudyResult.to_markdown,
+        ".tex": StudyResult.to_latex,
+        ".csv": StudyResult.to_csv,
+        ".json": lambda result: json_text(result.to_dict()),
     }
     if output is not None and output.suffix.lower() not in writers:
         raise unknown("ending of --output", output.suffix or output.name, writers)
-    with StudyStore.open(store) as opened:
+    with _open(store, imported) as opened:
         if output is None:
             _show(opened, as_json)
             return
         write_whole(output, writers[output.suffix.lower()](collect(opened)))
-    OUT.print(f"{output}: written", markup=False, soft_wrap=True)
+    say(f"{output}: written")
 
 
-def _run(store: StudyStore, workers: int | None, dask: str, *, retry_failed: bool) -> None:
+def _open(store: Path, imported: list[str] | None, data: DataSource | None = None) -> StudyStore:
+    from tautrank.papers.run import StudyStore
+
+    import_losses(imported)
+    return StudyStore.open(store, data=data)
+
+
+def _run(store: StudyStore, workers: int | None, dask: str, as_json: bool, *, retry_failed: bool = False) -> None:
     from tautrank.arguments import job_count
     from tautrank.experiments.workers import choose_workers
 
     how = f"tautrank study resume {shlex.quote(str(store.path))}"
     try:
         chosen = choose_workers(job_count(None) if workers is None else workers, dask)
-        with trainings_bar() as progress:
+        with trainings_bar(f"; continue with: {how}") as progress:
             store.run(chosen, progress, retry_failed=retry_failed)
-    except KeyboardInterrupt:
-        counts = store.counts()
-        kept = f"{counts['done'] + counts['failed']} of {counts['planned']} trainings are kept"
-        ERR.print(f"stopped: {kept}; continue with: {how}", markup=False)
-        raise typer.Exit(130) from None
     except TautrankError as error:
         if store.counts()["done"]:
             raise type(error)(f"{error} (finished trials are kept; continue with: {how})") from None
         raise
+    _show(store, as_json)
 
 
 def _show(store: StudyStore, as_json: bool) -> None:
@@ -224,18 +202,18 @@ def _show(store: StudyStore, as_json: bool) -> None:
     if as_json:
         print_json(result.to_dict())
         return
-    OUT.print(result.plan.study.title, markup=False, style="bold", soft_wrap=True)
+    say(result.plan.study.title, style="bold")
     for what, how in facts(result).items():
-        OUT.print(f"{what}: {how}", markup=False, soft_wrap=True)
+        say(f"{what}: {how}")
     for table in result.tables():
         OUT.print(table)
     OUT.print(result.note(), markup=False)
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
-    OUT.print(f"All trainings: {store.path}", markup=False, soft_wrap=True)
+    say(f"All trainings: {store.path}")
 
 
 def _print_failures(failures: list[str]) -> None:
     for failure in failures[:_MOST_FAILURES]:
-        OUT.print(f"failed: {failure}", markup=False, soft_wrap=True)
+        say(f"failed: {failure}")
     if len(failures) > _MOST_FAILURES:
-        OUT.print(f"... and {len(failures) - _MOST_FAILURES} more that failed", markup=False)
+        say(f"... and {len(failures) - _MOST_FAILURES} more that failed")

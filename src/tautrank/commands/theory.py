@@ -4,18 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import typer
 
+import tautrank as tr
 from tautrank.commands import options
 from tautrank.commands.options import argument, option
-from tautrank.commands.output import OUT, print_json, reading_bar
+from tautrank.commands.output import OUT, print_json, reading_bar, say
+from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 
 theory_app = typer.Typer(help="Check what the papers prove, on your data and your losses.", no_args_is_help=True)
 
 
 @theory_app.command("check")
-@options.reads_files
+@options.takes_groups
 def theory_check(
     *,
     data: Path | None = argument("Labelled data, or the folder of a data set; default synthetic lists.", None),
@@ -43,19 +46,13 @@ def theory_check(
 
     Example: [bold]tautrank theory check --import my_loss.py[/bold]
     """
-    import numpy as np
-
-    from tautrank.checks import check_losses
-    from tautrank.data.grouping import offsets_from_sizes
-    from tautrank.losses import loss as loss_named
     from tautrank.report.theory import check_table
-    from tautrank.simulate import simulate_web_search
 
     own = options.import_losses(imported)
     names = options.names_of(loss, "--loss")
     if imported and not own and not names:
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
-    chosen = [loss_named(name) for name in names or own] or None  # refuse a wrong name before reading the data
+    chosen = [tr.loss(name) for name in names or own] or None  # refuse a wrong name before reading the data
     wanted = options.names_of(checks, "--checks") or None
     if scores is not None:
         if data is None or data.is_dir():
@@ -63,13 +60,12 @@ def theory_check(
         judged = reading.scored(scores, data)
         labels, offsets, given = judged.labels, judged.offsets, judged.scores
     else:
-        parts = [simulate_web_search(200, n_features=16, mean_length=20, seed=seed)]
-        if data is not None:
-            parts = list(reading.parts(data, fold).values())
+        synthetic = tr.simulate.simulate_web_search(200, n_features=16, mean_length=20, seed=seed)
+        parts = [synthetic] if data is None else list(reading.parts(data, fold).values())
         labels, given = np.concatenate([part.labels for part in parts]), None
         offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
     with reading_bar("checking") as report:
-        reports = check_losses(
+        reports = tr.checks.check_losses(
             chosen,
             labels,
             offsets,
@@ -77,7 +73,7 @@ def theory_check(
             names=wanted,
             queries=queries,
             seed=seed,
-            progress=report and (lambda done, total, what: report(done / max(total, 1))),
+            progress=lambda done, total, what: report(done / max(total, 1)),
         )
     count, source = len(offsets) - 1, str(data or "synthetic lists")
     if as_json:
@@ -85,7 +81,7 @@ def theory_check(
         print_json({**found, "losses": {str(each.loss): each.to_dict() for each in reports}})
         return
     kept = "" if count <= queries else f", {queries:,} of them checked"
-    OUT.print(f"{source}: {count:,} queries{kept}", markup=False, soft_wrap=True)
+    say(f"{source}: {count:,} queries{kept}")
     for each in reports:
-        OUT.print(f"\n{each.summary}", markup=False, soft_wrap=True)
+        say(f"\n{each.summary}")
         OUT.print(check_table(each, reasons))

@@ -3,30 +3,35 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
+import numpy as np
+
+import tautrank as tr
+from tautrank.arguments import choice
 from tautrank.commands import options
 from tautrank.commands.options import argument, option
-from tautrank.commands.output import ERR, OUT, print_json
+from tautrank.commands.output import ERR, OUT, print_json, say
+from tautrank.data import Judged
+from tautrank.data.score_files import write_scores
+from tautrank.data.trec import write_run
 from tautrank.errors import OptionError
+from tautrank.files import require_writable
+from tautrank.report.terminal import evaluation_table
 
 _DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
 
 
-@options.reads_files
+@options.takes_groups
 def train(
     *,
     data: Path = argument("Training data (LETOR, Parquet, CSV)."),
     model: Path = option(..., "File to save the model in.", "--model", "-o"),
     valid: Path | None = option(None, "Validation data, for early stopping."),
     loss: str = option("lambdarank", "Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'."),
-    engine: str = options.ENGINE,
-    imported: list[str] | None = options.IMPORTED,
     metric: str = options.METRIC,
-    trees: int = options.TREES,
+    training: options.Training,
     learning_rate: float = options.LEARNING_RATE,
     leaves: int = options.LEAVES,
-    early_stopping: int = options.EARLY_STOPPING,
     langevin_temperature: float | None = option(
         None,
         "Langevin boosting: inverse temperature of the gradient noise (higher is less noise). "
@@ -36,42 +41,28 @@ def train(
         None,
         "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given.",
     ),
-    param: list[str] | None = options.ENGINE_PARAMETERS,
-    seed: int = options.SEED,
-    jobs: int | None = options.JOBS,
     reading: options.Reading,
 ) -> None:
     """Train a model and save it in one file.
 
     Example: [bold]tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut[/bold]
     """
-    from tautrank.arguments import whole
-    from tautrank.engines.langevin import Langevin
-    from tautrank.files import require_writable
-    from tautrank.metrics import metric as metric_of
-    from tautrank.ranker.estimator import Ranker
-
-    options.import_losses(imported)
-    given: dict[str, Any] = options.chosen_engine(engine, [loss])  # refuse a wrong name before reading the data
-    judge = metric_of(metric)
+    given = training.parameters([loss], learning_rate=learning_rate, num_leaves=leaves)
+    judge = tr.metric(metric)  # refuse a wrong name before reading the data
     strengths = {"temperature": langevin_temperature, "shrink_rate": langevin_shrink_rate}
     given_strengths = {name: value for name, value in strengths.items() if value is not None}
-    langevin = Langevin(**given_strengths) if given_strengths else None
-    whole("--trees", trees, 1)
+    langevin = tr.Langevin(**given_strengths) if given_strengths else None
     require_writable(model)
-    parts = reading.files(data, valid)
-    given |= {"loss": loss, "metric": judge, "n_estimators": trees, "learning_rate": learning_rate}
-    given |= {"num_leaves": leaves, "random_state": seed, "n_jobs": jobs, "langevin": langevin}
-    given["early_stopping_rounds"] = early_stopping or None
-    ranker = Ranker(**given | options.engine_parameters(param)).fit(*parts)
+    how = {"langevin": langevin, "random_state": training.seed, "n_jobs": training.jobs}
+    ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given}).fit(*reading.files(data, valid))
     ranker.save(model)
     summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
     if valid is not None:
         summary += f", validation {judge} {ranker.best_score_:.4f}"
-    OUT.print(f"{model}: {summary}", markup=False, soft_wrap=True)
+    say(f"{model}: {summary}")
 
 
-@options.reads_files
+@options.takes_groups
 def evaluate(
     *,
     data: Path = argument("Labelled data (LETOR, Parquet, CSV), or TREC qrels."),
@@ -90,38 +81,32 @@ def evaluate(
 
     Example: [bold]tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected[/bold]
     """
-    from tautrank.data import Judged
-    from tautrank.metrics import metric
-    from tautrank.metrics.evaluation import evaluate as judge
-    from tautrank.ranker.estimator import Ranker
-    from tautrank.report.terminal import evaluation_table
-
     given = {name: value for name, value in (("ties", ties), ("empty", empty)) if value is not None}
-    chosen = [metric(name, **given) for name in options.names_of(metrics, "--metrics")]
+    chosen = [tr.metric(name, **given) for name in options.names_of(metrics, "--metrics")]
     if scores is not None and model is None:
         judged = reading.scored(scores, data)
     elif model is not None and scores is None:
-        ranker = Ranker.load(model)
+        ranker = tr.Ranker.load(model)
         documents = reading.for_ranker(ranker, data)
         judged = Judged(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
     else:
         found = "neither" if scores is None else "both"
         raise OptionError(f"--scores, --model: found {found}; expected one of them")
-    result = judge(chosen, judged.scores, judged.labels, judged.offsets, qids=judged.qids)
+    result = tr.evaluate(chosen, judged.scores, judged.labels, judged.offsets, qids=judged.qids)
     if per_query is not None:
         result.write_per_query(per_query)
     for remark in judged.remarks:
-        ERR.print(f"note: {remark}", markup=False)
+        ERR.print(f"note: {remark}")
     if as_json:
         print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
         return
-    OUT.print(f"{scores or model} on {data}: {judged.qids.size:,} queries", markup=False, soft_wrap=True)
+    say(f"{scores or model} on {data}: {judged.qids.size:,} queries")
     OUT.print(evaluation_table(result))
     if per_query is not None:
-        OUT.print(f"Values of every query: {per_query}", markup=False)
+        say(f"Values of every query: {per_query}")
 
 
-@options.reads_files
+@options.takes_groups
 def rank(
     *,
     data: Path = argument("Documents to rank (LETOR, Parquet, CSV)."),
@@ -139,19 +124,11 @@ def rank(
 
     Example: [bold]tautrank rank --model model.taut test.txt -o run.trec --format trec[/bold]
     """
-    import numpy as np
-
-    from tautrank.arguments import choice
-    from tautrank.data.score_files import write_scores
-    from tautrank.data.trec import write_run
-    from tautrank.files import require_writable
-    from tautrank.ranker.estimator import Ranker
-
     choice("format", kind, ("scores", "trec"))
     if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
     require_writable(output)
-    ranker = Ranker.load(model)
+    ranker = tr.Ranker.load(model)
     documents = reading.for_ranker(ranker, data, unlabelled=True)
     if kind == "scores":
         write_scores(output, documents.in_source_order(ranker.predict(documents)))
@@ -159,7 +136,7 @@ def rank(
         ranking = ranker.rank(documents)
         rows = documents.in_document_order(np.arange(documents.n_documents))[ranking.document]
         write_run(output, ranking.qid, rows, ranking.rank, ranking.score, tag)
-    OUT.print(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries", markup=False)
+    say(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries")
 
 
 def export(
@@ -178,11 +155,9 @@ def export(
 
     Example: [bold]tautrank export model.taut -o model.json --format solr --features names.txt --store shop[/bold]
     """
-    from tautrank.arguments import choice
-    from tautrank.export import FORMATS, export_model
-    from tautrank.ranker.estimator import Ranker
+    from tautrank.export import FORMATS
 
     choice("format", kind, tuple(FORMATS))  # refuse a wrong name before reading the model
-    ranker = Ranker.load(model)
-    export_model(ranker, output, kind, features=features, name=name, store=store)
-    OUT.print(f"{output}: {ranker.n_trees_} trees for {kind}", markup=False, soft_wrap=True)
+    ranker = tr.Ranker.load(model)
+    tr.export_model(ranker, output, kind, features=features, name=name, store=store)
+    say(f"{output}: {ranker.n_trees_} trees for {kind}")

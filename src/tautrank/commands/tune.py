@@ -11,9 +11,10 @@ import typer
 from tautrank.commands import options
 from tautrank.commands.options import argument, option
 from tautrank.commands.output import ERR, OUT, print_json, trainings_bar
+from tautrank.files import require_writable
 
 
-@options.reads_files
+@options.takes_groups
 def tune(
     *,
     data: Path = argument("Training data (LETOR, Parquet, CSV)."),
@@ -21,8 +22,6 @@ def tune(
     loss: list[str] | None = option(
         None, "Loss to optimise, default lambdarank; or several to choose from, separated by commas.", "--loss", "-l"
     ),
-    engine: str = options.ENGINE,
-    imported: list[str] | None = options.IMPORTED,
     metric: str = options.METRIC,
     trials: int = option(50, "Number of configurations to try, including those in the storage."),
     space: str = option(
@@ -34,11 +33,7 @@ def tune(
     timeout: float | None = option(None, "Time limit in seconds."),
     model: Path | None = option(None, "File to save the best model in.", "--model", "-o"),
     refit: str = option("train", "Data for the final training of the best model: train or train+valid."),
-    trees: int = options.TREES,
-    early_stopping: int = options.EARLY_STOPPING,
-    param: list[str] | None = options.ENGINE_PARAMETERS,
-    seed: int = options.SEED,
-    jobs: int | None = options.JOBS,
+    training: options.Training,
     workers: int = option(1, "Number of trainings to run in parallel."),
     reading: options.Reading,
     as_csv: bool = option(False, "Print all trials as CSV.", "--csv"),
@@ -51,15 +46,13 @@ def tune(
     from tautrank.experiments.search_plan import plan_search
     from tautrank.experiments.space import space_named_or_in_file
     from tautrank.experiments.tune import SearchInterrupted, run_search
-    from tautrank.files import require_writable
     from tautrank.report.tuning import print_interrupted, print_tuning, train_command
 
-    options.import_losses(imported)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]
-    fixed = {"n_estimators": trees, "early_stopping_rounds": early_stopping or None, **options.engine_parameters(param)}
-    fixed |= options.chosen_engine(engine, losses)
-    how: dict[str, Any] = {"sampler": sampler, "prune": prune, "seed": seed, "n_trials": trials, "timeout": timeout}
-    how |= {"n_jobs": jobs, "workers": workers, "storage": storage, "refit": refit if model is not None else None}
+    fixed = training.parameters(losses)
+    how: dict[str, Any] = {"sampler": sampler, "prune": prune, "n_trials": trials, "timeout": timeout}
+    how |= {"seed": training.seed, "n_jobs": training.jobs, "workers": workers, "storage": storage}
+    how["refit"] = refit if model is not None else None
     plan = plan_search(losses, metric, space_named_or_in_file(space), fixed, **how)
     if model is not None:
         require_writable(model)
@@ -77,5 +70,5 @@ def tune(
     elif as_csv:
         sys.stdout.write(result.to_csv())
     else:
-        again = [word for source in imported or [] for word in ("--import", source)] + reading.as_typed()
+        again = [word for source in training.imported or [] for word in ("--import", source)] + reading.as_typed()
         print_tuning(OUT, result, train_command(result, str(data), str(valid), str(model or "best.taut"), again))

@@ -1,10 +1,12 @@
-"""The tables of `tautrank data info` and `tautrank evaluate`, and anything printed as text."""
+"""The tables of `tautrank data info`, `evaluate` and `study list`, and anything printed as text."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from rich import box
 from rich.console import Console, RenderableType
@@ -14,6 +16,9 @@ from tautrank.data.summary import DataSummary
 from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import Evaluation
 from tautrank.report.table import Cell, Column, ReportTable
+
+if TYPE_CHECKING:
+    from tautrank.papers.study import Study
 
 
 def as_text(*parts: RenderableType, width: int) -> str:
@@ -71,6 +76,26 @@ def evaluation_table(evaluation: Evaluation) -> ReportTable:
         )
         rows.append(tuple(map(Cell, texts)))
     return ReportTable(tuple(Column(t, words=t in ("metric", "ties", "empty queries")) for t in titles), tuple(rows))
+
+
+def study_list(studies: Sequence[Study]) -> dict[str, Table]:
+    """Lay out studies, one table per paper: name, place in the paper, title and size of each.
+
+    Args:
+        studies: the studies.
+    """
+    tables: dict[str, Table] = {}
+    for study in studies:
+        found = re.fullmatch(r"(.*\b\d{4}), (.*)", study.paper)  # 'Author, Title, 2020, Table 1'
+        paper, place = (found[1], f"{found[2]}: ") if found else (study.paper, "")
+        if paper not in tables:
+            tables[paper] = Table(box=None, pad_edge=False, show_header=False)
+            tables[paper].add_column(min_width=max(len(each.name) for each in studies), no_wrap=True)
+            tables[paper].add_column(overflow="fold")
+        runs = study.trials * len(study.conditions) * len(study.systems)
+        size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
+        tables[paper].add_row(study.name, f"{place}{study.title} ({size})")
+    return tables
 
 
 def _short_name(metric: Metric) -> str:
