@@ -7,41 +7,23 @@ import io
 import json
 import math
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
 from scipy import stats
 
 from tautrank.experiments.divide import FixedParts, OnItself, Resampling
-from tautrank.experiments.plan import Budget
-from tautrank.experiments.store import Outcome
 from tautrank.experiments.system import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
 from tautrank.papers.judging import Advantage, corrected_test, own_test
-from tautrank.papers.plan import make_plan
-from tautrank.papers.results import collect
-from tautrank.papers.run import StudyStore
 from tautrank.papers.study import PaperTest
 from tautrank.significance.repeated import repeated_runs_test
-from tests.study_examples import DATA, TINY
+from tests import study_examples
+from tests.study_examples import TINY
 
 TRIALS = 6
-QUERIES = {"train": 60, "valid": 20, "test": 20}
-
-
-def filled(study, values, n_trials=TRIALS, leave_out=()):
-    """A store with made-up values: ``values(condition, system, metric, trial)`` gives one number a query."""
-    store = StudyStore.open_for(None, make_plan(study, DATA, budget=Budget(trials=n_trials)))
-    for trial in store.plan.trials():
-        condition, system, number = (trial.spec[name] for name in ("condition", "system", "trial"))
-        if (condition, system, number) in leave_out:
-            continue
-        test = {m: values(condition, system, m, number) for m in trial.spec["metrics"]}
-        means = {m: float(np.nanmean(v)) for m, v in test.items()}
-        plain = {m: [None if math.isnan(x) else x for x in v] for m, v in test.items()}
-        result = {"test": plain, "means": {"test": means}, "trees": 3, "queries": QUERIES}
-        store.record(trial, Outcome("done", json.dumps(result), seconds=0.5, host="here"))
-    return collect(store)
+filled = partial(study_examples.filled, trials=TRIALS, n_test=20)
 
 
 def made_up(condition, system, metric, trial):
@@ -138,7 +120,7 @@ def test_for_a_cost_the_lower_value_is_better():
 
 
 def test_only_trials_that_both_have_done_are_compared():
-    some = filled(TINY, made_up, leave_out={("clean", "mse", 0), ("clean", "listnet", 3)})
+    some = filled(TINY, made_up, failing={("clean", "mse", 0), ("clean", "listnet", 3)})
     both = [1, 2, 4, 5]
     d = (means("clean", "listnet") - means("clean", "mse"))[both]
     assert some.cell("clean", "listnet", "ndcg@5").own.p_value == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
@@ -148,7 +130,7 @@ def test_only_trials_that_both_have_done_are_compared():
 
 
 def test_too_few_trials_decide_nothing():
-    one = filled(TINY, made_up, n_trials=1)
+    one = filled(TINY, made_up, trials=1)
     assert {v.own.verdict for v in one.verdicts} == {"not decidable"}
     assert one.verdict == "not decidable"
     assert math.isnan(one.verdicts[0].own.p_value)
@@ -157,7 +139,7 @@ def test_too_few_trials_decide_nothing():
     none = filled(
         TINY,
         made_up,
-        leave_out={(c, s, t) for c in ("clean", "noisy") for s in ("mse", "listnet") for t in range(TRIALS)},
+        failing={(c, s, t) for c in ("clean", "noisy") for s in ("mse", "listnet") for t in range(TRIALS)},
     )
     assert none.n_done == 0
     assert "0 of 24" in none.to_markdown()

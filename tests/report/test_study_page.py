@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 import math
 import shlex
 import sys
@@ -17,7 +16,6 @@ from scipy import stats
 from tautrank.errors import MissingDependencyError
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.plan import Budget, Condition
-from tautrank.experiments.store import Outcome
 from tautrank.experiments.system import System
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches
@@ -30,7 +28,7 @@ from tautrank.significance.paired import corrected_resampled_t_test
 from tests.command_line import run
 from tests.report.conftest import QUERIES
 from tests.report.examples import NASTY, Reader, bands, key, lines
-from tests.study_examples import DATA, TINY, WITH_A_FAILURE, content
+from tests.study_examples import DATA, TINY, WITH_A_FAILURE, content, filled
 
 GAINS = ["Gain of each query over {}", "Gain by difficulty of the query"]
 ROBUSTNESS = ["ndcg@5 by condition", "Lead over {} in ndcg@5"]
@@ -56,24 +54,6 @@ FIGURES = {
 pytestmark = pytest.mark.usefixtures("without_drawing")
 
 PLAIN = replace(TINY, conditions=(Condition(),), claims=(), recipes=())
-
-
-def filled(study, values, trials=4, data=DATA, failing=()):
-    """The result of a store with given numbers: ``values(condition, system, metric, trial)``, one per query."""
-    store = StudyStore.open_for(None, make_plan(study, data, budget=Budget(trials=trials)), "typed <b>by</b> hand")
-    for trial in store.plan.trials():
-        place = tuple(trial.spec[name] for name in ("condition", "system", "trial"))
-        if place in failing:
-            store.record(trial, Outcome("failed", error=f"{NASTY} went wrong", host="here"))
-            continue
-        test = {m: np.asarray(values(*place[:2], m, place[2])) for m in trial.spec["metrics"]}
-        of_all = {m: None if np.isnan(v).all() else float(np.nanmean(v)) for m, v in test.items()}
-        means = dict.fromkeys(study.judged, of_all)
-        plain = {m: [None if math.isnan(x) else x for x in v.tolist()] for m, v in test.items()}
-        sizes = {"train": 60, "valid": 20, "test": len(next(iter(plain.values())))}
-        result = {"test": plain, "means": means, "trees": 3, "queries": sizes}
-        store.record(trial, Outcome("done", json.dumps(result), seconds=0.5, host="here"))
-    return collect(store)
 
 
 def made_up(condition, system, metric, trial):
@@ -179,9 +159,13 @@ def test_papers_numbers_stand_beside_those_found(name, ran):
 
 def test_significance_is_marked_and_directions_are_signs(tiny):
     page = read(tiny)
-    for metric in ("ndcg@5", "arp"):
-        for row in page.table(metric):
+    in_full = [list(csv.DictReader(io.StringIO(text))) for text in page.code if text.startswith("value,condition,sys")]
+    for metric, texts in zip(("ndcg@5", "arp"), in_full, strict=True):
+        for row, text in zip(page.table(metric), texts, strict=True):
             cell = tiny.cell(row["condition"]["text"], row["system"]["text"], metric)
+            found = [float(text[f"{metric}{field}"]) for field in ("", " low", " high")]
+            assert found == [cell.mean, *cell.interval]
+            assert text["p corr."] == ("" if cell.corrected is None else repr(cell.corrected.p_value))
             if cell.system == "mse":
                 assert [row[title]["text"] for title in ("minus mse", "p own", "p corr.", "w/t/l")] == [""] * 4
                 continue
@@ -222,16 +206,6 @@ def test_words_say_the_verdict_what_is_missing_and_who_is_best():
     assert answer(filled(wrong, lambda *_: [0.5, 0.5]))[1] == "ndcg@5: mse has the best mean, 0.5000."
 
 
-def test_csv_holds_numbers_in_full(tiny):
-    code = read(tiny).code
-    rows = list(csv.DictReader(io.StringIO(next(text for text in code if text.startswith("value,condition,system")))))
-    for row in rows:
-        cell = tiny.cell(row["condition"], row["system"], "ndcg@5")
-        assert float(row["ndcg@5"]) == cell.mean
-        assert (float(row["ndcg@5 low"]), float(row["ndcg@5 high"])) == cell.interval
-        assert row["p corr."] == ("" if cell.corrected is None else repr(cell.corrected.p_value))
-
-
 def test_settings_say_seeds_versions_parameters_and_command(ran):
     result = ran("xe-figure3-labels")
     html = result.to_html()
@@ -267,7 +241,7 @@ def test_names_are_shown_as_they_are_and_failures_are_named():
         recipes=(),
         baseline="",
     )
-    found = read(filled(nasty, made_up, failing={(NASTY, NASTY, 1)}))
+    found = read(filled(nasty, made_up, failing={(NASTY, NASTY, 1)}, error=f"{NASTY} went wrong"))
     assert found.title == NASTY
     assert not {tag for tag, _ in found.elements} & {"b", "img"}
     [row] = found.table("Trials that failed")

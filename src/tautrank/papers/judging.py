@@ -7,14 +7,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64
 from tautrank.experiments.divide import FixedParts, Protocol
 from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import corrected_resampled_t_test, holm, paired_t_test, t_tail
 from tautrank.significance.repeated import repeated_runs_test
-
-F64 = NDArray[np.float64]
 
 AGREES, DOES_NOT, UNDECIDED = "agrees", "does not agree", "not decidable"
 

@@ -28,20 +28,9 @@ class StudyPlan(Plan):
 
     def to_plain(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
-        codes = {"codes": [list(code) for code in self.codes]} if self.codes else {}
-        return {
-            **codes,
-            "study": to_plain(self.study),
-            "data": list(self.data.given),
-            "fold": self.data.fold,
-            "fingerprints": [[fold, text] for fold, text in self.fingerprints],
-            "n_queries": self.n_queries,
-            "n_features": self.n_features,
-            "recipe": self.recipe,
-            "budget": to_plain(self.budget),
-            "seed": self.seed,
-            "n_jobs": self.n_jobs,
-        }
+        left_out = {"data"} if self.codes else {"data", "codes"}
+        plain = {name: to_plain(value) for name, value in vars(self).items() if name not in left_out}
+        return {**plain, "data": list(self.data.given), "fold": self.data.fold}
 
     @classmethod
     def from_plain(cls, plain: dict[str, Any]) -> StudyPlan:
@@ -51,23 +40,13 @@ class StudyPlan(Plan):
             plain: its result.
         """
         try:
-            return cls(
-                study=from_plain(plain["study"]),
-                data=DataSource(tuple(plain["data"]), plain["fold"]),
-                fingerprints=tuple((int(fold), str(text)) for fold, text in plain["fingerprints"]),
-                n_queries=int(plain["n_queries"]),
-                n_features=int(plain["n_features"]),
-                recipe=str(plain["recipe"]),
-                budget=from_plain(plain["budget"]),
-                seed=int(plain["seed"]),
-                n_jobs=int(plain["n_jobs"]),
-                codes=tuple((str(name), str(code)) for name, code in plain.get("codes", [])),
-            )
+            fields = {name: from_plain(value) for name, value in plain.items() if name not in ("data", "fold")}
+            return cls(**fields, data=DataSource(tuple(plain["data"]), plain["fold"]))
         except OptionError as error:
             own = ", ".join(str(code[0]) for code in plain.get("codes", []))
             hint = f" (it has losses of its own, {own}: --import the file that registers them)" if own else ""
             raise DataError(f"the plan cannot be read: {error}{hint}") from None
-        except (KeyError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise DataError(f"the plan cannot be read ({error}); expected one written by this version") from None
 
     @property

@@ -11,8 +11,8 @@ from itertools import product
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64
 from tautrank.experiments.result import Cell, Comparison, Gathered
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, Claim
@@ -20,8 +20,6 @@ from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED, Advantage, Judg
 from tautrank.papers.plan import StudyPlan
 from tautrank.papers.run import StudyStore
 from tautrank.papers.study import Printed
-
-F64 = NDArray[np.float64]
 
 _CONFIDENCE = 0.95
 
@@ -174,15 +172,20 @@ class _Judged(Gathered):
             return self.sign(cell[2]) * np.array([found[trial] for trial in common], np.float64)
 
         queries = None
-        if claim.by_query and claim.part == "test":
-            same = [t for t in common if len({self.queries[cell][t].size for cell in cells}) == 1]
-            if same == common:
-                queries = [
-                    claim.advantage(lambda cell, t=trial: self.sign(cell[2]) * self.queries[cell][t], cells)  # type: ignore[misc]
-                    for trial in common
-                ]
+        sizes = [{self.queries[cell][t].size for cell in cells} for t in common]
+        if claim.by_query and claim.part == "test" and all(len(size) == 1 for size in sizes):
+            queries = [
+                claim.advantage(lambda cell, t=trial: self.sign(cell[2]) * self.queries[cell][t], cells)  # type: ignore[misc]
+                for trial in common
+            ]
         sides = (means(cells[0]), means(cells[1])) if len(cells) == 2 else None
         return Advantage(claim.advantage(means, cells), queries, sides)
+
+    def judge(self, compared: Sequence[tuple[Claim, tuple[Cell, ...]]]) -> list[tuple[Advantage, Judgement, Judgement]]:
+        """The advantages of comparisons, each with the judgements of the paper's and of the corrected test."""
+        advantages = [self.advantage(claim, cells) for claim, cells in compared]
+        judged = judge(advantages, self.plan.study.test, self.plan.study.protocol, self.overlap)
+        return [(advantage, *both) for advantage, both in zip(advantages, judged, strict=True)]
 
     def _trials(self, cell: Cell, part: str, of_curves: bool) -> list[int]:
         if of_curves:
@@ -215,15 +218,15 @@ def _cells(gathered: _Judged) -> Iterator[CellResult]:
 
 def _with_tests(gathered: _Judged, cells: Iterable[CellResult]) -> tuple[CellResult, ...]:
     """Compare every system with the baseline under the same condition; Holm counts a metric's comparisons."""
-    study, result = gathered.plan.study, list(cells)
-    compared: dict[str, dict[int, Advantage]] = defaultdict(dict)
+    baseline, result = gathered.plan.study.baseline, list(cells)
+    compared: dict[str, dict[int, Claim]] = defaultdict(dict)
     for i, cell in enumerate(result):
-        if cell.system != study.baseline and cell.part == "test":
-            claim = Better(better=cell.system, worse=study.baseline, metric=cell.metric, condition=cell.condition)
-            compared[cell.metric][i] = gathered.advantage(claim, claim.cells(())[0])
-    for name, advantages in compared.items():
-        judged = judge(list(advantages.values()), study.test, study.protocol, gathered.overlap)
-        for (i, advantage), (own, corrected) in zip(advantages.items(), judged, strict=True):
+        if cell.system != baseline and cell.part == "test":
+            claim = Better(better=cell.system, worse=baseline, metric=cell.metric, condition=cell.condition)
+            compared[cell.metric][i] = claim
+    for name, claims in compared.items():
+        judged = gathered.judge([(claim, claim.cells(())[0]) for claim in claims.values()])
+        for i, (advantage, own, corrected) in zip(claims, judged, strict=True):
             difference = advantage.mean * gathered.sign(name)
             result[i] = replace(result[i], difference=difference, own=own, corrected=corrected)
     return tuple(result)
@@ -232,11 +235,9 @@ def _with_tests(gathered: _Judged, cells: Iterable[CellResult]) -> tuple[CellRes
 def _verdicts(gathered: _Judged) -> tuple[Verdict, ...]:
     study = gathered.plan.study
     compared = [(claim, cells) for claim in study.claims for cells in claim.cells(study.condition_names)]
-    advantages = [gathered.advantage(claim, cells) for claim, cells in compared]
-    judged = judge(advantages, study.test, study.protocol, gathered.overlap)
     return tuple(
         Verdict(claim.sentence(cells), advantage.trials.size, advantage.mean, own, corrected, claim.text)
-        for (claim, cells), advantage, (own, corrected) in zip(compared, advantages, judged, strict=True)
+        for (claim, cells), (advantage, own, corrected) in zip(compared, gathered.judge(compared), strict=True)
     )
 
 

@@ -85,6 +85,7 @@ class StudyStore(Store):
     def __init__(self, path: Path | None, plan: StudyPlan, command: str = "") -> None:
         super().__init__(path, {**_plan_meta(plan), "command": command}, kind="study")
         self.plan = plan
+        self._plan_was_stored = False
 
     def __enter__(self) -> StudyStore:
         return self
@@ -106,14 +107,14 @@ class StudyStore(Store):
         store = cls.open(path)
         if _is_more_of(store.plan, plan):
             store.set_meta(_plan_meta(plan))
-            store.plan = plan
-        if store.plan.key != plan.key:
+        elif store.plan.key != plan.key:
             difference = _difference(store.plan, plan)
             store.close()
             raise DataError(
                 f"{path}: holds {difference}; expected a store of this run (another --store, or 'tautrank study "
                 "resume' to go on with that one)"
             )
+        store.plan, store._plan_was_stored = plan, False
         return store
 
     @classmethod
@@ -133,7 +134,9 @@ class StudyStore(Store):
             raise DataError(f"{path}: does not say which study it holds; expected a whole store") from None
         if data is not None:
             plain |= {"data": list(data.given), "fold": data.fold}
-        return cls(path, StudyPlan.from_plain(plain))
+        store = cls(path, StudyPlan.from_plain(plain))
+        store._plan_was_stored = True
+        return store
 
     def run(self, workers: Workers, progress: Progress | None = None, *, retry_failed: bool = False) -> None:
         """Run the trials that are not finished; each is in the store before the next is waited for.
@@ -167,7 +170,7 @@ class StudyStore(Store):
             )
         study = self.plan.study
         declared = CATALOGUE.get(study.name, study)
-        if declared.version != study.version:
+        if self._plan_was_stored and declared.version != study.version:
             raise DataError(
                 f"{self.path}: holds version {study.version} of '{study.name}', this tautrank has {declared.version}; "
                 "expected the same (a new run needs another --store)"

@@ -15,9 +15,7 @@ from tautrank.json_values import or_none
 from tautrank.metrics import Metric
 from tautrank.report.cells import number_cell, text_cell, won_cell
 from tautrank.report.table import Cell, Column, ReportTable
-from tautrank.report.terminal import as_text
-
-_EMPTY = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
+from tautrank.report.terminal import EMPTY_QUERIES, as_text
 
 
 def to_dict(result: Comparison) -> dict[str, Any]:
@@ -174,7 +172,7 @@ def reading(result: Comparison) -> str:
     return (
         f"{repeats[0].upper()}{repeats[1:]}. A letter marks a significant win over that row: test over "
         f"queries and repeats, Holm-corrected, level {result.alpha:g}. w/t/l: queries won, tied and lost against "
-        f"row a on {first}. {tried}Ties: {first.ties}; empty queries: {_EMPTY[first.empty]}."
+        f"row a on {first}. {tried}Ties: {first.ties}; empty queries: {EMPTY_QUERIES[first.empty]}."
     )
 
 

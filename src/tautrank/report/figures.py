@@ -24,7 +24,6 @@ MOST_POINTS = 50_000
 # Control characters that HTML does not allow; in JavaScript they stand in literals, where an escape means the same.
 _FORBIDDEN = re.compile(r"((?<!\\)(?:\\\\)*)\\?([\x01-\x08\x0b\x0e-\x1f\x7f-\x9f])")
 
-_HEIGHT = 420
 _LONGEST_TITLE = 34  # letters that fit the width of a phone
 
 
@@ -212,20 +211,15 @@ def training_sections(
 
 
 def with_axes(figure: Any, x_title: str, y_title: str, x_axis: Mapping[str, Any] | None = None, **y_axis: Any) -> Any:
-    """Give a figure its size, its axes and their titles, and return it.
+    """Give a figure its axes and their titles, and return it.
 
     Args:
         figure: a Plotly figure.
         x_title, y_title: plain text beside the axes.
         x_axis, y_axis: more of Plotly's settings for the axes.
     """
-    return figure.update_layout(
-        height=_HEIGHT,
-        margin={"l": 10, "r": 20, "t": 30, "b": 10},
-        xaxis={"title": {"text": escaped(x_title)}, **(x_axis or {})},
-        yaxis={"title": {"text": escaped(y_title)}, **y_axis},
-        hovermode="closest",
-    )
+    titled = {"title": {"text": escaped(x_title)}, **(x_axis or {})}
+    return figure.update_layout(xaxis=titled, yaxis={"title": {"text": escaped(y_title)}, **y_axis})
 
 
 def trace_name(name: str) -> dict[str, str]:

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike, NDArray
 from tautrank.arrays import F64, numbers
 from tautrank.experiments.divide import FixedParts, OnItself, Protocol
 from tautrank.experiments.result import win_tie_loss
-from tautrank.json_values import or_none
 from tautrank.papers.results import StudyResult
 from tautrank.report import figures
 from tautrank.report.page import FigureSection
@@ -180,14 +179,7 @@ def _bar_section(found: QueryGains, styles: Mapping[str, SystemStyle], under: st
     figure.update_xaxes(title={"text": "% of queries, from loss to gain"}, row=panels)
     figure.update_yaxes(range=[-1.05 * highest, 1.05 * highest], nticks=5)
     figure.update_yaxes(title={"text": figures.escaped(f"gain in {found.unit}")}, row=(panels + 1) // 2)
-    figure.update_layout(
-        height=90 + _PANEL * panels,
-        margin={"l": 10, "r": 20, "t": 40, "b": 10},
-        bargap=0,
-        barmode="overlay",
-        showlegend=False,
-        hovermode="closest",
-    )
+    figure.update_layout(height=90 + _PANEL * panels, showlegend=False)
     counts = {name: win_tie_loss(gains) for name, gains in found.gains.items()}
     whose = "each test query, mean over trials," if found.trial_of is None else "each test query of each trial"
     caption = f"What {whose} gains or loses against {found.baseline} in {found.unit}, sorted in each panel."
@@ -232,28 +224,21 @@ def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], un
     """Mean gain in each group of queries, with intervals over its queries or over trials."""
     figure = figures.require_plotly().Figure()
     groups = difficulty_groups(found.values, higher_is_better=found.higher_is_better)
-    intervals: list[Interval] = []
-    summary = []
+    drawn_intervals, summary = False, []
     for i, (name, gains) in enumerate(found.gains.items()):
         parts = [group[~np.isnan(gains[group])] for group in groups]
-        means = [gains[part].mean() if part.size else math.nan for part in parts]
-        reach = [_group_interval(found, gains, part) for part in parts]
-        intervals += reach
+        means = np.array([gains[part].mean() if part.size else math.nan for part in parts])
+        low, high = np.array([_group_interval(found, gains, part) for part in parts]).T
+        drawn_intervals |= not np.isnan(low).all()
         summary.append(f"{name} gains {means[0]:+.4f} on the hardest and {means[-1]:+.4f} on the easiest")
         # Side by side within the middle six tenths of a group's place.
         beside = 0.6 * ((i + 0.5) / len(found.gains) - 0.5)
+        error = {"array": figures.plain_numbers(high - means), "arrayminus": figures.plain_numbers(means - low)}
+        look = {"color": styles[name].colour, "thickness": 1.5, "width": 3}
         figure.add_scatter(
             x=[place + beside for place in range(len(groups))],
-            y=[or_none(mean) for mean in means],
-            error_y={
-                "type": "data",
-                "symmetric": False,
-                "array": [or_none(high - mean) for (_, high), mean in zip(reach, means, strict=True)],
-                "arrayminus": [or_none(mean - low) for (low, _), mean in zip(reach, means, strict=True)],
-                "color": styles[name].colour,
-                "thickness": 1.5,
-                "width": 3,
-            },
+            y=figures.plain_numbers(means),
+            error_y={"type": "data", "symmetric": False, **error, **look},
             mode="markers",
             marker={"color": styles[name].colour, "symbol": styles[name].symbol, "size": 9},
             hovertemplate="%{y:+.4f}",
@@ -274,7 +259,7 @@ def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], un
     how += widened(found.overlap) if found.trial_of is not None else ""
     caption = (
         f"Mean gain over {found.baseline} in {found.unit} by how hard a query is for {found.baseline}"
-        + ("" if np.isnan(intervals).all() else f", with 95% {how}")
+        + (f", with 95% {how}" if drawn_intervals else "")
         + f". The groups are made from the values of {found.baseline} itself, so part of the gain on the hardest and "
         "of the loss on the easiest queries is regression to the mean."
     )

@@ -35,6 +35,7 @@
   // ---- Figures: drawn in the colours of the screen, and drawn again in light colours for printing.
 
   const PRINT_WIDTH = 680; // pixels that fit an A4 or letter page between its margins
+  const LAYOUT = { height: 420, margin: { l: 10, r: 20, t: 40, b: 10 }, hovermode: "closest" }; // unless the figure says
   const MARGINS = 90; // pixels beside an axis
   const LETTER = 8; // approximate width of a letter of an axis title, in pixels
   const CLEAR = "rgba(0,0,0,0)";
@@ -97,6 +98,7 @@
     }
     const width = printing ? PRINT_WIDTH : figure.box.clientWidth;
     const layout = {
+      ...LAYOUT,
       ...spec.layout,
       template: template(),
       showlegend: false,
@@ -105,7 +107,7 @@
     };
     for (const [name, axis] of Object.entries(layout)) {
       if (/^xaxis/.test(name)) wrapTitle(axis, width - MARGINS);
-      if (/^yaxis/.test(name)) wrapTitle(axis, (layout.height ?? width) - MARGINS);
+      if (/^yaxis/.test(name)) wrapTitle(axis, layout.height - MARGINS);
     }
     window.Plotly.react(figure.box, spec.data, layout, {
       staticPlot: printing,

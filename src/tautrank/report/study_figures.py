@@ -91,22 +91,16 @@ def _over_conditions(result: StudyResult) -> Sections:
         for part in study.judged:
             measured = named if part == "test" else f"{named} of the {part} queries"
             cells = {system: _cells(result, system, metrics, part) for system in study.system_names}
-            yield from _mean_curves(result, measured, measured, cells, _styles(result))
+            yield from _mean_curves(result, measured, measured, cells)
         yield from _lead_curves(result, metrics)
 
 
-def _mean_curves(
-    result: StudyResult,
-    title: str,
-    y_title: str,
-    cells: Mapping[str, Sequence[CellResult]],
-    styles: dict[str, SystemStyle] | None = None,
-) -> Sections:
+def _mean_curves(result: StudyResult, title: str, y_title: str, cells: Mapping[str, Sequence[CellResult]]) -> Sections:
     caption = f"{title} by {_axis(result)}: means over trials."
     if result.plan.budget.trials != 1:
         caption += " Bands are 95% confidence intervals as papers give them: as if trials were independent."
     points = {name: [(cell.condition, cell.mean, *cell.interval) for cell in found] for name, found in cells.items()}
-    yield from _condition_section(result, f"{title} by condition", points, y_title, caption, ".4f", styles)
+    yield from _condition_section(result, f"{title} by condition", y_title, caption, points)
 
 
 def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
@@ -120,42 +114,29 @@ def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
             for cell, gains in gained
             if gains.size
         ]
-    named = ", ".join(metrics)
-    caption = f"How far each system is ahead of {study.baseline} in {named}, in the trials both have finished."
+    named = f"over {study.baseline} in {', '.join(metrics)}"
+    caption = f"How far each system is ahead of {named.removeprefix('over ')}, in the trials both have finished."
     if result.plan.budget.trials != 1:
         caption += f" Bands are 95% confidence intervals over trials{widened(result.overlap)}"
         caption += "; they say nothing about other test queries." if same_queries(study.protocol) else "."
-    yield from _condition_section(
-        result,
-        f"Lead over {study.baseline} in {named}",
-        points,
-        f"gain over {study.baseline} in {named}",
-        caption,
-        "+.4f",
-        _styles(result),
-        zeroline=True,
-    )
+    yield from _condition_section(result, f"Lead {named}", f"gain {named}", caption, points, "+")
 
 
 def _condition_section(
-    result: StudyResult,
-    title: str,
-    points: Mapping[str, Sequence[_Point]],
-    y_title: str,
-    caption: str,
-    form: str,
-    styles: dict[str, SystemStyle] | None,
-    **y_axis: Any,
+    result: StudyResult, title: str, y_title: str, caption: str, points: Mapping[str, Sequence[_Point]], sign: str = ""
 ) -> Sections:
+    """Curves over the conditions; with a sign of numbers, 0 is a line of the figure."""
     curves, ends, along = [], [], _along(result)
     for name, found in points.items():
         if found:
             conditions, mean, low, high = zip(*found, strict=True)
             band = () if np.isnan(low).all() else (low, high)
             curves.append(Curve(name, [along[condition] for condition in conditions], mean, *band))
-            ends.append(f"{name} from {mean[0]:{form}} at {conditions[0]} to {mean[-1]:{form}} at {conditions[-1]}")
+            ends.append(
+                f"{name} from {mean[0]:{sign}.4f} at {conditions[0]} to {mean[-1]:{sign}.4f} at {conditions[-1]}"
+            )
     if curves:
-        figure = _condition_figure(result, curves, y_title, styles, **y_axis)
+        figure = _condition_figure(result, curves, y_title, **({"zeroline": True} if sign else {}))
         yield FigureSection(title, figure, caption, f"Lines: {'; '.join(ends)}.")
 
 
@@ -177,16 +158,12 @@ def _axis(result: StudyResult) -> str:
     return result.plan.study.axis or "condition"
 
 
-def _condition_figure(
-    result: StudyResult,
-    curves: Sequence[Curve],
-    y_title: str,
-    styles: dict[str, SystemStyle] | None = None,
-    **y_axis: Any,
-) -> Any:
+def _condition_figure(result: StudyResult, curves: Sequence[Curve], y_title: str, **y_axis: Any) -> Any:
     """Curves over the conditions, named below the axis; a name too close to the one before it is left out."""
     names, values = list(_along(result)), list(_along(result).values())
     by_factors = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
+    # Curves of other things than systems have styles of their own.
+    styles = _styles(result) if {curve.name for curve in curves} <= set(result.plan.study.system_names) else None
     figure = curve_figure(curves, x_title=_axis(result), y_title=y_title, styles=styles, log_x=by_factors)
     figure.update_yaxes(**y_axis)
     if values[0] == values[-1]:

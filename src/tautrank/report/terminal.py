@@ -13,12 +13,15 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 
 from tautrank.data.summary import DataSummary
-from tautrank.metrics import Metric
 from tautrank.metrics.evaluation import Evaluation
-from tautrank.report.table import Cell, Column, ReportTable
+from tautrank.report.cells import number_cell, text_cell
+from tautrank.report.table import ReportTable
 
 if TYPE_CHECKING:
     from tautrank.papers.study import Study
+
+EMPTY_QUERIES = {"skip": "skipped", "zero": "counted as 0", "one": "counted as 1"}
+"""What becomes of queries without a relevant document, by the name of the policy."""
 
 
 def as_text(*parts: RenderableType, width: int) -> str:
@@ -60,22 +63,23 @@ def evaluation_table(evaluation: Evaluation) -> ReportTable:
     Args:
         evaluation: the evaluation.
     """
-    titles = ("metric", "mean", "std. error", "queries", "skipped", "ties", "empty queries")
-    empty = {"skip": "skipped", "zero": "count as 0", "one": "count as 1"}
     rows = []
     for i, metric in enumerate(evaluation.metrics):
-        skipped = evaluation.skipped(i)
-        texts = (
-            _short_name(metric) + ("" if metric.higher_is_better else "  (lower is better)"),
-            _format_number(evaluation.mean(i)),
-            _format_number(evaluation.standard_error(i)),
-            f"{evaluation.qids.size - skipped:,}",
-            f"{skipped:,}",
-            metric.ties,
-            empty[metric.empty],
-        )
-        rows.append(tuple(map(Cell, texts)))
-    return ReportTable(tuple(Column(t, words=t in ("metric", "ties", "empty queries")) for t in titles), tuple(rows))
+        mean, error, skipped = evaluation.mean(i), evaluation.standard_error(i), evaluation.skipped(i)
+        counted = evaluation.qids.size - skipped
+        # Ties and empty queries have columns of their own.
+        name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
+        row = [
+            text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)")),
+            number_cell("mean", mean, _format_number(mean)),
+            number_cell("std. error", error, _format_number(error)),
+            number_cell("queries", counted, f"{counted:,}"),
+            number_cell("skipped", skipped, f"{skipped:,}"),
+            text_cell("ties", metric.ties),
+            text_cell("empty queries", EMPTY_QUERIES[metric.empty]),
+        ]
+        rows.append(row)
+    return ReportTable.of_rows(rows)
 
 
 def study_list(studies: Sequence[Study]) -> dict[str, Table]:
@@ -96,11 +100,6 @@ def study_list(studies: Sequence[Study]) -> dict[str, Table]:
         size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
         tables[paper].add_row(study.name, f"{place}{study.title} ({size})")
     return tables
-
-
-def _short_name(metric: Metric) -> str:
-    """The name of a metric without its ties and empty queries, which have columns of their own."""
-    return str(dataclasses.replace(metric, ties="worst", empty="skip"))
 
 
 def _format_number(value: float) -> str:
