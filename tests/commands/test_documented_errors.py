@@ -22,7 +22,7 @@ QUOTED = re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE)
 
 # What `train.txt` holds where reading it says this.
 FILES: dict[str, bytes] = {
-    "train.txt:2: found label '-1'; expected a number of at least 0": b"1 qid:1 1:2\n-1 qid:1 1:2\n",
+    "train.txt:2: found label '-1'; expected a finite number of at least 0": b"1 qid:1 1:2\n-1 qid:1 1:2\n",
     "train.txt:1: found label 'label,qid,f1'; expected a finite number of at least 0": b"label,qid,f1\n1,1,0.5\n",
     "train.txt:2: the line starts with 'qid:1'; expected a label first": b"1 qid:1 1:2\nqid:1 1:3\n",
     "train.txt:2: found no 'qid:' after the label; expected one, as on the lines before": b"1 qid:1 1:2\n0 1:3\n",
@@ -151,7 +151,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "train.csv: column 'label' has 3 empty cells; expected a label in every row": lambda: table("train.csv", "label,query,f\n" + ",1,1\n" * 3 + "1,1,1\n"),
     "qid, group: found neither; expected one of them, to say which documents belong together...": lambda: tr.Ranker().fit(X, Y),
     "y: found 2 labels, but X has 3 rows; expected one label per row": lambda: tr.RankingData.from_arrays(X[:3], [0, 1], group=[3]),
-    "y: row 1 has the label -1; expected a finite number of at least 0": lambda: tr.RankingData.from_arrays(X[:3], [0, -1, 0], group=[3]),
+    "y[1]: found -1; expected a finite number of at least 0": lambda: tr.RankingData.from_arrays(X[:3], [0, -1, 0], group=[3]),
     "group: the sizes sum to 2, but X has 3 rows; expected the same number": lambda: tr.RankingData.from_arrays(X[:3], [0, 1, 2], group=[1, 1]),
     "X: found values of type <U1; expected numbers": lambda: tr.RankingData.from_arrays([["a"]], [0], group=[1]),
     "X: row 0, column 1 has the value inf; expected a finite number or NaN for missing": lambda: tr.RankingData.from_arrays([[0.0, np.inf]], [0], group=[1]),

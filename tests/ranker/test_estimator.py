@@ -153,7 +153,7 @@ WRONG_FIT = [
         lambda r: r.fit(X, Y, group=[15] * 39),
         "group: the sizes sum to 585, but X has 600 rows; expected the same number",
     ),
-    (lambda r: r.fit(X, -Y - 1, QID), "y: row 0 has the label "),
+    (lambda r: r.fit(X, -Y - 1, QID), "y[0]: found "),
     (
         lambda r: r.fit(np.full_like(X, np.inf), Y, QID),
         "X: row 0, column 0 has the value inf; expected a finite number",

@@ -129,14 +129,6 @@ def _number(buf: Any, start: Any) -> Any:
     return status, (-value if negative else value), pos
 
 
-@nb.njit(inline="always", cache=True)
-def _nan_length(buf: Any, pos: Any) -> Any:
-    """Length of a case-insensitive `nan` at `pos`, or 0."""
-    if (buf[pos] | 32) == 110 and (buf[pos + 1] | 32) == 97 and (buf[pos + 2] | 32) == 110:
-        return 3
-    return 0
-
-
 @nb.njit(cache=True, nogil=True)
 def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out: Any) -> Any:
     """Parse the lines of `buf`, which ends with a newline, into the caller's arrays (labels, indptr, ..., slow).
@@ -228,11 +220,12 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             token = pos
             status, value, pos = _number(buf, pos)
             if status == _NUMBER_BAD or not _ends_token(buf[pos]):
-                end = token + (_nan_length(buf, token) if allow_nan else 0)
-                if end == token or not _ends_token(buf[end]):
+                # A missing value: `nan` in any case.
+                is_nan = (buf[token] | 32) == 110 and (buf[token + 1] | 32) == 97 and (buf[token + 2] | 32) == 110
+                if not (allow_nan and is_nan and _ends_token(buf[token + 3])):
                     return BAD_VALUE, start, lines, row, stored, n_runs, n_slow, width
                 value = np.nan
-                pos = end
+                pos = token + 3
             elif status == _NUMBER_SLOW:
                 slow[n_slow] = stored, token, pos
                 n_slow += 1

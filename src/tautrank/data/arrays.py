@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F32, F64, I64, Array
+from tautrank.arrays import F32, F64, I64, Array, check_each
 from tautrank.errors import DataError
 
 
@@ -134,18 +134,15 @@ def _numbers(name: str, values: Any) -> Array:
     return array
 
 
-def checked_labels(y: Any, rows: int) -> F32:
+def checked_labels(y: Any, rows: int, name: str = "y") -> F32:
     """Return labels as float32 after checking that each is a finite number of at least 0."""
-    values = _numbers("y", y)
+    values = _numbers(name, y)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    _check_one_per_row("y", values, rows, "label")
+    _check_one_per_row(name, values, rows, "label")
     with np.errstate(over="ignore"):
         labels = np.ascontiguousarray(values, np.float32)
-    wrong = ~(np.isfinite(labels) & (labels >= 0))
-    if wrong.any():
-        place = int(np.argmax(wrong))
-        raise DataError(f"y: row {place} has the label {values[place]}; expected a finite number of at least 0")
+    check_each(name, values, np.isfinite(labels) & (labels >= 0), "a finite number of at least 0")
     return labels
 
 
@@ -161,9 +158,7 @@ def checked_ids(qid: Any, rows: int) -> Array:
     ids = np.asarray(qid)
     _check_one_per_row("qid", ids, rows, "id")
     if ids.dtype.kind == "f":
-        if not np.all(np.isfinite(ids)):
-            place = int(np.argmin(np.isfinite(ids)))
-            raise DataError(f"qid: row {place} has the id {ids[place]}; expected an integer or text")
+        check_each("qid", ids, np.isfinite(ids), "an integer or text")
         if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
             return ids.astype(np.int64)
     if ids.dtype.kind in "OT":
@@ -183,9 +178,7 @@ def checked_sizes(group: Any, rows: int) -> I64:
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or np.any(sizes != np.rint(sizes)):
         raise DataError("group: expected a list of whole numbers, the number of documents of each query")
-    if sizes.size and sizes.min() < 1:
-        place = int(np.argmax(sizes < 1))
-        raise DataError(f"group: query {place} has the size {sizes[place]}; expected at least 1")
+    check_each("group", sizes, sizes >= 1, "at least 1 document")
     if int(sizes.sum()) != rows:
         raise DataError(f"group: the sizes sum to {int(sizes.sum())}, but X has {rows} rows; expected the same number")
     return sizes.astype(np.int64)

@@ -51,7 +51,7 @@ def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
         options: options of `read_data`.
     """
     is_run = len(_first_line(scores)) == RUN_COLUMNS
-    is_qrels = _looks_like_qrels(_first_line(data))
+    is_qrels = ending(data) not in _TABLES and _looks_like_qrels(_first_line(data))
     if is_run != is_qrels:
         kind, other = ("a TREC run", "qrels") if is_run else ("scores, one per line", "ranking data with labels")
         found = "qrels" if is_qrels else "not qrels"

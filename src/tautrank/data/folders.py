@@ -15,6 +15,7 @@ from tautrank.errors import DataError
 
 _VALIDATION_NAMES = ("vali", "valid", "validation")
 _PARTS = 5
+_EXPECTED = "expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or train.txt in it"
 
 
 class Splits(NamedTuple):
@@ -56,16 +57,11 @@ def read_folder(path: str | os.PathLike[str], fold: int = 1, **options: Any) -> 
     RankingData(1 queries, 1 documents, 1 features)
     """
     root = Path(path)
-    if not root.is_dir():
-        raise DataError(
-            f"{root}: found no such folder; expected one that holds Fold1/, set1.train.txt, S1.txt or train.txt"
-        )
     files = _find(root, fold)
-    train, valid, test = (read_letor(part, **options) if part else None for part in files)
-    assert train is not None
-    assert test is not None
-    width = max(part.n_features for part in (train, valid, test) if part is not None)
-    return Splits(train.with_n_features(width), valid and valid.with_n_features(width), test.with_n_features(width))
+    parts = [read_letor(part, **options) for part in files if part]
+    width = max(part.n_features for part in parts)
+    train, *valid, test = (part.with_n_features(width) for part in parts)
+    return Splits(train, valid[0] if valid else None, test)
 
 
 def list_folds(path: str | os.PathLike[str]) -> list[int]:
@@ -98,12 +94,8 @@ def _find(root: Path, fold: int) -> Files:
                 return files
     folds = list_folds(root)
     if folds:
-        known = ", ".join(str(number) for number in folds)
-        raise DataError(f"{root}: found no complete fold {fold}; expected one of: {known}")
-    raise DataError(
-        f"{root}: found no known data set; expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt "
-        "or train.txt in it"
-    )
+        raise DataError(f"{root}: found no complete fold {fold}; expected one of: {', '.join(map(str, folds))}")
+    raise DataError(f"{root}: found no known data set; {_EXPECTED}")
 
 
 def _candidates(root: Path) -> list[Path]:
@@ -111,7 +103,7 @@ def _candidates(root: Path) -> list[Path]:
     try:
         return [root, *sorted(p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name))]
     except OSError as error:
-        raise DataError(f"{root}: cannot be listed ({error.strerror})") from None
+        raise DataError(f"{root}: cannot be listed ({error.strerror}); {_EXPECTED}") from None
 
 
 def _numbers(folder: Path, pattern: str) -> list[int]:

@@ -11,7 +11,7 @@ from tautrank.arrays import I64, Array
 from tautrank.data.text_source import read_lines
 from tautrank.errors import DataError
 
-_INTEGER = re.compile(rb"-?(0|[1-9]\d{0,17})")
+_INTEGER = re.compile(rb"0|-?[1-9]\d{0,17}")
 # LightGBM's and XGBoost's names for a file of group sizes beside the data.
 _SIDE_SUFFIXES = (".query", ".group")
 
@@ -25,11 +25,21 @@ def offsets_from_sizes(sizes: I64) -> I64:
     return np.concatenate(([0], np.cumsum(sizes, dtype=np.int64)))
 
 
+def runs_of(ids: Array) -> tuple[I64, Array]:
+    """Return the first row and the id of every run of equal ids.
+
+    >>> runs_of(np.array([7, 7, 9, 7]))
+    (array([0, 2, 3]), array([7, 9, 7]))
+    """
+    starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: ids.size])
+    return starts, ids[starts]
+
+
 def typed_ids(tokens: list[bytes]) -> Array:
     """Return integers if every token is one; otherwise text, so that '007' and '7' stay different."""
     if all(_INTEGER.fullmatch(token) for token in tokens):
         return np.array([int(token) for token in tokens], np.int64)
-    return np.array([token.decode("utf-8", "replace") for token in tokens])
+    return np.array([token.decode("utf-8", "backslashreplace") for token in tokens])
 
 
 def side_file(file: Path) -> Path | None:

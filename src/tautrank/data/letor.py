@@ -146,7 +146,7 @@ def read_letor(
         offsets = offsets_from_sizes(np.concatenate(sizes))
         return RankingData(*arrays, offsets, np.arange(offsets.size - 1))
     where = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    return RankingData._from_runs(*arrays, np.concatenate(starts), tokens, typed_ids, where=where)
+    return RankingData._from_runs(*arrays, np.concatenate(starts), typed_ids(tokens), where=where)
 
 
 def _read_file(

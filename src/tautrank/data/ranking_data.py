@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tautrank.arguments import whole
-from tautrank.arrays import F32, I64, Array
-from tautrank.data.grouping import offsets_from_sizes
+from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
+from tautrank.data.grouping import offsets_from_sizes, runs_of
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 if TYPE_CHECKING:
@@ -78,42 +78,24 @@ class RankingData:
         if qid is None:
             sizes = checked_sizes(group, labels.size)
             return cls(features, labels, offsets_from_sizes(sizes), np.arange(sizes.size), names)
-        return cls._from_ids(features, labels, checked_ids(qid, labels.size), where="qid", names=names)
-
-    @classmethod
-    def _from_ids(cls, X: Any, labels: F32, ids: Array, *, where: str, names: Names) -> RankingData:
-        """Make data of rows with one query id each; the arguments are those of `_from_runs`."""
-        starts = np.flatnonzero(np.append(np.ones(min(1, ids.size), bool), ids[1:] != ids[:-1]))
-        heads = ids[starts].tolist()
-        return cls._from_runs(
-            X, labels, starts, heads, lambda kept: np.array(kept, ids.dtype), where=where, names=names
-        )
+        runs = runs_of(checked_ids(qid, labels.size))
+        return cls._from_runs(features, labels, *runs, where="qid", names=names)
 
     @classmethod
     def _from_runs(
-        cls,
-        X: Any,
-        labels: F32,
-        starts: I64,
-        heads: list[Any],
-        ids_of: Callable[[list[Any]], Array],
-        *,
-        where: str,
-        names: Names = None,
+        cls, X: Any, labels: F32, starts: I64, ids: Array, *, where: str, names: Names = None
     ) -> RankingData:
         """Make data of runs of rows; runs of one query are brought together.
 
         Args:
             X, labels: one row per document.
-            starts: the first row of each run.
-            heads: the query of each run.
-            ids_of: turns distinct queries into an array of ids.
+            starts, ids: the first row and the query id of each run.
             where: what a warning about scattered rows names.
             names: names of the features.
         """
         number: dict[Any, int] = {}
-        codes = np.array([number.setdefault(head, len(number)) for head in heads], np.int64)
-        qids = ids_of(list(number))
+        codes = np.array([number.setdefault(qid, len(number)) for qid in ids.tolist()], np.int64)
+        qids = np.array(list(number), ids.dtype)
         lengths = np.diff(starts, append=labels.size)
         offsets = offsets_from_sizes(np.bincount(codes, lengths, len(number)).astype(np.int64))
         if codes.size == qids.size:
@@ -124,7 +106,7 @@ class RankingData:
         warnings.warn(
             f"{where}: {rows} are scattered (the first is qid {first}); gathered, in the order they appear",
             TautrankWarning,
-            stacklevel=4,
+            stacklevel=3,
         )
         order = np.argsort(np.repeat(codes, lengths), kind="stable")
         return cls(X[order], labels[order], offsets, qids, names, order)
@@ -177,25 +159,14 @@ class RankingData:
         return RankingData(self.X[rows], self.labels[rows], offsets, self.qids[chosen], self.feature_names)
 
     def _query_positions(self, queries: Any) -> I64:
-        chosen = np.asarray(queries)
-        if chosen.ndim != 1:
-            raise DataError(f"queries: found an array of {chosen.ndim} dimensions; expected 1")
+        chosen = flat_numbers("queries", queries, "query")
         if chosen.dtype == bool:
-            if chosen.size != self.n_queries:
-                raise DataError(
-                    f"queries: found a mask of {chosen.size} values; expected {self.n_queries}, one per query"
-                )
-            return np.flatnonzero(chosen).astype(np.int64)
-        if chosen.size == 0:
-            return np.zeros(0, np.int64)
-        if not np.issubdtype(chosen.dtype, np.integer):
+            return np.flatnonzero(flat_numbers("queries", chosen, "query", self.n_queries))
+        if chosen.size and chosen.dtype.kind == "f":
             raise DataError(f"queries: found values of type {chosen.dtype}; expected positions or a boolean mask")
-        wrong = chosen[(chosen < -self.n_queries) | (chosen >= self.n_queries)]
-        if wrong.size:
-            raise DataError(
-                f"queries: found position {wrong[0]}; expected less than the {self.n_queries} queries there are"
-            )
-        return (chosen % self.n_queries).astype(np.int64)
+        inside = (chosen >= -self.n_queries) & (chosen < self.n_queries)
+        check_each("queries", chosen, inside, f"a position below {self.n_queries}, the number of queries")
+        return (chosen % max(1, self.n_queries)).astype(np.int64)
 
     def split(self, fractions: Sequence[float], seed: int = 0) -> list[RankingData]:
         """Divide the queries at random into parts of the given sizes; queries keep their order inside a part.
@@ -216,7 +187,7 @@ class RankingData:
         if np.any(sizes == 0):
             raise OptionError(
                 f"fractions: {list(fractions)} leaves a part of {self.n_queries} queries empty; "
-                "expected at least one query a part"
+                "expected at least one query per part"
             )
         order = self._shuffled(seed)
         return [self.subset(np.sort(part)) for part in np.split(order, bounds[:-1])]

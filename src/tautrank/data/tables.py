@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels
+from tautrank.data.grouping import runs_of
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number
 from tautrank.errors import DataError, MissingDependencyError, unknown
@@ -105,10 +106,10 @@ def _ranking_data(
         X, feature_names = checked_features(table.select(names))
         y = arrow_numbers(table.column(label), f"column '{label}'") if has_labels else np.zeros(table.num_rows)
         ids = checked_ids(table.column(qid), table.num_rows)
-        labels = checked_labels(y, table.num_rows)
+        labels = checked_labels(y, table.num_rows, f"column '{label}'")
     except DataError as error:
-        raise DataError(f"{file}: {str(error).removeprefix('X: ').removeprefix('y: ')}") from None
-    return RankingData._from_ids(X, labels, ids, where=str(file), names=feature_names)
+        raise DataError(f"{file}: {str(error).removeprefix('X: ')}") from None
+    return RankingData._from_runs(X, labels, *runs_of(ids), where=str(file), names=feature_names)
 
 
 def _check_header(file: Path, names: Sequence[str], separator: str) -> None:

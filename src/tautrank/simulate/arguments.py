@@ -43,19 +43,6 @@ def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
     return table
 
 
-def distribution_of_labels(name: str, values: Sequence[float]) -> F64:
-    """Return probabilities of the labels 0, 1, 2, ... that sum to 1.
-
-    >>> distribution_of_labels("distribution", (0.5, 0.4))
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: distribution: found a sum of 0.9; expected probabilities that sum to 1
-    """
-    table = probabilities_by_label(name, values)
-    if abs(table.sum() - 1) > 1e-6:
-        raise OptionError(f"{name}: found a sum of {table.sum():g}; expected probabilities that sum to 1")
-    return table
-
-
 def ranking_data(data: object) -> RankingData:
     """Return ``data`` if it is ranking data.
 

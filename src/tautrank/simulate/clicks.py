@@ -7,10 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from tautrank.arguments import whole
-from tautrank.arrays import F32, F64, I64
+from tautrank.arrays import F32, F64, I64, check_each
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
-from tautrank.errors import DataError
 from tautrank.metrics.ordering import query_maxima
 from tautrank.simulate.arguments import checked_seed, probabilities_by_label, ranking_data
 
@@ -59,7 +58,11 @@ def simulate_clicks(
     """
     ranking_data(data)
     count = whole("impressions", impressions, 1)
-    chance = _chance_of_click(data, probabilities_by_label("probabilities", probabilities))
+    table = probabilities_by_label("probabilities", probabilities)
+    has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
+    expected = f"a whole number from 0 to {table.size - 1}, a label with a click probability"
+    check_each("labels", data.labels, has_chance, expected, data.offsets)
+    chance = table[data.labels.astype(np.int64)]
     seed = checked_seed(seed)
 
     query = np.repeat(np.arange(data.n_queries), data.sizes)
@@ -71,20 +74,9 @@ def simulate_clicks(
     order = np.argsort(of_list, kind="stable")
     lists, sizes = np.unique(of_list, return_counts=True)
     offsets = offsets_from_sizes(sizes)
-    qids = np.char.add(
-        data.qids[lists // count].astype(str), np.char.add(".", (lists % count + 1).astype(str)).astype(str)
-    )
+    names = zip(data.qids[lists // count].tolist(), (lists % count + 1).tolist(), strict=True)
+    qids = np.array([f"{qid}.{number}" for qid, number in names], str)
     return RankingData(data.X[rows[order]], labels[order], offsets, qids, data.feature_names)
-
-
-def _chance_of_click(data: RankingData, table: F64) -> F64:
-    wrong = np.flatnonzero((data.labels != np.floor(data.labels)) | (data.labels >= table.size))
-    if wrong.size:
-        raise DataError(
-            f"data: document {wrong[0]} has the label {data.labels[wrong[0]]:g}; expected a whole number from 0 to "
-            f"{table.size - 1}, a label with a click probability"
-        )
-    return table[data.labels.astype(np.int64)]
 
 
 def _impression(

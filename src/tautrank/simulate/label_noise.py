@@ -9,7 +9,8 @@ import numpy as np
 
 from tautrank.arguments import real
 from tautrank.data import RankingData
-from tautrank.simulate.arguments import checked_seed, distribution_of_labels, ranking_data
+from tautrank.errors import OptionError
+from tautrank.simulate.arguments import checked_seed, probabilities_by_label, ranking_data
 
 # Probabilities of the labels 0 to 4 that a perturbed document gets: Bruch 2020, sec. 5.4.
 PERTURBED_SHARES = (0.5, 0.2, 0.15, 0.1, 0.05)
@@ -42,7 +43,9 @@ def perturb_labels(
     """
     ranking_data(data)
     chance = real("probability", probability, most=1)
-    table = distribution_of_labels("distribution", distribution)
+    table = probabilities_by_label("distribution", distribution)
+    if abs(table.sum() - 1) > 1e-6:
+        raise OptionError(f"distribution: found a sum of {table.sum():g}; expected probabilities that sum to 1")
     rng = np.random.default_rng(checked_seed(seed))
     chosen = rng.random(data.n_documents) < chance
     # Values are drawn for all documents, so that which ones are chosen does not change what they get.

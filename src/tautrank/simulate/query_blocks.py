@@ -70,7 +70,9 @@ def simulate_blocks(
 
     with ThreadPoolExecutor(threads) as pool:
         list(pool.map(make, range(n_blocks)))  # raises what a block raised
-    return RankingData(X, labels, offsets, np.arange(n_queries), _names(shape, columns, n_features)), truth
+    unused = [f"unused_{column}" for column in range(columns.size, n_features)]
+    names = shape.feature_names and (*(shape.feature_names[column] for column in columns), *unused)
+    return RankingData(X, labels, offsets, np.arange(n_queries), names), truth
 
 
 def _generator(shape: Shape, seed: int, purpose: int, block: int) -> np.random.Generator:
@@ -136,10 +138,3 @@ def label_cuts(shape: Shape, noise: float) -> F64:
 def _spread_columns(width: int, wanted: int) -> I64:
     """Up to ``wanted`` of ``width`` columns, in order; always the same, and each choice holds all smaller ones."""
     return np.sort(np.random.default_rng(width).permutation(width)[:wanted])
-
-
-def _names(shape: Shape, columns: I64, n_features: int) -> tuple[str, ...] | None:
-    if shape.feature_names is None:
-        return None
-    unused = range(columns.size, n_features)
-    return (*(shape.feature_names[column] for column in columns), *(f"unused_{column}" for column in unused))

@@ -74,17 +74,13 @@ class _Stream:
     spread: float
     slope: float
 
-    @property
-    def mean_length(self) -> float:
-        """Of a document that has such a stream."""
-        return float(np.exp(self.typical + self.width**2 / 2))
 
-
-_BODY = _Stream(6.2, 0.9, -np.inf, 0.9, 0.9, 0.3, 0.5, 0.9, 0.6)
-_ANCHOR = _Stream(2.5, 1.3, -0.2, 0.3, 0.8, 0.4, 0.8, 0.8, 0.8)
-_TITLE = _Stream(2.0, 0.4, -2.3, 0.0, 0.5, 0.2, 0.5, 0.5, 0.2)
-_URL = _Stream(2.2, 0.4, -np.inf, -0.5, 0.4, 0.3, 0.4, 0.4, 0.1)
-_PARTS = (_BODY, _ANCHOR, _TITLE, _URL)
+_PARTS = (
+    _Stream(6.2, 0.9, -np.inf, 0.9, 0.9, 0.3, 0.5, 0.9, 0.6),  # body
+    _Stream(2.5, 1.3, -0.2, 0.3, 0.8, 0.4, 0.8, 0.8, 0.8),  # anchor
+    _Stream(2.0, 0.4, -2.3, 0.0, 0.5, 0.2, 0.5, 0.5, 0.2),  # title
+    _Stream(2.2, 0.4, -np.inf, -0.5, 0.4, 0.3, 0.4, 0.4, 0.1),  # URL
+)
 
 
 def fill_text_match(out: F32, qualities: F32, intents: F64, query: I64, rng: np.random.Generator) -> None:
@@ -116,7 +112,8 @@ def fill_text_match(out: F32, qualities: F32, intents: F64, query: I64, rng: np.
     texts: list[tuple[Any, ...]] = []
     for stream in _PARTS:
         length = _lengths(stream, qualities, rng)
-        texts.append((_counts(stream, length, qualities, asked, rarity, rng), length, stream.mean_length))
+        mean_length = float(np.exp(stream.typical + stream.width**2 / 2))  # of documents that have such a stream
+        texts.append((_counts(stream, length, qualities, asked, rarity, rng), length, mean_length))
     whole = tuple(map(sum, zip(*texts, strict=True)))
     for position, (counts, length, mean) in enumerate([*texts, whole]):
         _fill_stream(out[position : 125 : len(STREAMS)], counts, length, np.float32(mean), asked, weights, n_terms)
