@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import tautrank as tr
+from tautrank.data.files import read_data, read_judged_scores
 from tautrank.errors import DataError, MissingDependencyError
 
 
@@ -92,11 +93,11 @@ def test_tables_with_named_columns(tmp_path, frame):
     chosen = tr.read_parquet(tmp_path / "t.parquet", label="clicks", features=["bm25"])
     assert chosen.labels.tolist() == [7, 8, 9]
     assert chosen.X.shape == (3, 1)
+    (tmp_path / "scores.txt").write_text("3\n2\n1\n")
+    assert read_judged_scores(tmp_path / "scores.txt", tmp_path / "t.parquet").labels.tolist() == [2, 0, 1]
 
 
 def test_a_table_whose_name_ends_in_tsv_is_separated_by_tabs(tmp_path, frame):
-    from tautrank.data.files import read_data
-
     frame.to_csv(tmp_path / "t.csv", index=False)
     for name in ("t.tsv", "t.TSV.gz"):
         frame.to_csv(tmp_path / name, index=False, sep="\t")

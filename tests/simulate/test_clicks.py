@@ -172,11 +172,11 @@ WRONG = {
     ),
     "label": (
         lambda: simulate_clicks(judged_with(5)),
-        "labels[1] (query 0, document 1): found 5; expected a whole number from 0 to 4, a label with a click probability",
+        "labels[1] (query 0, document 1): found 5; expected a whole number from 0 to 4, one with a click probability",
     ),
     "half a label": (
         lambda: simulate_clicks(judged_with(1.5), probabilities=(0, 0.5, 1)),
-        "labels[1] (query 0, document 1): found 1.5; expected a whole number from 0 to 2, a label with a click probability",
+        "labels[1] (query 0, document 1): found 1.5; expected a whole number from 0 to 2, one with a click probability",
     ),
     "data": (
         lambda: simulate_clicks(None),

@@ -60,7 +60,7 @@ def simulate_clicks(
     count = whole("impressions", impressions, 1)
     table = probabilities_by_label("probabilities", probabilities)
     has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
-    expected = f"a whole number from 0 to {table.size - 1}, a label with a click probability"
+    expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
     check_each("labels", data.labels, has_chance, expected, data.offsets)
     chance = table[data.labels.astype(np.int64)]
     seed = checked_seed(seed)
