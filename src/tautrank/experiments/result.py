@@ -85,9 +85,9 @@ class Result:
                 them the page has no script. The page of a study always has them.
             command: the command that reproduces it in a terminal; by default the page shows the call in Python.
         """
-        from tautrank.report import page_of
+        from tautrank.report.result_page import result_page
 
-        return str(page_of(self, figures=figures, command=command).to_html(path))
+        return result_page(self, figures=figures, command=command).to_html(path)
 
     def __str__(self) -> str:
         return str(self._writer().to_text(self))

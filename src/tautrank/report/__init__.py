@@ -17,16 +17,3 @@ def writer_of(result: Any) -> ModuleType:
     from tautrank.report import comparison, study_tables, tuning
 
     return study_tables if isinstance(result, StudyResult) else tuning if isinstance(result, Tuning) else comparison
-
-
-def page_of(result: Any, **options: Any) -> Any:
-    """Return the page of a result.
-
-    Args:
-        result: a `tautrank.Result`.
-        **options: those of `tautrank.report.result_page.result_page`.
-    """
-    from tautrank.report import result_page, tuning
-
-    writer = writer_of(result)
-    return tuning.page(result) if writer is tuning else result_page.result_page(result, **options)

@@ -14,11 +14,12 @@ import numpy as np
 import tautrank
 from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.plain_values import to_plain
-from tautrank.experiments.result import Comparison
+from tautrank.experiments.result import Comparison, Result
 from tautrank.json_values import digest
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.papers.results import StudyResult
+from tautrank.report import writer_of
 from tautrank.report.cells import difference_text
 from tautrank.report.comparison import findings, tables, vary
 from tautrank.report.figures import require_plotly, training_sections
@@ -37,11 +38,11 @@ _WHOLE = {
 }
 
 
-def result_page(result: Comparison, *, figures: bool = False, command: str | None = None) -> Page:
-    """Build the page of a comparison or a study.
+def result_page(result: Result, *, figures: bool = False, command: str | None = None) -> Page:
+    """Build the page of a comparison, a search or a study.
 
     Args:
-        result: the result of `tautrank.compare`, `run_study` or `read_results`; a study need not be finished.
+        result: the result of `tautrank.compare`, `tautrank.tune` or `run_study`; a study need not be finished.
         figures: whether to draw figures; without them the page has no script, and Plotly is not needed. The page of a
             study always has them.
         command: the command that reproduces a comparison; by default the page shows the call in Python.
@@ -54,6 +55,9 @@ def result_page(result: Comparison, *, figures: bool = False, command: str | Non
     if isinstance(result, StudyResult):
         require_plotly()
         return Page(result.plan.study.title, _study_sections(result), lead=result.plan.study.claim)
+    if not isinstance(result, Comparison):
+        found = [TableSection(title, table) for title, table in writer_of(result).tables(result).items()]
+        return Page("Search for parameters", found, lead=result.note(), interactive=False)
     sections: list[Section] = [Text("Answer", findings(result))]
     sections += [TableSection(title, table, folded=title != "Results") for title, table in tables(result).items()]
     if figures:

@@ -16,7 +16,6 @@ from rich.console import Console
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.propose import DONE, FAILED, PRUNED
 from tautrank.experiments.tune import TunedTrial, Tuning
-from tautrank.report.page import Page, Section, TableSection
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 
@@ -100,16 +99,6 @@ def to_markdown(tuning: Tuning) -> str:
         tuning: The search.
     """
     return tuning.table().to_markdown()
-
-
-def page(tuning: Tuning) -> Page:
-    """Return a page with the tables of a search.
-
-    Args:
-        tuning: The search.
-    """
-    sections: list[Section] = [TableSection(title, table) for title, table in tables(tuning).items()]
-    return Page("Search for parameters", sections, lead=reading(tuning), interactive=False)
 
 
 def to_text(tuning: Tuning) -> str:
