@@ -16,6 +16,7 @@ import pytest
 import tautrank as tr
 from tautrank.data import RankingData, Splits
 from tautrank.engines import NativeLoss, read_loss
+from tautrank.errors import DataError
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import KNOWN
 from tautrank.experiments.measurements import Measurement, softrank_distance
@@ -24,13 +25,14 @@ from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import PLAIN, Budget
 from tautrank.experiments.trial import run_trial
+from tautrank.experiments.workers import choose_workers
 from tautrank.json_values import canonical
 from tautrank.papers import catalogue
 from tautrank.papers.catalogue import CATALOGUE, directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.papers.claims import Better, GapGrows
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import StudyResult
-from tautrank.papers.run import run_study
+from tautrank.papers.run import StudyStore, run_study
 from tautrank.papers.study import OTHER_DATA, Recipe, Study
 from tautrank.simulate import simulate_web_search
 
@@ -433,3 +435,12 @@ def tables() -> str:
 
 def test_docs_list_every_study() -> None:
     assert tables() in DOCS.read_text(), f"docs/studies.md should have:\n{tables()}"
+
+
+def test_a_varied_study_runs_but_its_store_is_not_resumed(tmp_path: Path) -> None:
+    varied, store = replace(CATALOGUE["xe-figure1"], version=7), tmp_path / "varied.db"
+    assert run_study(varied, budget=Budget(trials=1)).n_done == 1
+    for trials in (1, 2):
+        assert run_study(varied, store=store, budget=Budget(trials=trials)).n_done == trials
+    with StudyStore.open(store) as opened, pytest.raises(DataError, match="holds version 7 of 'xe-figure1', this taut"):
+        opened.run(choose_workers(1))
