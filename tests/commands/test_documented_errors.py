@@ -26,7 +26,7 @@ FILES: dict[str, bytes] = {
     "train.txt:1: found label 'label,qid,f1'; expected a finite number of at least 0": b"label,qid,f1\n1,1,0.5\n",
     "train.txt:2: the line starts with 'qid:1'; expected a label first": b"1 qid:1 1:2\nqid:1 1:3\n",
     "train.txt:2: found no 'qid:' after the label; expected one, as on the lines before": b"1 qid:1 1:2\n0 1:3\n",
-    "train.txt:1: no 'qid:' in the file and no train.txt.query beside it; expected one or the other": b"1 1:2\n0 1:3\n",
+    "train.txt:1: no 'qid:' in the file and no train.txt.query next to it; expected one or the other": b"1 1:2\n0 1:3\n",
     "train.txt:1: found feature index 0; expected indices from 1 on (zero_based=True if the file counts from 0)": b"1 qid:1 0:2\n",
     "train.txt:1: feature index 2 is out of order; expected ascending indices, each once": b"1 qid:1 3:2 2:1\n",
     "train.txt:1: feature index 3 is repeated; expected ascending indices, each once": b"1 qid:1 3:2 3:1\n",

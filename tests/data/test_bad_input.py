@@ -34,7 +34,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "label after a comment line": (b"# head\n\n1 qid:1 1:2\nx qid:1\n", "{f}:4: found label 'x'; expected a finite number of at least 0"),
     "qid missing in some lines": (b"1 qid:1 1:2\n0 1:3\n", "{f}:2: found no 'qid:' after the label; expected one, as on the lines before"),
     "qid only in later lines": (b"1 1:2\n0 qid:1 1:3\n", "{f}:2: found a 'qid:', but the lines before have none; expected it on all lines or none"),
-    "qid nowhere": (b"1 1:2\n0 1:3\n", "{f}:1: no 'qid:' in the file and no data.txt.query beside it; expected one or the other"),
+    "qid nowhere": (b"1 1:2\n0 1:3\n", "{f}:1: no 'qid:' in the file and no data.txt.query next to it; expected one or the other"),
     "qid empty": (b"1 qid: 1:2\n", "{f}:1: found 'qid:' without an id; expected 'qid:' and the query's id without a space"),
     "feature index 0": (b"1 qid:1 0:2\n", "{f}:1: found feature index 0; expected indices from 1 on (zero_based=True if the file counts from 0)"),
     "feature index descending": (b"1 qid:1 3:2 2:1\n", "{f}:1: feature index 2 is out of order; expected ascending indices, each once"),

@@ -147,7 +147,7 @@ def test_table_errors(tmp_path, frame):
     with pytest.raises(DataError, match=r"e.parquet: found no rows; expected one row per document"):
         tr.read_parquet(tmp_path / "e.parquet")
     frame[["label", "qid"]].to_parquet(tmp_path / "f.parquet")
-    with pytest.raises(DataError, match=r"found no feature columns beside 'label' and 'qid'; expected at least one"):
+    with pytest.raises(DataError, match=r"found no feature columns besides 'label' and 'qid'; expected at least one"):
         tr.read_parquet(tmp_path / "f.parquet")
     frame.assign(label=[1, -1, 2]).to_parquet(tmp_path / "m.parquet")
     with pytest.raises(DataError, match=r"m.parquet: column 'label'\[1\]: found -1; expected a finite number"):

@@ -172,7 +172,7 @@ def test_losses_without_a_scale_and_of_ones_own() -> None:
     def _(item: Squares) -> Surrogate:
         return Surrogate(item, metric("ndcg"), "squares", lambda s, y, o, seed: item.bind(y, o).values(s))
 
-    assert repr(surrogate(Squares())) == "squares read as squares, beside 1 - ndcg"
+    assert repr(surrogate(Squares())) == "squares read as squares, compared with 1 - ndcg"
     assert directness_among(Squares(), [[0.0, 1.0], [0.0, 2.0]], [0, 1], [0, 2]).eps1 == 0.0
 
 

@@ -1,4 +1,4 @@
-"""Keep parsed text beside large files, so that the second read takes as long as reading the arrays.
+"""Keep parsed text next to large files, so that the second read takes as long as reading the arrays.
 
 A cache file is safe to delete at any time, is replaced in one step, and is used only while it was made by this format
 version, with the same options, from a file of the same size, modification time and content (SHA-256 over its segments).
@@ -40,7 +40,7 @@ class CacheKey:
 
     @property
     def path(self) -> Path:
-        """The cache file, beside its source."""
+        """The cache file, next to its source."""
         return self.source.with_name(self.source.name + SUFFIX)
 
 

@@ -85,7 +85,7 @@ def read_letor(
         allow_nan: read ``nan`` as a missing value; otherwise it is an error, as ``inf`` always is.
         sparse: ``True`` returns `X` as SciPy CSR, ``False`` as a dense array, ``"auto"`` dense unless that takes more
             than 64 MiB and more than eight times the memory of CSR.
-        cache: keep the parsed arrays beside the file (``FILE.tautcache``) and use them while size, time stamp and
+        cache: keep the parsed arrays next to the file (``FILE.tautcache``) and use them while size, time stamp and
             content hash of the file are unchanged. ``None``: for files of at least 64 MiB in a writable folder, unless
             the environment says ``TAUTRANK_CACHE=0``.
         n_jobs: number of parsing threads; default all cores of this process.
@@ -136,7 +136,7 @@ def read_letor(
                 )
         elif not parsed.tokens:
             raise DataError(
-                f"{file}:1: no 'qid:' in the file and no {file.name}.query beside it; expected one or the other"
+                f"{file}:1: no 'qid:' in the file and no {file.name}.query next to it; expected one or the other"
             )
         if sizes and tokens:
             raise DataError(f"{file}: some files have 'qid:' and others group sizes in a side file; expected one kind")

@@ -97,7 +97,7 @@ def _ranking_data(
     if table.num_rows == 0:
         raise DataError(f"{file}: found no rows; expected one row per document")
     if not names:
-        raise DataError(f"{file}: found no feature columns beside '{label}' and '{qid}'; expected at least one")
+        raise DataError(f"{file}: found no feature columns besides '{label}' and '{qid}'; expected at least one")
     for kind, name in filled.items():
         if empty := table.column(name).null_count:
             what = {"label": "a label", "qid": "a query id"}[kind]

@@ -14,7 +14,7 @@ from tautrank.errors import DataError
 
 
 class RunLock:
-    """A lock held by the process that runs trials: a file beside the store, removed when the run ends.
+    """A lock held by the process that runs trials: a file next to the store, removed when the run ends.
 
     The file alone means nothing: what counts is the lock on it, which ends with its process, so a file left by a killed
     runner is taken over.

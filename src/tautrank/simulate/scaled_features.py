@@ -27,7 +27,7 @@ class _Group:
 
     columns: int
     qualities: tuple[int, ...]
-    blur: tuple[float, float]  # range of the noise of a column, beside a quality of standard deviation 1
+    blur: tuple[float, float]  # range of the noise of a column, where quality has standard deviation 1
     absent: float  # share of the documents about which nothing is known
     levels: tuple[int, ...] = ()  # columns with that many values, in turn; 0 is any number
 

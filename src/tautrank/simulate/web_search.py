@@ -88,7 +88,7 @@ def simulate_web_search(
         n_features: number of features, at least 16; default those of the shape, 136 or 519. Fewer are a fixed choice of
             them, more are columns of zeros; with ``like=None`` there are as many of each kind as it takes.
         mean_length: mean number of documents of a query; default that of the shape, 120 or 23.7.
-        noise: standard deviation of the judges' noise, beside a truth of standard deviation 1 (not counting, with
+        noise: standard deviation of the judges' noise, where the truth has standard deviation 1 (not counting, with
             ``like``, the few queries for which there is nothing to be found: their truth is far below all others).
         seed: the same seed gives the same data.
         like: ``"mslr"``, ``"yahoo"`` or None.

@@ -66,7 +66,7 @@ class Surrogate:
         costs: from scores, labels, offsets and a seed to ``O1``, one number per query.
 
     >>> surrogate("softrank(k=5)")
-    softrank(k=5) read as 1 - SoftNDCG@k, beside 1 - ndcg@5
+    softrank(k=5) read as 1 - SoftNDCG@k, compared with 1 - ndcg@5
     >>> surrogate("xendcg").metric_costs([1.0, 0.0], [0, 1], [0, 2]).round(4)
     array([0.3691])
     """
@@ -87,7 +87,7 @@ class Surrogate:
 
     def __repr__(self) -> str:
         cost = f"1 - {self.judge}" if self.judge.higher_is_better else str(self.judge)
-        return f"{self.loss} read as {self.reading}, beside {cost}"
+        return f"{self.loss} read as {self.reading}, compared with {cost}"
 
 
 @functools.singledispatch
@@ -117,7 +117,7 @@ def surrogate(loss: Any) -> Surrogate:
         loss: the loss, or its name.
 
     >>> surrogate("ndcg-loss2++")
-    ndcg-loss2++ read as the loss over 1 + mu, beside 1 - ndcg@30
+    ndcg-loss2++ read as the loss over 1 + mu, compared with 1 - ndcg@30
     >>> surrogate("mse")
     Traceback (most recent call last):
     tautrank.errors.OptionError: loss: found mse; expected one whose value has the scale of a metric, as the values of
