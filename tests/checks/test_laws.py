@@ -49,6 +49,9 @@ def variants() -> list[Loss]:
 every_loss = pytest.mark.parametrize("subject", variants(), ids=str)
 every_name = pytest.mark.parametrize("name", sorted(REGISTRY))
 
+# What makes the gradient of a loss its derivative.
+PLAIN_GRADIENT = {"xendcg": {"hessian": "diagonal"}, "softrank": {"estimator": "exact", "scale": "plain"}}
+
 # Long lists and large labels are looked at by name: variants share their kernels, and tables of gains end at 4.
 BY_NAME = ("large-labels", "long-list")
 
@@ -271,6 +274,38 @@ def test_a_loss_that_cannot_be_pickled() -> None:
         objective = RightObjective
 
     assert "expected its class at the top level" in CHECKS["repeat"].outcome(Local(), *synthetic_lists()).detail
+
+
+@every_name
+def test_a_gradient_that_is_slightly_wrong_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    subject = loss(name) if loss(name).gradient_is_derivative else loss(name, **PLAIN_GRADIENT.get(name, {}))
+    if not subject.gradient_is_derivative:
+        pytest.skip("its gradient is an estimate")
+    scores, lists = synthetic_lists()
+    drawn = np.random.default_rng(0).normal(size=scores.size)
+    right = Objective.gradients
+
+    def wrong(self, at, step=0):
+        grad, hess = right(self, at, step)
+        return grad * (1 + error), hess
+
+    monkeypatch.setattr(Objective, "gradients", wrong)
+    for at in (scores, drawn, 0.01 * drawn, 10 * drawn):
+        for error, status in ((0.0, "holds"), (3e-6, "fails"), (-1e-4, "fails")):
+            assert CHECKS["derivative"].outcome(subject, at, lists).status == status, error
+
+
+def test_a_small_error_beside_a_large_value_is_found() -> None:
+    # The value is so large that the difference of a narrow step is nothing but rounding.
+    large = with_values(lambda self, s: 1e4)
+    assert CHECKS["derivative"].outcome(centred(large), *synthetic_lists()).status == "holds"
+
+    class Wrong(large):
+        def _gradients(self, scores, step):
+            grad, hess = super()._gradients(scores, step)
+            return grad * (1 + 1e-5), hess
+
+    assert CHECKS["derivative"].outcome(centred(Wrong), *synthetic_lists()).status == "fails"
 
 
 def hinge(at_kink: float) -> Loss:

@@ -124,18 +124,13 @@ def slow_approx_ndcg(scores: np.ndarray, labels: np.ndarray, alpha: float) -> fl
     return float(1 - sum((2**labels - 1) / np.log2(1 + position)) / ideal)
 
 
-@pytest.mark.parametrize("alpha", [0.5, 1.0, 10.0])
-def test_it_is_the_formula(approx_ndcg: Loss, alpha: float) -> None:
+def test_it_is_the_formula_and_nears_1_minus_ndcg_as_alpha_grows(approx_ndcg: Loss) -> None:
     rng = np.random.default_rng(3)
     scores, labels = rng.normal(size=12), rng.integers(0, 5, 12).astype(float)
-    subject = dataclasses.replace(approx_ndcg, alpha=alpha)
-    found = subject.bind(labels, [0, 7, 12]).values(scores)
-    for query, rows in enumerate((slice(0, 7), slice(7, 12))):
-        assert found[query] == pytest.approx(slow_approx_ndcg(scores[rows], labels[rows], alpha), rel=1e-12)
-
-
-def test_it_nears_1_minus_ndcg_as_alpha_grows(approx_ndcg: Loss) -> None:
-    rng = np.random.default_rng(0)
+    for alpha in (0.5, 1.0, 10.0):
+        found = dataclasses.replace(approx_ndcg, alpha=alpha).bind(labels, [0, 7, 12]).values(scores)
+        for query, rows in enumerate((slice(0, 7), slice(7, 12))):
+            assert found[query] == pytest.approx(slow_approx_ndcg(scores[rows], labels[rows], alpha), rel=1e-12)
     scores, labels = rng.permutation(20) / 2.0, rng.integers(0, 4, 20)
     sharp = dataclasses.replace(approx_ndcg, alpha=100.0).bind(labels, [0, 20]).values(scores)[0]
     assert sharp == pytest.approx(1 - tr.metric("ndcg").mean(scores, labels, [0, 20]), abs=1e-12)
@@ -268,15 +263,13 @@ def test_weights_that_are_held_are_not_differentiated() -> None:
     assert Held(k=1).bind([1, 0, 0], [0, 3]).values(scores)[0] == 0.0  # None and a number are both parameters
 
 
-def test_a_float_may_be_given_as_a_whole_number(approx_ndcg: Loss) -> None:
+def test_a_loss_prints_as_it_is_typed_and_takes_a_whole_number_for_a_float(approx_ndcg: Loss) -> None:
     assert loss("approx-ndcg", alpha=5) == loss("approx-ndcg(alpha=5.0)")
     assert str(loss("approx-ndcg", alpha=5)) == "approx-ndcg(alpha=5)"
     assert isinstance(loss("approx-ndcg(alpha=5)").alpha, float)
     with pytest.raises(OptionError, match=r"^alpha: found 'x'; expected a number"):
         loss("approx-ndcg", alpha="x")
 
-
-def test_it_prints_as_it_is_typed_whatever_the_dataclass_was_told() -> None:
     @register("loud")
     @dataclass(frozen=True, repr=True)
     class Loud(Held):
@@ -351,19 +344,13 @@ def test_two_files_with_the_same_names_are_two_losses(tmp_path: Path) -> None:
         assert out.stdout.split() == ["3.0", "6.0", "3.0", "6.0"]
 
 
-@dataclass(frozen=True)
-class OneTooFar(ListLoss):
-    @staticmethod
-    def one_list(scores, labels, grad, hess):
-        grad[scores.size] -= 1
-        return 0.0
+def too_far(scores, labels, grad, hess):
+    grad[scores.size] -= 1
+    return 0.0
 
 
-@dataclass(frozen=True)
-class OneTooFarBack(ListLoss):
-    @staticmethod
-    def one_list(scores, labels, grad, hess):
-        return scores[-scores.size - 1]
+def too_far_back(scores, labels, grad, hess):
+    return scores[-scores.size - 1]
 
 
 @numba.njit
@@ -371,26 +358,24 @@ def write(array, at):
     array[at] = 1.0
 
 
-@dataclass(frozen=True)
-class CallsOneTooFar(ListLoss):
-    table: tuple[float, ...] = (1.0, 0.5)
-
-    @staticmethod
-    def one_list(scores, labels, grad, hess, table):
-        buffer = np.empty(6)
-        write(buffer, scores.size - 1)
-        return buffer[0]
+def calls_too_far(scores, labels, grad, hess):
+    buffer = np.empty(6)
+    write(buffer, scores.size - 1)
+    return buffer[0]
 
 
 @pytest.mark.parametrize(
-    ("kind", "line", "found"),
+    ("function", "line", "found"),
     [
-        (OneTooFar, "grad[scores.size] -= 1", "index 7 is out of bounds for axis 0 with size 7"),
-        (OneTooFarBack, "return scores[-scores.size - 1]", "index -8 is out of bounds for axis 0 with size 7"),
-        (CallsOneTooFar, "array[at] = 1.0", "index 6 is out of bounds for axis 0 with size 6 (a list of 7 documents)"),
+        (too_far, "grad[scores.size] -= 1", "index 7 is out of bounds for axis 0 with size 7"),
+        (too_far_back, "return scores[-scores.size - 1]", "index -8 is out of bounds for axis 0 with size 7"),
+        (calls_too_far, "array[at] = 1.0", "index 6 is out of bounds for axis 0 with size 6 (a list of 7 documents)"),
     ],
 )  # fmt: skip
-def test_an_index_out_of_range_is_one_sentence_with_its_line(kind: type[ListLoss], line: str, found: str) -> None:
+def test_an_index_out_of_range_is_one_sentence_with_its_line(
+    function: Callable[..., float], line: str, found: str
+) -> None:
+    kind = make(function)
     number = next(i for i, text in enumerate(Path(__file__).read_text().splitlines(), 1) if text.strip() == line)
     # The list without a relevant document is never seen; the longest one is.
     objective = kind().bind([0] * 9 + [1, 0] * 3 + [1], [0, 9, 16])
@@ -412,20 +397,12 @@ def test_an_index_far_out_of_range_does_not_kill_the_process(tmp_path: Path) -> 
     assert f"one_list: {file}, line 12: index 1000000000 is out of bounds for axis 0" in out.stdout
 
 
-def test_what_only_python_refuses_runs() -> None:
-    assert Divides().bind([1], [0, 1]).values([0.0])[0] == np.inf
+def divides(scores, labels, grad, hess):
+    return 1 / int(scores[0])
 
 
-@dataclass(frozen=True)
-class Divides(ListLoss):
-    zero: float = 0.0
-
-    @staticmethod
-    def one_list(scores, labels, grad, hess, zero):
-        return 1 / int(zero)
-
-
-def test_a_loss_that_does_not_compile_fails_its_check() -> None:
+def test_what_only_python_refuses_runs_and_what_does_not_compile_fails_its_check() -> None:
+    assert make(divides)().bind([1], [0, 1]).values([0.0])[0] == np.inf
     report = check_loss(make(calls_python)(), names=["shift"])
     assert [(outcome.check, outcome.status) for outcome in report.outcomes] == [("runs", "fails")]
     assert "Numba says" in report["runs"].detail
@@ -605,19 +582,8 @@ def test_mistakes_in_a_loss_are_one_sentence_on_the_command_line(
     file = tmp_path / "mistaken.py"
     file.write_text(QUICK.replace(right, wrong))
     name = "lambdarank" if case == "taken" else "quick"
-    arguments = [
-        "train",
-        letor / "train.txt",
-        "--import",
-        file,
-        "--loss",
-        name,
-        "--trees",
-        2,
-        "--model",
-        tmp_path / "m",
-    ]
-    code, out, err = run(capsys, *arguments)
+    options = ["--import", file, "--loss", name, "--trees", 2, "--model", tmp_path / "m"]
+    code, out, err = run(capsys, "train", letor / "train.txt", *options)
     assert (code, out) == (2, "")
     assert err.startswith("error: " + sentence.format(file=file))
     assert err.count("\n") == 1

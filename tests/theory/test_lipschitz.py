@@ -13,13 +13,9 @@ from tautrank.errors import OptionError
 from tautrank.losses import loss
 from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import query_sums
-from tautrank.theory import (
-    generalisation_error,
-    lipschitz,
-    log_box_covering,
-)
+from tautrank.theory import generalisation_error, lipschitz, log_box_covering
 from tautrank.theory.derivatives import differences
-from tautrank.theory.lipschitz import measured_constant, proven_constant
+from tautrank.theory.lipschitz import proven_constant
 from tests.theory_lists import LABELS, Scored, lists, make_lists
 
 FAMILY = ["ranknet", "arp-loss1", "arp-loss2", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++", "lambdarank"]
@@ -154,7 +150,6 @@ def test_covering_a_box() -> None:
         ),
         (lambda: generalisation_error(10, 2.0, lambda r: math.inf), "log_covering: found inf; expected a number of at"),
         (lambda: generalisation_error(10, 2.0, lambda r: 1e9 * r * r), "log_covering: found a number that grows with"),
-        (lambda: measured_constant(loss("mse"), Lists.of([1], [0, 1], None), 1, 0, (0.0,)), "scales: found (0.0,);"),
         (lambda: lipschitz("listnet", [1], [0, 1], draws=0), "draws: found 0; expected a whole number of at least 1"),
     ],
 )

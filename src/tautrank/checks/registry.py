@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,13 @@ from tautrank.data.grouping import offsets_from_sizes
 from tautrank.losses import Loss
 from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import F64
+from tautrank.theory.bound import sees_scores
 
 HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
 
-Examine = Callable[[Loss, F64, Lists], tuple[float, str] | str | None]
-"""From a loss, scores and lists to a counterexample in a sentence, or None where there is none; or to a margin, below 0
-where the check fails, and a sentence with the numbers."""
+Examine = Callable[[Loss, F64, Lists], tuple[float, str] | Iterable[str]]
+"""From a loss, scores and lists to a margin, below 0 where the check fails, and a sentence with the numbers; or to
+counterexamples in sentences, of which only the first is asked for."""
 
 Condition = Callable[[Loss, F64, Lists], str | None]
 """From a loss, scores and lists to the reason why a check is not about them, or to None where it is."""
@@ -80,7 +82,7 @@ class Check:
     name: str
     statement: str
     examine: Examine
-    unless: Condition
+    unless: Condition = lambda *_: None
     on: Literal["data", "synthetic", "both"] = "data"
     paper: str = ""
     once: bool = False
@@ -107,11 +109,13 @@ class Check:
             return Outcome(self.name, DOES_NOT_APPLY, reason, queries=queries)
         try:
             found = self.examine(loss, scores, lists)
+            if not isinstance(found, tuple):
+                counterexample = next(iter(found), "")
+                return Outcome(self.name, FAILS if counterexample else HOLDS, counterexample, queries=queries)
         except Exception as error:
             # The loss may be anybody's code, and what is wrong with it is what the user asked for.
-            return Outcome(self.name, FAILS, in_a_sentence(error), -math.inf, queries)
-        if found is None or isinstance(found, str):
-            return Outcome(self.name, FAILS if found else HOLDS, found or "", queries=queries)
+            detail = f"stopped with {type(error).__name__}: {error}".replace("\n", " ")
+            return Outcome(self.name, FAILS, detail, -math.inf, queries)
         margin, detail = found
         return Outcome(self.name, HOLDS if margin >= -_ROUNDING else FAILS, detail, margin, queries)
 
@@ -120,21 +124,33 @@ CHECKS: dict[str, Check] = {}
 """Every check by its name: laws first, then measurements, then the papers' theorems."""
 
 
-def applies(loss: Loss, scores: F64, lists: Lists) -> None:
-    """Condition of a check that is about every loss and all lists."""
+def about(words: str, met: Callable[[Any, F64, Lists], bool | np.bool_]) -> Condition:
+    """Return the condition of a check that is only about some losses or lists.
+
+    Args:
+        words: those losses or lists.
+        met: from a loss, scores and lists to whether the check is about them.
+
+    >>> about("short lists", lambda loss, scores, lists: lists.longest < 5)(None, None, Lists.of([0] * 9, [0, 9], None))
+    'it is about short lists'
+    """
+    return lambda loss, scores, lists: None if met(loss, scores, lists) else f"it is about {words}"
 
 
-def check(
-    name: str,
-    statement: str,
-    *,
-    unless: Condition = applies,
-    on: Literal["data", "synthetic", "both"] = "data",
-    paper: str = "",
-    once: bool = False,
-    sample: Sample | None = None,
-    flaw: str = "",
-) -> Callable[[Examine], Examine]:
+def first_reason(*conditions: Condition) -> Condition:
+    """Return the condition that gives the first reason of several.
+
+    >>> first_reason(about("all", lambda *_: True), nothing_relevant)(None, np.zeros(1), Lists.of([0], [0, 1], None))
+    'no query that it looks at has a relevant document'
+    """
+
+    def condition(loss: Loss, scores: F64, lists: Lists) -> str | None:
+        return next((reason for each in conditions if (reason := each(loss, scores, lists))), None)
+
+    return condition
+
+
+def check(name: str, statement: str, **options: Any) -> Callable[[Examine], Examine]:
     """Function decorator: enter a check into `CHECKS`. The arguments are those of `Check`.
 
     >>> @check("positive", "the loss is never below 0")
@@ -148,29 +164,32 @@ def check(
     """
 
     def enter(examine: Examine) -> Examine:
-        CHECKS[name] = Check(name, statement, examine, unless, on, paper, once, sample, flaw)
+        CHECKS[name] = Check(name, statement, examine, **options)
         return examine
 
     return enter
-
-
-def first_reason(*conditions: Condition) -> Condition:
-    """Return the condition that gives the first reason of several.
-
-    >>> first_reason(applies, nothing_relevant)(None, np.zeros(1), Lists.of([0], [0, 1], None))
-    'no query that it looks at has a relevant document'
-    """
-
-    def condition(loss: Loss, scores: F64, lists: Lists) -> str | None:
-        return next((reason for each in conditions if (reason := each(loss, scores, lists))), None)
-
-    return condition
 
 
 def nothing_relevant(loss: Loss, scores: F64, lists: Lists) -> str | None:
     """Condition of a check that needs a relevant document, one whose label is worth something."""
     gain = getattr(loss, "gain", getattr(getattr(loss, "metric", None), "gain", "linear"))
     return None if lists.gains(gain).any() else "no query that it looks at has a relevant document"
+
+
+def of_kind(kinds: type[Loss] | tuple[type[Loss], ...], words: str, *more: Condition) -> Condition:
+    """Return the condition of a theorem about some classes without noise, on lists with a relevant document.
+
+    Args:
+        kinds: the classes.
+        words: the classes in words.
+        more: further conditions.
+
+    >>> from tautrank.losses import MSE, loss
+    >>> of_kind(MSE, "mse without noise")(loss("listnet"), np.zeros(1), Lists.of([1], [0, 1], None))
+    'it is about mse without noise'
+    """
+    kind = about(words, lambda loss, *_: isinstance(loss, kinds) and sees_scores(loss))
+    return first_reason(kind, nothing_relevant, *more)
 
 
 def beyond_its_labels(loss: Loss, label: float) -> str | None:
@@ -188,15 +207,6 @@ def beyond_its_labels(loss: Loss, label: float) -> str | None:
     tables = [len(gain) - 1 for gain in (getattr(each, "gain", None) for each in (loss, judge)) if type(gain) is tuple]
     highest = min([*tables, getattr(judge, "max_label", math.inf)])
     return f"its labels end at {highest:g}, and these lists have a label of {label:g}" if label > highest else None
-
-
-def in_a_sentence(error: Exception) -> str:
-    """Write an error that stopped a loss.
-
-    >>> in_a_sentence(ValueError("no such thing"))
-    'stopped with ValueError: no such thing'
-    """
-    return f"stopped with {type(error).__name__}: {error}".replace("\n", " ")
 
 
 def some_lists(scores: F64, lists: Lists, documents: int = 2000) -> tuple[F64, Lists]:
@@ -237,3 +247,7 @@ def only_queries(scores: F64, lists: Lists, queries: NDArray[np.bool_]) -> tuple
     """
     rows = np.repeat(queries, lists.sizes)
     return scores[rows], Lists.of(lists.labels[rows], offsets_from_sizes(lists.sizes[queries]), None)
+
+
+slow_check = functools.partial(check, once=True, sample=some_short_lists)
+"""As `check`, for checks that look for their own scores on some short lists."""

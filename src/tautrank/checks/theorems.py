@@ -12,39 +12,25 @@ from numpy.typing import NDArray
 from tautrank.checks.registry import (
     Condition,
     Examine,
+    about,
     check,
     first_reason,
     nothing_relevant,
-    some_short_lists,
+    of_kind,
+    slow_check,
 )
-from tautrank.losses import (
-    XENDCG,
-    ARPLoss1,
-    ARPLoss2,
-    LambdaLoss,
-    LambdaRank,
-    ListNet,
-    Loss,
-    NDCGLoss1,
-    NDCGLoss2,
-    NDCGLoss2PP,
-    RankNet,
-    SoftmaxLoss,
-)
+from tautrank.losses import ARPLoss1, ARPLoss2, LambdaLoss, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, NDCGLoss2PP, RankNet
 from tautrank.losses.base import Lists
+from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
 from tautrank.metrics import discount_values, metric
 from tautrank.metrics.ordering import F64
-from tautrank.theory.bound import Bound, negative_log, sees_scores
+from tautrank.theory.bound import Bound, negative_log
 from tautrank.theory.em import descends, majorise_minimise
 from tautrank.theory.generalisation import generalisation_error, log_box_covering
 from tautrank.theory.hessian import DampedSoftmax, smallest_eigenvalue, spectral_gap
 from tautrank.theory.lipschitz import measured_constant, paper_constant, proven_constant
 from tautrank.theory.pairwise_bounds import lambdaloss_bound, lambdarank_metric_bound, ndcg_cost_bound
-from tautrank.theory.softmax_bounds import (
-    softmax_mrr_bound,
-    softmax_ndcg_bound,
-    xe_ndcg_bound,
-)
+from tautrank.theory.softmax_bounds import softmax_mrr_bound, softmax_ndcg_bound, xe_ndcg_bound
 
 _ROUNDING = 1e-9
 # Of the damped softmax in the check of its Hessian.
@@ -60,25 +46,11 @@ _LAMBDA_PAPER = "Wang et al., The LambdaLoss Framework, CIKM 2018"
 # Conditions
 
 
-def _of(kinds: type[Loss] | tuple[type[Loss], ...], words: str, *more: Condition) -> Condition:
-    """Return the condition of a theorem about some classes without noise, on lists with a relevant document."""
-
-    def condition(loss: Loss, scores: F64, lists: Lists) -> str | None:
-        return None if isinstance(loss, kinds) and sees_scores(loss) else f"it is about {words} without noise"
-
-    return first_reason(condition, nothing_relevant, *more)
-
-
 def _of_family(*kinds: type[LambdaLoss]) -> Condition:
     """Return the condition of a theorem about members of the LambdaLoss family as the paper defines them."""
-
-    def condition(loss: Loss, scores: F64, lists: Lists) -> str | None:
-        assert isinstance(loss, LambdaLoss)
-        if loss.norm is not None:
-            return "it is about losses without norm"
-        return "it is about the hard assignment" if loss._draws_rankings else None
-
-    return _of(kinds, ", ".join(kind.name for kind in kinds), condition)
+    without_norm = about("losses without norm", lambda loss, *_: loss.norm is None)
+    hard = about("the hard assignment", lambda loss, *_: not loss._draws_rankings)
+    return of_kind(kinds, f"{', '.join(kind.name for kind in kinds)} without noise", without_norm, hard)
 
 
 def _only(kinds: type[Loss] | tuple[type[Loss], ...], *conditions: Condition) -> Condition:
@@ -93,26 +65,12 @@ def _cut_off(loss: Any, scores: F64, lists: Lists) -> str | None:
     return f"it is about full lists: k is {loss.k}, the longest list has {lists.longest} documents"
 
 
-def _starts_late(loss: Any, scores: F64, lists: Lists) -> str | None:
-    return "it is about discounts that start at 1" if discount_values(1, loss.discount)[0] != 1.0 else None
+def _falls_slowly(loss: Any, scores: F64, lists: Lists) -> np.bool_:
+    return (discount_values(lists.longest, loss.discount) * np.arange(1, lists.longest + 1) >= 1.0).all()
 
 
-def _falls_fast(loss: Any, scores: F64, lists: Lists) -> str | None:
-    below = discount_values(lists.longest, loss.discount) * np.arange(1, lists.longest + 1) < 1.0
-    return "it is about discounts of at least 1/rank" if below.any() else None
-
-
-def _steps_grow(loss: Any, scores: F64, lists: Lists) -> str | None:
-    grow = np.diff(discount_values(lists.longest + 1, loss.discount), 2) < 0
-    return "it is about discounts whose steps shrink" if grow.any() else None
-
-
-def _graded(loss: Any, scores: F64, lists: Lists) -> str | None:
-    return "it is about binary labels" if np.unique(lists.labels[lists.labels > 0]).size > 1 else None
-
-
-def _softmax_target(loss: Any, scores: F64, lists: Lists) -> str | None:
-    return "it is about the linear target" if loss.target != "linear" else None
+def _steps_shrink(loss: Any, scores: F64, lists: Lists) -> np.bool_:
+    return (np.diff(discount_values(lists.longest + 1, loss.discount), 2) >= 0).all()
 
 
 def _underflows(loss: Any, scores: F64, lists: Lists) -> str | None:
@@ -120,24 +78,28 @@ def _underflows(loss: Any, scores: F64, lists: Lists) -> str | None:
     return "a probability is too small for a float" if (rho < 1e-290).any() else None
 
 
-def _no_constant(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    known = np.isfinite(proven_constant(loss, lists)).all()
-    return None if known else "it is about losses with a proven Lipschitz constant"
+_from_1 = about("discounts that start at 1", lambda loss, *_: discount_values(1, loss.discount)[0] == 1.0)
+_above_1_over_rank = about("discounts of at least 1/rank", _falls_slowly)
+_with_shrinking_steps = about("discounts whose steps shrink", _steps_shrink)
+_binary = about("binary labels", lambda loss, s, lists: np.unique(lists.labels[lists.labels > 0]).size <= 1)
+_linear = about("the linear target", lambda loss, *_: loss.target == "linear")
+_with_constant = about(
+    "losses with a proven Lipschitz constant",
+    lambda loss, scores, lists: np.isfinite(proven_constant(loss, lists)).all(),
+)
 
 
-def _need_not_descend(loss: Loss, scores: F64, lists: Lists) -> str | None:
+def _need_not_descend(loss: Loss, *_: Any) -> str | None:
     return None if descends(loss) else "nothing makes its EM descend"
 
 
 # Of any loss
 
 
-@check(
+@slow_check(
     "lipschitz",
     "the loss, with its weights held fixed, is Lipschitz, its slope does not grow with the scores",
     unless=nothing_relevant,
-    once=True,
-    sample=some_short_lists,
 )
 def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     near, far = (measured_constant(loss, lists, 3, 0, (scale,)) for scale in (30.0, 3e4))
@@ -151,16 +113,14 @@ def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return float((1.0 - (most - 1e-6) / np.maximum(proven, 1e-6)).min()), detail
 
 
-@check(
+@slow_check(
     "m-step",
     "with its weights held fixed, the loss falls along its derivative and never rises",
     unless=nothing_relevant,
-    once=True,
-    sample=some_short_lists,
 )
 def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     trace = majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=2, steps=2)
-    rise = trace.largest_rise_in_a_step
+    rise = float(np.diff(trace.frozen, axis=1).max(initial=0.0))
     return -rise, f"the largest rise in a step is {rise:.2g}"
 
 
@@ -219,23 +179,21 @@ check(
     "xe-ndcg",
     "XE >= -log(NDCG + 1/maxDCG), for each query and on average",
     paper=f"{_XE_PAPER}, Theorem 1",
-    unless=_of(XENDCG, "xendcg"),
+    unless=of_kind(XENDCG, "xendcg without noise"),
 )(_bounded(xe_ndcg_bound))
 
 check(
     "xe-ndcg-refined",
     "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average",
     paper=f"{_XE_PAPER}, from the proof of Theorem 1",
-    unless=_of(XENDCG, "xendcg"),
+    unless=of_kind(XENDCG, "xendcg without noise"),
 )(_bounded(functools.partial(xe_ndcg_bound, refined=True)))
 
-check(
+slow_check(
     "xe-lipschitz",
     "cross entropy is 2-Lipschitz",
     paper=f"{_XE_PAPER}, Proposition 2",
-    unless=_of(SoftmaxLoss, "the softmax family"),
-    once=True,
-    sample=some_short_lists,
+    unless=of_kind(SoftmaxLoss, "the softmax family without noise"),
 )(_below_paper_constant)
 
 
@@ -243,7 +201,7 @@ check(
     "generalisation",
     "the losses of two queries with scores in [0, 1] differ by at most the Lipschitz constant, as its bound assumes",
     paper=f"{_XE_PAPER}, Theorem 2",
-    unless=first_reason(nothing_relevant, _no_constant),
+    unless=first_reason(nothing_relevant, _with_constant),
     once=True,
     flaw="its proof counts a change of a query as a change of its scores alone, but lists of other lengths differ more",
 )
@@ -265,7 +223,7 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     "hessian",
     "with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S is below 1",
     paper=f"{_XE_PAPER}, Claims 1 and 2",
-    unless=_of(SoftmaxLoss, "the softmax family", _underflows),
+    unless=of_kind(SoftmaxLoss, "the softmax family without noise", _underflows),
 )
 def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     eigenvalue = float(np.nanmin(smallest_eigenvalue(scores, lists.offsets, _EPSILON)))
@@ -279,14 +237,14 @@ check(
     "softmax-mrr",
     "XE >= -log RR, for each query and on average",
     paper=f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here",
-    unless=_of(ListNet, "listnet"),
+    unless=of_kind(ListNet, "listnet without noise"),
 )(_bounded(softmax_mrr_bound))
 
 check(
     "softmax-ndcg",
     "XE >= -log NDCG, for each query and on average, with binary labels",
     paper=f"{_BINARY_PAPER}, Theorem 3",
-    unless=_of(ListNet, "listnet", _softmax_target, _graded),
+    unless=of_kind(ListNet, "listnet without noise", _linear, _binary),
 )(_bounded(softmax_ndcg_bound))
 
 
@@ -299,8 +257,8 @@ check(
     paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3",
     unless=first_reason(
         _of_family(RankNet, ARPLoss1, ARPLoss2, *_NDCG_LOSSES, LambdaRank),
-        _only(_NDCG_LOSSES, _cut_off, _starts_late),
-        _only(NDCGLoss1, _falls_fast),
+        _only(_NDCG_LOSSES, _cut_off, _from_1),
+        _only(NDCGLoss1, _above_1_over_rank),
     ),
 )(_bounded(lambdaloss_bound))
 
@@ -311,8 +269,8 @@ check(
     unless=first_reason(
         _of_family(*_NDCG_LOSSES, LambdaRank),
         _cut_off,
-        _only(NDCGLoss2, _steps_grow),
-        _only(NDCGLoss1, _starts_late, _falls_fast),
+        _only(NDCGLoss2, _with_shrinking_steps),
+        _only(NDCGLoss1, _from_1, _above_1_over_rank),
     ),
 )(_bounded(ndcg_cost_bound))
 
@@ -320,26 +278,22 @@ check(
     "lambdarank-metric",
     "the metric that LambdaRank bounds is at least the cost of NDCG",
     paper=f"{_LAMBDA_PAPER}, sec. 5.3",
-    unless=_of(LambdaRank, "lambdarank", _starts_late),
+    unless=of_kind(LambdaRank, "lambdarank without noise", _from_1),
 )(_bounded(lambda s, y, cuts, loss: lambdarank_metric_bound(s, y, cuts, gain=loss.gain, discount=loss.discount)))
 
-check(
+slow_check(
     "lambdarank-lipschitz",
     "LambdaRank, with its weights held fixed, is sigma m^2-Lipschitz (over log 2, for logarithms to base 2)",
     paper=f"{_XE_PAPER}, Proposition 1",
     unless=_of_family(LambdaRank),
-    once=True,
-    sample=some_short_lists,
 )(_below_paper_constant)
 
 
-@check(
+@slow_check(
     "em-descent",
     "the loss never rises from one M-step to the next",
     paper=f"{_LAMBDA_PAPER}, sec. 4.2",
     unless=first_reason(_need_not_descend, nothing_relevant),
-    once=True,
-    sample=some_short_lists,
 )
 def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     trace = majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=3, steps=2)

@@ -11,14 +11,16 @@ from numpy.typing import NDArray
 
 from tautrank.checks.registry import (
     Examine,
+    about,
     check,
     first_reason,
     nothing_relevant,
+    of_kind,
     only_queries,
+    slow_check,
     some_lists,
     some_short_lists,
 )
-from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, Loss, SmoothedLoss, SoftRank
 from tautrank.losses.base import Lists
@@ -63,51 +65,31 @@ def _no_scale(loss: Loss, scores: F64, lists: Lists) -> str | None:
     return nothing_relevant(loss, scores, lists)
 
 
-def _not_softrank(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    if not isinstance(loss, SoftRank) or loss.estimator != "exact" or not sees_scores(loss):
-        return "it is about softrank with its exact gradient and without noise"
-    return nothing_relevant(loss, scores, lists)
-
-
-def _not_full_softrank(loss: Any, scores: F64, lists: Lists) -> str | None:
-    reason = _not_softrank(loss, scores, lists)
-    if reason is None and (loss.k is not None or loss.discount != "log2"):
-        return "it is about full lists and the logarithmic discount"
-    return reason
+def _several(lists: Lists) -> NDArray[np.bool_]:
+    """Return the queries with several documents, one of them relevant."""
+    return (lists.sizes > 1) & lists.has_relevant
 
 
 def _without_ties(scores: F64, lists: Lists) -> NDArray[np.bool_]:
     """Return the queries that Theorem 2 is about: several documents, no tie, and one of them relevant."""
-    return (least_distances(scores, lists.offsets) > 0) & (lists.sizes > 1) & lists.has_relevant
-
-
-def _only_ties(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    return None if _without_ties(scores, lists).any() else "it is about lists without ties"
-
-
-def _single_documents(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    several = (lists.sizes > 1) & lists.has_relevant
-    return None if several.any() else "it is about lists of several documents, one of them relevant"
-
-
-def _not_smoothed(loss: Loss, scores: F64, lists: Lists) -> str | None:
-    if not isinstance(loss, SmoothedLoss) or not sees_scores(loss):
-        return "it is about stochasticrank and reinforce without noise"
-    if not loss.ignores_shifts or not isinstance(loss.metric, Metric):
-        return "it is about the metrics of a ranking"
-    return nothing_relevant(loss, scores, lists)
-
-
-def _not_for_the_worst(loss: Any, scores: F64, lists: Lists) -> str | None:
-    reason = _not_smoothed(loss, scores, lists)
-    if reason is None and not loss._ties_are_worst:
-        return "it is about metrics with ties at their worst"
-    return reason
+    return (least_distances(scores, lists.offsets) > 0) & _several(lists)
 
 
 def _no_halves(loss: Loss, scores: F64, lists: Lists) -> str | None:
     both = all(lists.has_relevant[half::2].any() for half in (0, 1))
     return None if both else "one half of the queries has no relevant document"
+
+
+_WORDS = "softrank with its exact gradient and without noise"
+_softrank = of_kind(SoftRank, _WORDS, about(_WORDS, lambda loss, *_: loss.estimator == "exact"))
+_full = about("full lists and the logarithmic discount", lambda loss, *_: loss.k is None and loss.discount == "log2")
+_untied = about("lists without ties", lambda loss, scores, lists: _without_ties(scores, lists).any())
+_long = about("lists of several documents, one of them relevant", lambda loss, s, lists: _several(lists).any())
+_of_ranking = about(
+    "the metrics of a ranking", lambda loss, *_: loss.ignores_shifts and isinstance(loss.metric, Metric)
+)
+_smoothed = of_kind(SmoothedLoss, "stochasticrank and reinforce without noise", _of_ranking)
+_worst_ties = about("metrics with ties at their worst", lambda loss, *_: loss._ties_are_worst)
 
 
 # Of directness
@@ -138,12 +120,12 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
-    seen = np.repeat(np.arange(lists.sizes.size) % 2 == 0, lists.sizes)
-    seen_offsets, unseen_offsets = (offsets_from_sizes(lists.sizes[half::2]) for half in (0, 1))
-    chosen = surrogate(loss)
-    best = best_scorings(chosen, [s[seen] for s in scorings], lists.labels[seen], seen_offsets)
-    by_loss, by_metric = (scorings[at][~seen] for at in best)
-    found = directness(chosen, by_loss, by_metric, lists.labels[~seen], unseen_offsets)
+    even = np.arange(lists.sizes.size) % 2 == 0
+    seen, unseen = (only_queries(scores, lists, half)[1] for half in (even, ~even))
+    rows = np.repeat(even, lists.sizes)
+    best = best_scorings(loss, [s[rows] for s in scorings], seen.labels, seen.offsets)
+    by_loss, by_metric = (scorings[at][~rows] for at in best)
+    found = directness(loss, by_loss, by_metric, unseen.labels, unseen.offsets)
     return found.margin, repr(found)
 
 
@@ -173,22 +155,18 @@ def _worst_of(bounds: list[Bound]) -> tuple[float, str]:
     return worst.margin, f"the difference is at most {ratio:.2g} of the bound"
 
 
-check(
+slow_check(
     "softrank-bound",
     "|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof needs",
     paper=f"{_HE_LIU}, proof of Theorem 2",
-    unless=first_reason(_not_full_softrank, _only_ties),
-    once=True,
-    sample=some_short_lists,
+    unless=first_reason(_softrank, _full, _untied),
 )(_below_limits("proof", lambda sizes: softrank_sigma_limit(1.0, sizes)))
 
-check(
+slow_check(
     "softrank-bound-as-stated",
     "|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number",
     paper=f"{_HE_LIU}, Theorem 2 as stated",
-    unless=first_reason(_not_full_softrank, _only_ties),
-    once=True,
-    sample=some_short_lists,
+    unless=first_reason(_softrank, _full, _untied),
 )(
     _below_limits(
         # From six documents on the stated limit is the lower one; below that 1 - 5 epsilon_3 reaches 0 before it.
@@ -201,12 +179,12 @@ check(
     "softrank-sigma-limit",
     "for every sigma below the stated limit the stated bound is a number",
     paper=f"{_HE_LIU}, Theorem 2 as stated",
-    unless=first_reason(_not_full_softrank, _single_documents),
+    unless=first_reason(_softrank, _full, _long),
     once=True,
     flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
 )
 def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-    sizes = np.unique(lists.sizes[(lists.sizes > 1) & lists.has_relevant]).astype(np.float64)
+    sizes = np.unique(lists.sizes[_several(lists)]).astype(np.float64)
     stated = softrank_sigma_limit_as_stated(1.0, sizes)
     # Where 1 - erf(x)^2 is 1/5, whatever the number of documents; five of them make it the proof's own limit.
     number = np.full(sizes.size, float(softrank_sigma_limit(1.0, 5.0)))
@@ -220,7 +198,7 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     "softrank-contests",
     "|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs that noise reverses",
     paper=f"{_HE_LIU}, a sharper form of Theorem 2",
-    unless=_not_softrank,
+    unless=_softrank,
     sample=some_short_lists,
 )
 def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
@@ -230,7 +208,7 @@ def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
 @check(
     "softrank-ties",
     "measured: as sigma falls to 0, ties count as their expected value",
-    unless=_not_softrank,
+    unless=_softrank,
     once=True,
     sample=some_lists,
 )
@@ -250,13 +228,11 @@ def _softrank_ties(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 # Of smoothing by noise
 
 
-@check(
+@slow_check(
     "smoothing-worst",
     "with a large mu and a small sigma the smoothed metric is the metric with ties at their worst",
     paper=f"{_STOCHASTIC}, Theorem 1",
-    unless=_not_for_the_worst,
-    once=True,
-    sample=some_short_lists,
+    unless=first_reason(_smoothed, _worst_ties),
 )
 def _smoothing_worst(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     y, cuts = lists.labels, lists.offsets
@@ -272,13 +248,11 @@ def _smoothing_worst(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     return _worst_with_ties(examine, scores, lists)
 
 
-@check(
+@slow_check(
     "smoothing-expected",
     "without shift, as sigma falls to 0, the smoothed metric counts ties as their expected value",
     paper=f"{_STOCHASTIC}, sec. 4.3",
-    unless=_not_smoothed,
-    once=True,
-    sample=some_short_lists,
+    unless=_smoothed,
 )
 def _smoothing_expected(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 
@@ -294,12 +268,10 @@ def _smoothing_expected(loss: Any, scores: F64, lists: Lists) -> tuple[float, st
     return _worst_with_ties(examine, scores, lists)
 
 
-@check(
+@slow_check(
     "smoothing-bias",
     "measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add to their worst case",
-    unless=_not_for_the_worst,
-    once=True,
-    sample=some_short_lists,
+    unless=first_reason(_smoothed, _worst_ties),
 )
 def _smoothing_bias(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     judge, mu = _judge(loss, "worst"), loss._shift_by_label

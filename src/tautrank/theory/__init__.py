@@ -37,12 +37,7 @@ from tautrank.theory.smoothing_bias import (
     smoothed_metric,
     smoothing_limit,
 )
-from tautrank.theory.softmax_bounds import (
-    softmax_mrr_bound,
-    softmax_ndcg_bound,
-    targets_of,
-    xe_ndcg_bound,
-)
+from tautrank.theory.softmax_bounds import softmax_mrr_bound, softmax_ndcg_bound, targets_of, xe_ndcg_bound
 from tautrank.theory.softrank_bounds import (
     SoftRankCurve,
     softrank_bound,

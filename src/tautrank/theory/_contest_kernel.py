@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I64
 from tautrank.kernels.ranking import longest_list
 
 # Half of erfc of more than this is no number of a float64.
@@ -15,15 +15,7 @@ _FAR = 27.3
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def flip_sums(
-    scores: NDArray[np.float64],
-    labels: NDArray[np.float64],
-    weights: NDArray[np.float64],
-    only_unlike: bool,
-    offsets: NDArray[np.int64],
-    sigmas: NDArray[np.float64],
-    mus: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def flip_sums(scores: F64, labels: F64, weights: F64, only_unlike: bool, offsets: I64, sigmas: F64, mus: F64) -> F64:
     """Return the sum over the pairs of each query, each pair times the probability that noise reverses it.
 
     Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise then reverses tied
@@ -63,15 +55,7 @@ def flip_sums(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def tied_discounts(
-    groups: NDArray[np.int64],
-    places: NDArray[np.int64],
-    labels: NDArray[np.float64],
-    discounts: NDArray[np.float64],
-    mu: float,
-    nodes: NDArray[np.float64],
-    chances: NDArray[np.float64],
-) -> NDArray[np.float64]:
+def tied_discounts(groups: I64, places: I64, labels: F64, discounts: F64, mu: float, nodes: F64, chances: F64) -> F64:
     """Return the expected discount, one per document, of tied documents ordered by normal noise of mean ``-mu y``.
 
     Given a document's own noise the others stand above it independently of each other, so its place among them is a sum

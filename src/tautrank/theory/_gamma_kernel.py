@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I64
 from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def drawn_gammas(offsets: NDArray[np.int64], seed: np.uint64, step: int) -> NDArray[np.float64]:
+def drawn_gammas(offsets: I64, seed: np.uint64, step: int) -> F64:
     """Return the gammas that ``xendcg(gamma=uniform)`` draws, one per document.
 
     Args:
@@ -27,9 +27,7 @@ def drawn_gammas(offsets: NDArray[np.int64], seed: np.uint64, step: int) -> NDAr
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def smallest_jensen_gaps(
-    log_rho: NDArray[np.float64], least: NDArray[np.float64], unit: NDArray[np.float64], offsets: NDArray[np.int64]
-) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+def smallest_jensen_gaps(log_rho: F64, least: F64, unit: F64, offsets: I64) -> tuple[F64, I64]:
     """Find the gammas of 0 and 1 that minimise ``log sum phi rho - sum phi log rho``.
 
     The gap is concave in the target ``phi``, so its minimum is a corner of the box of gammas, and there it also

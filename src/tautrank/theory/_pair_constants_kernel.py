@@ -4,22 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64, I32, I64
 from tautrank.kernels.ranking import longest_list
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pair_sums(
-    ranks: NDArray[np.int32],
-    gains: NDArray[np.float64],
-    levels: NDArray[np.float64],
-    offsets: NDArray[np.int64],
-    v: NDArray[np.float64],
-    gap: NDArray[np.float64],
-    cap: float,
-    k: int,
-) -> NDArray[np.float64]:
+def pair_sums(ranks: I32, gains: F64, levels: F64, offsets: I64, v: F64, gap: F64, cap: float, k: int) -> F64:
     """Return sums over the pairs of each query, where ``w_ij`` is the rank part of the loss's weight.
 
     Args:

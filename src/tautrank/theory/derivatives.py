@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.metrics.ordering import F64
+from tautrank.metrics.ordering import F64, I64
 
+# Half the distance over which a score is moved: near the cube root of float64's precision.
+WIDTH = 6e-6
 # A jump of the slope at a kink is the same for every width; one that curvature makes grows with the width.
 _WIDER = 8.0
 
@@ -16,11 +17,11 @@ _WIDER = 8.0
 def differences(
     function: Callable[[F64], F64],
     scores: F64,
-    offsets: NDArray[np.int64],
-    width: float = 6e-6,
+    offsets: I64,
+    between: tuple[float, float] = (-WIDTH, WIDTH),
     places: Iterable[int] | None = None,
 ) -> F64:
-    """Return the derivative of each query's value by each of its scores, by central differences.
+    """Return the derivative of each query's value by each of its scores, by finite differences.
 
     Queries are independent, so the documents at the same place of all queries are moved at once: two calls for each
     place of the longest list.
@@ -29,56 +30,13 @@ def differences(
         function: from scores to one value per query.
         scores: where to differentiate, one number per document.
         offsets: start of each query, and the number of documents at the end.
-        width: distance to move a score either way; the default is near the cube root of float64's precision.
+        between: the two distances from a score between which the slope is taken; central by default.
         places: places of the documents within their query, counted from 0; None for all. The others get NaN.
 
     >>> cuts = np.array([0, 2, 3])
     >>> differences(lambda s: np.add.reduceat(s**2, cuts[:-1]), np.array([1.0, 2.0, 3.0]), cuts).round(6)
     array([2., 4., 6.])
     """
-    return _differences(function, scores, offsets, (-width, width), places)
-
-
-def slopes_at_kinks(
-    function: Callable[[F64], F64],
-    scores: F64,
-    offsets: NDArray[np.int64],
-    width: float = 6e-6,
-    places: Iterable[int] | None = None,
-) -> tuple[F64, F64]:
-    """Return the smaller and the larger one-sided slope where the value has a kink, and NaN where it is smooth.
-
-    At a kink every number between the two is a subgradient, and a central difference is only one of them.
-
-    Args:
-        function: see `differences`.
-        scores: see `differences`.
-        offsets: see `differences`.
-        width: see `differences`.
-        places: see `differences`.
-
-    >>> low, high = slopes_at_kinks(lambda s: np.abs(s) + s**2, np.array([0.0, 1.0]), np.array([0, 1, 2]))
-    >>> low.round(4), high.round(4)
-    (array([-1., nan]), array([ 1., nan]))
-    """
-    places = None if places is None else list(places)
-    left, right, far_left, far_right = (
-        _differences(function, scores, offsets, tuple(sorted((0.0, side))), places)
-        for side in (-width, width, -_WIDER * width, _WIDER * width)
-    )
-    jump = np.abs(right - left)
-    smooth = ~(jump > 0.5 * np.abs(far_right - far_left))
-    return np.where(smooth, np.nan, np.minimum(left, right)), np.where(smooth, np.nan, np.maximum(left, right))
-
-
-def _differences(
-    function: Callable[[F64], F64],
-    scores: F64,
-    offsets: NDArray[np.int64],
-    between: tuple[float, ...],
-    places: Iterable[int] | None,
-) -> F64:
-    """Return the slope between two distances from each score."""
     starts, sizes = offsets[:-1], np.diff(offsets)
     slopes = np.full_like(scores, np.nan)
     for place in range(int(sizes.max(initial=0))) if places is None else places:
@@ -92,3 +50,24 @@ def _differences(
         with np.errstate(invalid="ignore"):  # two values may be infinite
             slopes[documents] = (function(up)[queries] - function(down)[queries]) / moved
     return slopes
+
+
+def slopes_at_kinks(
+    function: Callable[[F64], F64], scores: F64, offsets: I64, places: list[int] | None = None
+) -> tuple[F64, F64]:
+    """Return the smaller and the larger one-sided slope where the value has a kink, and NaN where it is smooth.
+
+    At a kink every number between the two is a subgradient, and a central difference is only one of them. The arguments
+    are those of `differences`.
+
+    >>> low, high = slopes_at_kinks(lambda s: np.abs(s) + s**2, np.array([0.0, 1.0]), np.array([0, 1, 2]))
+    >>> low.round(4), high.round(4)
+    (array([-1., nan]), array([ 1., nan]))
+    """
+    left, right, far_left, far_right = (
+        differences(function, scores, offsets, between, places)
+        for width in (WIDTH, _WIDER * WIDTH)
+        for between in ((-width, 0.0), (0.0, width))
+    )
+    smooth = ~(np.abs(right - left) > 0.5 * np.abs(far_right - far_left))
+    return np.where(smooth, np.nan, np.minimum(left, right)), np.where(smooth, np.nan, np.maximum(left, right))

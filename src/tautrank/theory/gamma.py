@@ -76,8 +76,7 @@ def gammas_of(
         return optimal_gamma(s, lists.labels, lists.offsets).gamma
     from tautrank.theory._gamma_kernel import drawn_gammas
 
-    gamma: F64 = drawn_gammas(lists.offsets, np.uint64(seed), step)
-    return gamma
+    return drawn_gammas(lists.offsets, np.uint64(seed), step)
 
 
 def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:

@@ -35,8 +35,7 @@ def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: Arr
     top = query_maxima(np.where(phi > 0, log_rho, -np.inf), cuts)
     top = np.where(np.isfinite(top), top, 0.0)
     shares = query_sums(phi * np.exp(np.minimum(log_rho - np.repeat(top, np.diff(cuts)), 0.0)), cuts)
-    result: F64 = np.log(shares, out=np.zeros_like(shares), where=shares > 0) + top
-    return result
+    return np.log(shares, out=np.zeros_like(shares), where=shares > 0) + top
 
 
 def jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:

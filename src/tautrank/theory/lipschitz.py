@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
-from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
@@ -148,8 +147,6 @@ def measured_constant(
     >>> measured_constant(RankNet(), Lists.of([1, 0], [0, 2], None), 3, 0).round(4)
     array([2.8854])
     """
-    if not all(scale > 0 for scale in scales):
-        raise OptionError(f"scales: found {scales!r}; expected numbers above 0")
     objective = loss.bind(lists.labels, lists.offsets, seed=seed)
     rng = np.random.default_rng(seed)
     most = np.zeros(lists.sizes.size)

@@ -54,8 +54,7 @@ def ndcg_cost(
     y, cuts = lists.labels, lists.offsets
     ideal = metric("dcg", gain=gain, discount=discount).per_query(y, y, cuts)
     ndcg = metric("ndcg", gain=gain, discount=discount, ties=ties).per_query(s, y, cuts)
-    result: F64 = query_sums(gain_values(y, gain), cuts) / ideal - ndcg
-    return result
+    return query_sums(gain_values(y, gain), cuts) / ideal - ndcg
 
 
 def lambdaloss_bound(

@@ -310,8 +310,7 @@ def _spread(x: F64) -> F64:
     from scipy.special import erfc
 
     tail = erfc(x)
-    result: F64 = tail * (2.0 - tail)
-    return result
+    return tail * (2.0 - tail)
 
 
 def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, variance: F64) -> F64:
@@ -319,8 +318,7 @@ def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, varianc
     first = (n - 1.0) * sigma / (2.0 * np.sqrt(np.pi) * delta) * np.exp(-((delta / (2.0 * sigma)) ** 2))
     below = variance < 0.2
     v = np.where(below, variance, 0.0)
-    result: F64 = np.where(below, np.exp2(highest_label) * n * (first + np.sqrt(v / (1.0 - 5.0 * v)) + 5.0 * v), np.inf)
-    return result
+    return np.where(below, np.exp2(highest_label) * n * (first + np.sqrt(v / (1.0 - 5.0 * v)) + 5.0 * v), np.inf)
 
 
 def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
@@ -331,8 +329,7 @@ def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
     inside = np.maximum(1.0 - np.divide(share, n - 1.0, out=np.ones_like(n), where=n > 1.0), 0.0)
     # With few documents no sigma is too large: erfinv(0) = 0.
     with np.errstate(divide="ignore"):
-        limit: F64 = distance / (2.0 * erfinv(np.sqrt(inside)))
-    return limit
+        return distance / (2.0 * erfinv(np.sqrt(inside)))
 
 
 def _checked_setting(
