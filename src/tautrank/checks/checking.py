@@ -87,21 +87,19 @@ class LossReport:
 
 
 def check_loss(
-    loss: Loss | str,
-    labels: ArrayLike | None = None,
-    offsets: ArrayLike | None = None,
-    *,
-    scores: ArrayLike | None = None,
-    names: Iterable[str] | None = None,
-    queries: int | None = None,
-    seed: int = 0,
+    loss: Loss | str, labels: ArrayLike | None = None, offsets: ArrayLike | None = None, **options: Any
 ) -> LossReport:
-    """Check one loss, see `check_losses`.
+    """Check one loss.
+
+    Args:
+        loss: the loss, or its name.
+        labels, offsets: the data, as in `check_losses`.
+        options: ``scores``, ``names``, ``queries``, ``seed`` and ``progress``, as in `check_losses`.
 
     >>> check_loss("listnet", names=["derivative", "zero-sum", "order"]).holds
     True
     """
-    return check_losses([loss], labels, offsets, scores=scores, names=names, queries=queries, seed=seed)[0]
+    return check_losses([loss], labels, offsets, **options)[0]
 
 
 def check_losses(

@@ -7,6 +7,7 @@ show to be broken are also checked on the user's data.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import pickle
 import time
@@ -103,8 +104,10 @@ _no_zero_sum = about(
 
 # Laws
 
+_law = functools.partial(check, on="synthetic")
 
-@check("runs", "the loss returns a gradient, a hessian and a value for ordinary lists", on="synthetic")
+
+@_law("runs", "the loss returns a gradient, a hessian and a value for ordinary lists")
 def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     for name, part in results(_bound(loss, lists), scores).items():
         expected = lists.sizes.shape if name == "value" else scores.shape
@@ -112,7 +115,7 @@ def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"its {name} has the shape {np.shape(part)}; expected {expected}"
 
 
-@check(
+@_law(
     "derivative",
     "the gradient is the derivative of the loss, with its weights, targets and noise held fixed",
     unless=_no_derivative,
@@ -149,18 +152,14 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"{_where('gradient', at, lists)} is {grad[at]:.6g}; expected {slopes[at]:.6g}, the slope of the loss"
 
 
-@check(
-    "frozen",
-    "with its weights, targets and noise held fixed at some scores, the loss has its own value there",
-    on="synthetic",
-)
+@_law("frozen", "with its weights, targets and noise held fixed at some scores, the loss has its own value there")
 def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     objective = _bound(loss, lists)
     held: Results = {"value": objective.frozen(scores, 2).values(scores)}
     yield from _unlike(held, {"value": objective.values(scores, 2)}, lists)
 
 
-@check(
+@_law(
     "finite",
     "gradients, hessians and values are finite, no hessian is below 0, also at scores a million times as large",
     on="both",
@@ -172,13 +171,13 @@ def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"{found} at scores a million times as large"
 
 
-@check("curved", "some hessian is above 0, since boosters divide by their sum", on="synthetic")
+@_law("curved", "some hessian is above 0, since boosters divide by their sum")
 def _curved(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     if not _bound(loss, lists).gradients(scores)[1].any():
         yield "all hessians are 0"
 
 
-@check("no-relevant", "a query without a relevant document has value 0, gradient 0 and hessian 0", on="both")
+@_law("no-relevant", "a query without a relevant document has value 0, gradient 0 and hessian 0", on="both")
 def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     query = lists.query
     some_bare = Lists.of(np.where(query % 2 == 0, 0.0, lists.labels), lists.offsets, None)
@@ -189,7 +188,7 @@ def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"found a {name} of {there[there != 0][0]:g} there"
 
 
-@check("independent", "a query does not depend on the other queries", on="synthetic")
+@_law("independent", "a query does not depend on the other queries")
 def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     other_scores, other_lists = synthetic_lists(seed=1)
     rows = slice(_OFFSETS[2], _OFFSETS[3])
@@ -206,7 +205,7 @@ def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"of the same list, {found}"
 
 
-@check(
+@_law(
     "order", "the order in which documents are given does not matter, ties included", unless=_places_matter, on="both"
 )
 def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
@@ -222,7 +221,7 @@ def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     yield from _unlike(moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as in another order")
 
 
-@check("shift", "adding a constant to the scores of a query changes nothing", unless=_sees_scores, on="both")
+@_law("shift", "adding a constant to the scores of a query changes nothing", unless=_sees_scores, on="both")
 def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     # Of such scores and shifts a float64 holds the exact sum.
     exact = np.round(scores * 2.0**20) / 2.0**20
@@ -232,7 +231,7 @@ def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     yield from _unlike(moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as without the constant")
 
 
-@check("zero-sum", "the gradient adds up to 0 in every query", unless=_no_zero_sum, on="both")
+@_law("zero-sum", "the gradient adds up to 0 in every query", unless=_no_zero_sum, on="both")
 def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     grad = _bound(loss, lists).gradients(scores)[0]
     totals = query_sums(grad, lists.offsets)
@@ -241,7 +240,7 @@ def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"it adds up to {totals[query]:g} in query {query}"
 
 
-@check("threads", "the results have the same bits for any number of threads, in float32 and in float64", on="synthetic")
+@_law("threads", "the results have the same bits for any number of threads, in float32 and in float64")
 def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     for kind, threads in itertools.product(_KINDS, (2, 3)):
         s = scores.astype(kind)
@@ -252,7 +251,7 @@ def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"another {other} on {threads} threads than on one, in {kind}"
 
 
-@check("repeat", "the results have the same bits again, after other calls and in another process", on="synthetic")
+@_law("repeat", "the results have the same bits again, after other calls and in another process")
 def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     objective = _bound(loss, lists)
     first = results(objective, scores, 5)
@@ -267,7 +266,7 @@ def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"another {other} {how}"
 
 
-@check("seed", "step and seed matter if the loss says that it is random, and only then", on="synthetic")
+@_law("seed", "step and seed matter if the loss says that it is random, and only then")
 def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     # The rankings of a soft assignment differ from the hard one only where scores are near each other.
     subject = dataclasses.replace(loss, spread=1.0) if hasattr(loss, "spread") else loss  # type: ignore[call-arg]
@@ -284,7 +283,7 @@ def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"it says that it is {says}, and another {what} gives {another} gradient"
 
 
-@check("float32", "float32 scores give float32 results near the float64 ones", on="synthetic")
+@_law("float32", "float32 scores give float32 results near the float64 ones")
 def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     objective = _bound(loss, lists)
     narrow, wide = _gradients(objective, scores.astype(np.float32)), _gradients(objective, scores)
@@ -295,7 +294,7 @@ def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"in float32 {found}"
 
 
-@check("weights", "the weight of a query scales its value, gradient and hessian", on="synthetic")
+@_law("weights", "the weight of a query scales its value, gradient and hessian")
 def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
     weighted = results(loss.bind(lists.labels, lists.offsets, weights, seed=_SEED), scores)
@@ -306,9 +305,7 @@ def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     yield from _unlike(weighted, wanted, lists, 1e-12, expected="weight times the result without weights")
 
 
-@check(
-    "extremes", "results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents", on="synthetic"
-)
+@_law("extremes", "results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents")
 def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     for (what, (extreme, labels)), kind in itertools.product(_EXTREMES.items(), _KINDS):
         for found in _extreme(loss, np.array(extreme, dtype=kind), Lists.of(labels, [0, len(labels)], None)):
@@ -330,11 +327,10 @@ def _extreme(loss: Loss, s: Numbers, lists: Lists) -> Iterator[str]:
     yield from _unlike(parts, wide, lists, 1e-4, 1e-5 * scale, expected="as in float64")
 
 
-@check(
+@_law(
     "large-labels",
     "labels of 32, 100 and 1000 give finite results, and the document that has one is pushed up",
     unless=lambda loss, *_: beyond_its_labels(loss, 1000.0),
-    on="synthetic",
 )
 def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     for top in (32, 100, 1000):
@@ -351,7 +347,7 @@ def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"the gradient of a document with label {top} among others with 0 is {slope:g}; expected below 0"
 
 
-@check("long-list", f"a list of {_LONG:,} documents gives finite results and needs no square memory", on="synthetic")
+@_law("long-list", f"a list of {_LONG:,} documents gives finite results and needs no square memory")
 def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     def gradients_of(n: int) -> Results:
         rng = np.random.default_rng(0)
@@ -374,7 +370,7 @@ def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"the gradient adds up to {total / size:.2g} of its size; expected 0"
 
 
-@check("text", "what the loss prints is read back as the same loss", unless=_not_registered, on="synthetic")
+@_law("text", "what the loss prints is read back as the same loss", unless=_not_registered)
 def _text(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     back = loss_named(str(loss))
     if back != loss or hash(back) != hash(loss):

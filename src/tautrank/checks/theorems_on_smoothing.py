@@ -205,6 +205,17 @@ def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
     return _worst_of([softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
 
 
+def _with_ties(examine: Callable[[Any, F64, Lists], tuple[float, str]]) -> Examine:
+    """Function decorator: check at whole-number scores, many of them tied, and at equal ones; the worse counts."""
+
+    def worst(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+        spread = float(scores.std())
+        coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
+        return min(examine(loss, tied, lists) for tied in (coarse, np.zeros_like(scores)))
+
+    return worst
+
+
 @check(
     "softrank-ties",
     "measured: as sigma falls to 0, ties count as their expected value",
@@ -212,17 +223,14 @@ def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
     once=True,
     sample=some_lists,
 )
-def _softrank_ties(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+@_with_ties
+def _softrank_ties(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
-
-    def examine(tied: F64) -> tuple[float, str]:
-        expected = judge.per_query(tied, lists.labels, lists.offsets)
-        near = dataclasses.replace(loss, sigma=_NARROW)
-        difference = np.abs(1.0 - near.bind(lists.labels, lists.offsets).values(tied) - expected)
-        worst = float(np.nanmax(difference))
-        return 1e-6 - worst, f"the largest difference is {worst:.2g}: contests are taken as independent"
-
-    return _worst_with_ties(examine, scores, lists)
+    expected = judge.per_query(tied, lists.labels, lists.offsets)
+    near = dataclasses.replace(loss, sigma=_NARROW)
+    difference = np.abs(1.0 - near.bind(lists.labels, lists.offsets).values(tied) - expected)
+    worst = float(np.nanmax(difference))
+    return 1e-6 - worst, f"the largest difference is {worst:.2g}: contests are taken as independent"
 
 
 # Of smoothing by noise
@@ -234,18 +242,15 @@ def _softrank_ties(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     paper=f"{_STOCHASTIC}, Theorem 1",
     unless=first_reason(_smoothed, _worst_ties),
 )
-def _smoothing_worst(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+@_with_ties
+def _smoothing_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     y, cuts = lists.labels, lists.offsets
-
-    def examine(tied: F64) -> tuple[float, str]:
-        mu = float(consistent_smoothing(tied, y, cuts, _PRECISION).mu.max())
-        sigma = min(float(consistent_smoothing(tied, y, cuts, _PRECISION, least_mu=mu).sigma.min()), 1.0)
-        near = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
-        difference = -near.bind(y, cuts).values(tied) - _judge(loss, "worst").per_query(tied, y, cuts)
-        largest = float(np.nanmax(np.abs(difference)))
-        return 1e-9 - largest, f"with mu {mu:.3g} and sigma {sigma:.2g} the largest difference is {largest:.2g}"
-
-    return _worst_with_ties(examine, scores, lists)
+    mu = float(consistent_smoothing(tied, y, cuts, _PRECISION).mu.max())
+    sigma = min(float(consistent_smoothing(tied, y, cuts, _PRECISION, least_mu=mu).sigma.min()), 1.0)
+    near = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
+    difference = -near.bind(y, cuts).values(tied) - _judge(loss, "worst").per_query(tied, y, cuts)
+    largest = float(np.nanmax(np.abs(difference)))
+    return 1e-9 - largest, f"with mu {mu:.3g} and sigma {sigma:.2g} the largest difference is {largest:.2g}"
 
 
 @slow_check(
@@ -254,18 +259,15 @@ def _smoothing_worst(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
     paper=f"{_STOCHASTIC}, sec. 4.3",
     unless=_smoothed,
 )
-def _smoothing_expected(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
-
-    def examine(tied: F64) -> tuple[float, str]:
-        expected = _judge(loss, "expected").per_query(tied, lists.labels, lists.offsets)
-        near = dataclasses.replace(loss, mu=0.0, sigma=_NARROW, samples=32)
-        objective = near.bind(lists.labels, lists.offsets)
-        means = np.array([float(np.nanmean(-objective.values(tied, step) - expected)) for step in range(16)])
-        difference, error = float(means.mean()), float(means.std(ddof=1)) / 4.0
-        detail = f"the mean difference is {difference:.2g}, its standard error {error:.2g}"
-        return 5.0 * error + 1e-9 - abs(difference), detail
-
-    return _worst_with_ties(examine, scores, lists)
+@_with_ties
+def _smoothing_expected(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+    expected = _judge(loss, "expected").per_query(tied, lists.labels, lists.offsets)
+    near = dataclasses.replace(loss, mu=0.0, sigma=_NARROW, samples=32)
+    objective = near.bind(lists.labels, lists.offsets)
+    means = np.array([float(np.nanmean(-objective.values(tied, step) - expected)) for step in range(16)])
+    difference, error = float(means.mean()), float(means.std(ddof=1)) / 4.0
+    detail = f"the mean difference is {difference:.2g}, its standard error {error:.2g}"
+    return 5.0 * error + 1e-9 - abs(difference), detail
 
 
 @slow_check(
@@ -273,27 +275,17 @@ def _smoothing_expected(loss: Any, scores: F64, lists: Lists) -> tuple[float, st
     "measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add to their worst case",
     unless=first_reason(_smoothed, _worst_ties),
 )
-def _smoothing_bias(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+@_with_ties
+def _smoothing_bias(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     judge, mu = _judge(loss, "worst"), loss._shift_by_label
-
-    def examine(tied: F64) -> tuple[float, str]:
-        given = (tied, lists.labels, lists.offsets, judge)
-        exact = isinstance(judge, DCG | NDCG)
-        found = smoothing_limit(*given, mu=mu) if exact else smoothed_metric(*given, sigma=0.0, mu=mu, draws=200)
-        bias, without = mean_over_queries(found.bias), mean_over_queries(found.expected - found.worst)
-        part = f", {bias / without:.0%} of that without shift" if without > 1e-9 else ""
-        return 1e-3 - bias, f"with mu {mu:g} a mean bias of {bias:.3g} is left{part}"
-
-    return _worst_with_ties(examine, scores, lists)
+    given = (tied, lists.labels, lists.offsets, judge)
+    exact = isinstance(judge, DCG | NDCG)
+    found = smoothing_limit(*given, mu=mu) if exact else smoothed_metric(*given, sigma=0.0, mu=mu, draws=200)
+    bias, without = mean_over_queries(found.bias), mean_over_queries(found.expected - found.worst)
+    part = f", {bias / without:.0%} of that without shift" if without > 1e-9 else ""
+    return 1e-3 - bias, f"with mu {mu:g} a mean bias of {bias:.3g} is left{part}"
 
 
 def _judge(loss: SmoothedLoss, ties: str) -> Metric:
     assert isinstance(loss.metric, Metric)
     return metric(loss.metric, ties=ties, empty="skip")
-
-
-def _worst_with_ties(examine: Callable[[F64], tuple[float, str]], scores: F64, lists: Lists) -> tuple[float, str]:
-    """Return the worse outcome of whole-number scores, many of them tied, and of equal scores."""
-    spread = float(scores.std())
-    coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
-    return min(examine(coarse), examine(np.zeros_like(scores)))

@@ -127,16 +127,7 @@ def _compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any
     return functools.partial(each_list.compile(types.void(types.FunctionType(signature), *lists, *rest)), function)
 
 
-def try_uncompiled(
-    one_list: Callable[..., Any],
-    sizes: I64,
-    scores: Array,
-    labels: Array,
-    held: Array | None,
-    offsets: I64,
-    scale: F64,
-    parameters: tuple[Any, ...],
-) -> None:
+def try_uncompiled(one_list: Callable[..., Any], *given: Any) -> None:
     """Run a function uncompiled on three lists, once per process, so that an index out of range is found.
 
     The lists are the shortest, the longest and the first one with a relevant document. Errors other than an index out
@@ -144,26 +135,21 @@ def try_uncompiled(
 
     Args:
         one_list: the function, compiled or not.
-        sizes: documents per query.
-        scores: as in `each_list`, and so are the arguments that follow.
-        labels: see `each_list`.
-        held: see `each_list`.
-        offsets: see `each_list`.
-        scale: see `each_list`.
-        parameters: see `each_list`.
+        given: the arguments ``scores`` to ``parameters`` of `each_list`.
     """
+    scores, labels, held, offsets, scale, parameters = given
     if one_list in _tried or not scale.any():
         return
-    queries = np.flatnonzero(scale)
+    queries, sizes = np.flatnonzero(scale), np.diff(offsets)
     function = _uncompiled(one_list)
     for query in {queries[np.argmin(sizes[queries])], queries[np.argmax(sizes[queries])], queries[0]}:
         rows = offsets[query] + np.argsort(-labels[offsets[query] : offsets[query + 1]], kind="stable")
         rows = np.sort(rows[:_LONGEST_UNCOMPILED])
-        given = [scores[rows], labels[rows], np.zeros_like(scores[rows]), np.zeros_like(scores[rows])]
+        one = [scores[rows], labels[rows], np.zeros_like(scores[rows]), np.zeros_like(scores[rows])]
         more = () if held is None else (held[rows],)
         try:
             with np.errstate(all="ignore"):
-                function(*given, *more, *parameters)
+                function(*one, *more, *parameters)
         except IndexError as error:
             frames = traceback.extract_tb(error.__traceback__)
             own = [frame for frame in frames if frame.filename == function.__code__.co_filename]

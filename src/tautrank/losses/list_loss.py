@@ -109,7 +109,7 @@ class _ListObjective(Objective):
         kernel = compiled(type(self.loss).one_list, scores.dtype, parameters, holds)
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
         given = (scores, labels, held if holds else None, offsets, self._scale, parameters)
-        try_uncompiled(type(self.loss).one_list, self.lists.sizes, *given)
+        try_uncompiled(type(self.loss).one_list, *given)
         grad, hess = np.empty_like(scores), np.empty_like(scores)
         values = np.zeros(self.lists.sizes.size)
         try:

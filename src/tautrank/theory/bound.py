@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -69,12 +69,6 @@ class Bound:
         return mean_over_queries(self.upper), lower
 
     @property
-    def mean_gap(self) -> float:
-        """How loose the bound on the average is."""
-        upper, lower = self.means
-        return upper - lower
-
-    @property
     def parts(self) -> dict[str, F64]:
         """How much of the gap each inequality of the proof loses, from the upper side down; they add up to the gap."""
         values = [self.upper, *self.steps.values(), self.lower]
@@ -85,7 +79,8 @@ class Bound:
     def margin(self) -> float:
         """The smallest gap, over the queries and the average, in units of ``1 + |lower|``; NaN without queries."""
         gaps = self.gap / (1.0 + np.abs(self.lower))
-        mean = self.mean_gap / (1.0 + abs(self.means[1]))
+        upper, lower = self.means
+        mean = (upper - lower) / (1.0 + abs(lower))
         kept = gaps[~np.isnan(gaps)]
         return min(float(kept.min()), mean) if kept.size else math.nan
 
@@ -130,13 +125,16 @@ def sees_scores(loss: Loss) -> bool:
     return loss.noise is None or loss.strength == 0
 
 
-def loss_without_noise(loss: Loss | str, kind: type[_Kind], expected: str) -> _Kind:
+def loss_without_noise(
+    loss: Loss | str, kind: type[_Kind], expected: str, fits: Callable[[_Kind], bool] = lambda loss: True
+) -> _Kind:
     """Return the loss that a theorem is about, which must be of a kind and without noise.
 
     Args:
         loss: the loss, or its name.
         kind: required class.
-        expected: the required class in words.
+        expected: the required loss in words.
+        fits: whether a loss of the class is such a loss.
 
     >>> from tautrank.losses import ListNet
     >>> loss_without_noise("listnet(noise=gumbel)", ListNet, "a listnet loss")
@@ -145,7 +143,7 @@ def loss_without_noise(loss: Loss | str, kind: type[_Kind], expected: str) -> _K
     are about the scores themselves
     """
     chosen = loss_named(loss)
-    if not isinstance(chosen, kind):
+    if not (isinstance(chosen, kind) and fits(chosen)):
         raise OptionError(f"loss: found {chosen}; expected {expected}")
     if not sees_scores(chosen):
         raise OptionError(

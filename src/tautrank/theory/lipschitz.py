@@ -87,11 +87,9 @@ def paper_constant(loss: Loss, lists: Lists) -> F64:
     >>> paper_constant(XENDCG(), Lists.of([1, 0], [0, 2], None))
     array([2.])
     """
-    if isinstance(loss, SoftmaxLoss):
-        return np.where(lists.has_relevant, 2.0, 0.0)
     if isinstance(loss, LambdaRank) and loss.norm is None and loss.assignment == "hard":
         return np.where(lists.has_relevant, loss.sigma * lists.sizes.astype(np.float64) ** 2 / math.log(2.0), 0.0)
-    return np.full(lists.sizes.size, np.nan)
+    return proven_constant(loss, lists) if isinstance(loss, SoftmaxLoss) else np.full(lists.sizes.size, np.nan)
 
 
 def proven_constant(loss: Loss, lists: Lists) -> F64:

@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from tautrank.arguments import real, whole
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Lists
-from tautrank.metrics import DCG, DCGRR, NDCG, BoundMetric, Metric, discount_values, gain_values, metric
+from tautrank.metrics import DCG, DCGRR, NDCG, Metric, discount_values, gain_values, metric
 from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.distributions import check_scored_lists
 from tautrank.theory.softrank_bounds import begins_group
@@ -112,8 +112,14 @@ def smoothed_metric(
     y, queries = lists.labels, lists.sizes.size
     at_once = max(1, min(draws, _BLOCK // max(y.size, 1)))
     # A draw is a copy of all lists; the metric works out once what depends on labels.
-    judges = {count: _copies(chosen, lists, count) for count in {at_once, draws % at_once} - {0}}
-    level = _levels(s, lists)
+    judges = {}
+    for count in {at_once, draws % at_once} - {0}:
+        ends = (np.arange(count)[:, None] * y.size + lists.offsets[1:]).ravel()
+        judges[count] = chosen.bind(np.tile(y, count), np.concatenate(([0], ends)))
+    # Whole numbers in the order of the scores of a query, equal where scores are tied.
+    order = np.lexsort((s, lists.query))
+    level = np.empty(s.size)
+    level[order] = np.cumsum(begins_group(s[order], lists.query))
     total, squares = np.zeros(queries), np.zeros(queries)
     worst = metric(chosen, ties="worst").per_query(s, y, lists.offsets)
     for start in range(0, draws, at_once):
@@ -161,11 +167,25 @@ def smoothing_limit(
     chosen = metric(judge)
     if not isinstance(chosen, DCG | NDCG):
         raise OptionError(f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric")
+    from tautrank.theory._contest_kernel import tied_discounts
+
     s, lists = check_scored_lists(scores, labels, offsets)
-    value = _limit(s, lists, chosen, real("mu", mu, 0.0))
-    worst, expected = (
-        metric(chosen, ties=ties).per_query(s, lists.labels, lists.offsets) for ties in ("worst", "expected")
-    )
+    y, cuts = lists.labels, lists.offsets
+    order = np.lexsort((y, -s, lists.query))
+    starts = np.flatnonzero(begins_group(s[order], lists.query)).astype(np.int64)
+    discounts = discount_values(lists.longest, chosen.discount)
+    if chosen.k is not None:
+        discounts[chosen.k :] = 0.0
+    nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
+    chances = np.exp(-0.5 * nodes**2)
+    groups, places = np.append(starts, s.size), starts - cuts[lists.query[starts]]
+    mu = real("mu", mu, 0.0)
+    tied = tied_discounts(groups, places, y[order], discounts, mu, nodes, chances / chances.sum())
+    # A query without a gain is skipped by either metric.
+    ideal = DCG(k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(y, y, cuts)
+    norm = ideal if isinstance(chosen, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
+    value = query_sums(gain_values(y[order], chosen.gain) * tied, cuts) / norm
+    worst, expected = (metric(chosen, ties=ties).per_query(s, y, cuts) for ties in ("worst", "expected"))
     return Smoothed(value, np.where(np.isnan(value), np.nan, 0.0), worst, expected)
 
 
@@ -248,8 +268,7 @@ def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
 
     order = np.lexsort((lists.labels, -scores, lists.query))
     labels = lists.labels[order]
-    sums: F64 = flip_sums(scores[order], labels, np.full(labels.size, 0.5), True, lists.offsets, sigmas, mus)
-    return sums
+    return flip_sums(scores[order], labels, np.full(labels.size, 0.5), True, lists.offsets, sigmas, mus)
 
 
 def _smallest(too_small: Callable[[F64], NDArray[np.bool_]], queries: int) -> F64:
@@ -265,39 +284,3 @@ def _smallest(too_small: Callable[[F64], NDArray[np.bool_]], queries: int) -> F6
         short = too_small(middle)
         low, high = np.where(short, middle, low), np.where(short, high, middle)
     return np.where(needed, high, 0.0)
-
-
-def _copies(judge: Metric, lists: Lists, count: int) -> BoundMetric:
-    """Return the metric bound to several copies of all lists."""
-    ends = (np.arange(count)[:, None] * lists.labels.size + lists.offsets[1:]).ravel()
-    return judge.bind(np.tile(lists.labels, count), np.concatenate(([0], ends)))
-
-
-def _levels(scores: F64, lists: Lists) -> F64:
-    """Return whole numbers in the order of the scores of a query, equal where scores are tied."""
-    order = np.lexsort((scores, lists.query))
-    level = np.empty(scores.size)
-    level[order] = np.cumsum(begins_group(scores[order], lists.query))
-    return level
-
-
-def _limit(scores: F64, lists: Lists, judge: DCG | NDCG, mu: float) -> F64:
-    """Return the limit of the smoothed metric, one number per query; NaN where the query is skipped."""
-    from tautrank.theory._contest_kernel import tied_discounts
-
-    order = np.lexsort((lists.labels, -scores, lists.query))
-    labels = lists.labels[order]
-    starts = np.flatnonzero(begins_group(scores[order], lists.query)).astype(np.int64)
-    query = lists.query[starts]
-    discounts = discount_values(lists.longest, judge.discount)
-    if judge.k is not None:
-        discounts[judge.k :] = 0.0
-    nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
-    chances = np.exp(-0.5 * nodes**2)
-    groups, places = np.append(starts, scores.size), starts - lists.offsets[query]
-    expected = tied_discounts(groups, places, labels, discounts, mu, nodes, chances / chances.sum())
-    y = lists.labels
-    ideal = DCG(k=judge.k, gain=judge.gain, discount=judge.discount).per_query(y, y, lists.offsets)
-    # A query without a gain is skipped by either metric.
-    norm = ideal if isinstance(judge, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
-    return query_sums(gain_values(labels, judge.gain) * expected, lists.offsets) / norm

@@ -259,12 +259,9 @@ def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
     """
     sizes = np.diff(offsets)
     query = np.repeat(np.arange(sizes.size), sizes)
-    order = np.lexsort((scores, query))
-    gaps = np.diff(scores[order])
-    least = np.full(sizes.size, np.inf)
-    inside = np.diff(query) == 0
-    np.minimum.at(least, query[1:][inside], gaps[inside])
-    return least
+    gaps = np.diff(scores[np.lexsort((scores, query))], prepend=0.0)
+    gaps[offsets[:-1][sizes > 0]] = np.inf  # the first document of a query has none before it
+    return np.where(sizes > 0, -query_maxima(-gaps, offsets), np.inf)
 
 
 def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
@@ -287,10 +284,7 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
 
 def _exact_softrank(loss: Loss | str) -> SoftRank:
     expected = "a softrank loss with estimator=exact"
-    chosen = loss_without_noise(loss, SoftRank, expected)
-    if chosen.estimator != "exact":
-        raise OptionError(f"loss: found {chosen}; expected {expected}")
-    return chosen
+    return loss_without_noise(loss, SoftRank, expected, lambda softrank: softrank.estimator == "exact")
 
 
 def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
