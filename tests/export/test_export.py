@@ -17,7 +17,6 @@ from tautrank.engines.lightgbm_text import lightgbm_trees
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning
 from tautrank.export import FORMATS
-from tautrank.export.nested_text import nested_text
 from tautrank.export.numbers import SOLR_SLACK, float32_text, greatest_float32, solr_thresholds
 from tests.command_line import run
 
@@ -444,7 +443,7 @@ def test_trees_deeper_than_the_stack(tmp_path):
     right = np.append(inner[1:], ~depth)
     leaves = np.zeros(depth + 1)
     tree = Tree(inner * 0, inner * 1.0, inner >= 0, ~inner, right, leaves)
-    text = nested_text(tree, lambda _, __: ("(", ",", ")"), lambda _, __: "x")
+    text = tree.nested_text(lambda _, __: ("(", ",", ")"), lambda _, __: "x")
     assert text == "(x," * depth + "x" + ")" * depth
 
 

@@ -31,9 +31,6 @@ def round_to_grid(values: NDArray[np.float32], largest: float, out: NDArray[np.f
     >>> out.tolist() == [1.0, float(np.float32(0.1)), 0.0]
     True
     """
-    if largest == 0:
-        out[...] = 0
-        return
     bits = _EXACT_BITS - math.ceil(math.log2(max(2, values.size)))
     exponent = math.frexp(largest)[1]  # largest < 2^exponent
     shift = max(-_LARGEST_SHIFT, min(_LARGEST_SHIFT, bits - exponent))

@@ -167,7 +167,7 @@ class _Learner:
         self._task = task
         self._settings = settings
         self._params = _parameters(task, settings)
-        self._booster: Booster | None = None
+        self._booster: Any = None  # until the first tree
         self._rate = settings.learning_rate
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
@@ -185,7 +185,7 @@ class _Learner:
 
     @property
     def rounds(self) -> int:
-        return int(self._grown.num_trees())
+        return int(self._booster.num_trees())
 
     def scores(self, part: Part) -> NDArray[Any]:
         """Return the scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
@@ -195,7 +195,7 @@ class _Learner:
             seen.append(scores)
             return "seen", 0.0, True
 
-        evaluate = self._grown.eval_train if part == "train" else self._grown.eval_valid
+        evaluate = self._booster.eval_train if part == "train" else self._booster.eval_valid
         evaluate(take)
         return seen[0]
 
@@ -203,7 +203,7 @@ class _Learner:
         # The text ends with the parameters of the training; the rate of its last tree is not one of them.
         self._set_rate(self._settings.learning_rate)
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
-        text = self._grown.model_to_string(num_iteration=rounds)
+        text = self._booster.model_to_string(num_iteration=rounds)
         return LightGBMModel(package("lightgbm").Booster(model_str=text))
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
@@ -238,13 +238,8 @@ class _Learner:
 
     def _set_rate(self, rate: float) -> None:
         if rate != self._rate:
-            self._grown.reset_parameter({"learning_rate": rate})
+            self._booster.reset_parameter({"learning_rate": rate})
             self._rate = rate
-
-    @property
-    def _grown(self) -> Booster:
-        assert self._booster is not None, "grow comes first"
-        return self._booster
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:

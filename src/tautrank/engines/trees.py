@@ -6,6 +6,7 @@ form; documents have float32 features here, so that one becomes the other withou
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,3 +67,33 @@ class Tree:
             value: what it adds to the score.
         """
         return cls.of([], [], [], [], [], [value])
+
+    def nested_text(self, split: Callable[[int, int], tuple[str, str, str]], leaf: Callable[[int, int], str]) -> str:
+        """Write the tree as text in which every split encloses its children, the form that most systems read.
+
+        Without recursion: LightGBM's trees may be deeper than Python's stack.
+
+        Args:
+            split: from a split and its depth to the texts before the left child, between the children, and after the
+                right one.
+            leaf: from the number of a leaf and its depth to its text.
+
+        >>> tree = Tree.of([0], [0.5], [True], [~0], [~1], [-1.0, 1.0])
+        >>> tree.nested_text(lambda n, _: (f"x <= {tree.threshold[n]} ? ", " : ", ""), lambda n, _: str(tree.leaf[n]))
+        'x <= 0.5 ? -1.0 : 1.0'
+        """
+        written: list[str] = []
+        waiting: list[str | tuple[int, int]] = [(self.root, 0)]
+        while waiting:
+            item = waiting.pop()
+            if isinstance(item, str):
+                written.append(item)
+                continue
+            node, depth = item
+            if node < 0:
+                written.append(leaf(~node, depth))
+                continue
+            before, between, after = split(node, depth)
+            written.append(before)
+            waiting += [after, (int(self.right[node]), depth + 1), between, (int(self.left[node]), depth + 1)]
+        return "".join(written)

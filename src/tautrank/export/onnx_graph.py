@@ -61,29 +61,27 @@ def onnx_model(export: Export) -> bytes:
 
 
 def _attributes(trees: Sequence[Tree]) -> dict[str, Any]:
-    """The node's flat lists: splits of a tree first, then its leaves, as nodes of one numbering."""
-    parts: dict[str, list[Any]] = {}
+    """Return the node's flat lists."""
+    parts = [_columns(number, tree) for number, tree in enumerate(trees)]
+    return {column: np.concatenate([part[column] for part in parts]).tolist() for column in parts[0]}
 
-    def add(**columns: Any) -> None:
-        for column, values in columns.items():
-            parts.setdefault(column, []).append(np.asarray(values))
 
-    for number, tree in enumerate(trees):
-        splits, leaves = tree.feature.size, tree.leaf.size
-        none = np.zeros(leaves, np.int64)
-        ids = np.arange(splits + leaves)
-        add(
-            nodes_treeids=np.full(splits + leaves, number),
-            nodes_nodeids=ids,
-            nodes_featureids=np.concatenate([tree.feature, none]),
-            nodes_values=np.concatenate([greatest_float32(tree.threshold), np.zeros(leaves, np.float32)]),
-            nodes_modes=["BRANCH_LEQ"] * splits + ["LEAF"] * leaves,
-            nodes_truenodeids=np.concatenate([np.where(tree.left >= 0, tree.left, splits + ~tree.left), none]),
-            nodes_falsenodeids=np.concatenate([np.where(tree.right >= 0, tree.right, splits + ~tree.right), none]),
-            nodes_missing_value_tracks_true=np.concatenate([tree.missing_left.astype(np.int64), none]),
-            target_treeids=np.full(leaves, number),
-            target_nodeids=ids[splits:],
-            target_ids=none,
-            target_weights=float32_leaves(tree.leaf),
-        )
-    return {column: np.concatenate(values).tolist() for column, values in parts.items()}
+def _columns(number: int, tree: Tree) -> dict[str, Any]:
+    """Return what one tree adds to them: its splits, then its leaves, as nodes of one numbering."""
+    splits, leaves = tree.feature.size, tree.leaf.size
+    none = np.zeros(leaves, np.int64)
+    ids = np.arange(splits + leaves)
+    return {
+        "nodes_treeids": np.full(splits + leaves, number),
+        "nodes_nodeids": ids,
+        "nodes_featureids": np.concatenate([tree.feature, none]),
+        "nodes_values": np.concatenate([greatest_float32(tree.threshold), np.zeros(leaves, np.float32)]),
+        "nodes_modes": ["BRANCH_LEQ"] * splits + ["LEAF"] * leaves,
+        "nodes_truenodeids": np.concatenate([np.where(tree.left >= 0, tree.left, splits + ~tree.left), none]),
+        "nodes_falsenodeids": np.concatenate([np.where(tree.right >= 0, tree.right, splits + ~tree.right), none]),
+        "nodes_missing_value_tracks_true": np.concatenate([tree.missing_left.astype(np.int64), none]),
+        "target_treeids": np.full(leaves, number),
+        "target_nodeids": ids[splits:],
+        "target_ids": none,
+        "target_weights": float32_leaves(tree.leaf),
+    }

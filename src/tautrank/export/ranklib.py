@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 from tautrank.engines.trees import Tree
 from tautrank.export.base import Export
-from tautrank.export.nested_text import nested_text
 from tautrank.export.numbers import float32_leaves, float32_text, greatest_float32
 
 
@@ -60,4 +59,4 @@ def _content(tree: Tree) -> str:
     def output(leaf: int, depth: int) -> str:
         return "\t" * (depth + 3) + f"<output> {float32_text(leaves[leaf])} </output>\n"
 
-    return nested_text(tree, split, output)
+    return tree.nested_text(split, output)

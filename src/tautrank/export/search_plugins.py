@@ -15,7 +15,6 @@ import numpy as np
 
 from tautrank.engines.trees import Tree
 from tautrank.export.base import Export
-from tautrank.export.nested_text import nested_text
 from tautrank.export.numbers import float32_leaves, greatest_float32
 from tautrank.export.ranklib import ranklib_text
 
@@ -71,6 +70,6 @@ def _dumped(tree: Tree, names: Sequence[str]) -> str:
         )
         return before, ", ", "]}"
 
-    return nested_text(
-        tree, split, lambda leaf, _: f'{{"nodeid": {number(~leaf)}, "leaf": {float(leaves[leaf])!r}}}'
+    return tree.nested_text(
+        split, lambda leaf, _: f'{{"nodeid": {number(~leaf)}, "leaf": {float(leaves[leaf])!r}}}'
     )  # fmt: skip

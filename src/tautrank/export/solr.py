@@ -13,7 +13,6 @@ import numpy as np
 
 from tautrank.engines.trees import Tree
 from tautrank.export.base import Export
-from tautrank.export.nested_text import nested_text
 from tautrank.export.numbers import float32_leaves, float32_text, greatest_float32, solr_thresholds
 
 # LightGBM's thresholds next to 0 have this size: no value lies between them and where Solr can put them.
@@ -54,7 +53,7 @@ def _root(tree: Tree, names: Sequence[str], with_missing: bool) -> str:
         threshold = float32_text(thresholds[node])
         return f'{{"feature": {feature}, "threshold": "{threshold}"{side}, "left": ', ', "right": ', "}"
 
-    return nested_text(tree, split, lambda leaf, _: f'{{"value": "{float32_text(leaves[leaf])}"}}')
+    return tree.nested_text(split, lambda leaf, _: f'{{"value": "{float32_text(leaves[leaf])}"}}')
 
 
 def _warn_of_moved_thresholds(export: Export) -> None:

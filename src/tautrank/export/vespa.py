@@ -16,7 +16,6 @@ import numpy as np
 from tautrank.engines.trees import Tree
 from tautrank.errors import OptionError
 from tautrank.export.base import Export
-from tautrank.export.nested_text import nested_text
 
 _RANK_FEATURE = re.compile(r"[A-Za-z_]\w*(\([^()]*(\([^()]*\)[^()]*)*\))?(\.\w+)*")
 
@@ -64,4 +63,4 @@ def _structure(tree: Tree) -> str:
         )
         return before, ', "right_child": ', "}"
 
-    return nested_text(tree, split, lambda leaf, _: f'{{"leaf_value": {float(tree.leaf[leaf])!r}}}')
+    return tree.nested_text(split, lambda leaf, _: f'{{"leaf_value": {float(tree.leaf[leaf])!r}}}')

@@ -270,15 +270,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if isinstance(X, RankingData):
             data, rows = X, np.arange(X.n_documents)
         else:
-            n = inputs.row_count(X)
-            if n == 0:
-                qid, group = None, []
-            elif qid is None and group is None:
-                group = [n]
+            features, names = checked_features(X)
+            n = features.shape[0]
+            if qid is None and group is None:
+                group = [n] if n else []
             with warnings.catch_warnings():
                 # Rows of a query may be scattered here: no warning about it.
                 warnings.simplefilter("ignore", TautrankWarning)
-                data = RankingData.from_arrays(X, np.zeros(n), qid, group=group)
+                data = RankingData.from_arrays(features, np.zeros(n), qid, group=group, feature_names=names)
             rows = np.arange(n) if data.source_rows is None else data.source_rows
         scores = self.predict(data)
         query = np.repeat(np.arange(data.n_queries), data.sizes)

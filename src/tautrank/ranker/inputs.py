@@ -21,7 +21,7 @@ _SEEDS = 2**31
 _PADDING = " (RankingData.with_n_features adds columns of zeros)"
 
 
-def ranking_data(X: Any, y: Any, qid: Any, group: Any) -> RankingData:
+def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None) -> RankingData:
     """Return documents, labels and queries as one `RankingData`.
 
     Args:
@@ -41,8 +41,10 @@ def ranking_data(X: Any, y: Any, qid: Any, group: Any) -> RankingData:
             "qid, group: found neither; expected one of them, to say which documents belong together (inside a "
             "pipeline or GridSearchCV: set_fit_request(qid=True) and set_score_request(qid=True))"
         )
-    _check_not_empty(X)
-    return RankingData.from_arrays(X, y, qid, group=group)
+    data = RankingData.from_arrays(X, y, qid, group=group)
+    if data.n_documents == 0:
+        raise DataError("X: found no documents; expected at least one")
+    return data
 
 
 def validation_data(
@@ -76,8 +78,7 @@ def validation_data(
             forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
             raise DataError(f"eval_set: found something else{with_it}; expected {'[(X, y)]' if queries else forms}")
         try:
-            _check_not_empty(valid[0])
-            valid = RankingData.from_arrays(*valid, **dict(zip(queries, apart, strict=True)))
+            valid = ranking_data(*valid, **dict(zip(queries, apart, strict=True)))
         except DataError as error:
             raise DataError(f"eval_set: {error}") from None
     known = train.n_features, train.feature_names
@@ -98,23 +99,6 @@ def _only_one(given: Any) -> Any:
     """Unwrap a list of one data set: LightGBM and XGBoost take lists of them."""
     is_list_of_one = isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0])
     return given[0] if is_list_of_one else given
-
-
-def row_count(X: Any) -> int:
-    """Return the number of rows of anything that has them; 0 if it has none.
-
-    >>> row_count([[1.0], [2.0]]), row_count(np.ones((3, 2)))
-    (2, 3)
-    """
-    shape = getattr(X, "shape", None)
-    if shape is not None:
-        return int(shape[0]) if len(shape) else 0
-    return len(X) if hasattr(X, "__len__") else 0
-
-
-def _check_not_empty(X: Any) -> None:
-    if row_count(X) == 0:
-        raise DataError("X: found no documents; expected at least one")
 
 
 def check_columns(where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str) -> None:

@@ -117,11 +117,8 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
     best = training["best_score"]
     record = Record(
         history={
-            _typed(part, str): {
-                name: [or_nan(value) for value in _typed(values, list)]
-                for name, values in _typed(by_metric, dict).items()
-            }
-            for part, by_metric in _typed(training["history"], dict).items()
+            part: {name: [or_nan(value) for value in _typed(values, list)] for name, values in by_metric.items()}
+            for part, by_metric in training["history"].items()
         },
         best_iteration=_typed(training["best_iteration"], int),
         best_score=None if best is None else float(best),
