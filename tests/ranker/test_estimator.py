@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import partial
 
 import lightgbm
@@ -143,122 +144,104 @@ def test_random_state_may_be_a_generator_or_none():
 
 TWICE = "eval_set, eval_X, eval_y: validation data is given twice; expected it once"
 WIDE = np.hstack([X, X[:, :1]])
+
+
+def wrong(sentence, *arguments, **options):
+    return pytest.param(arguments, options, sentence, id=sentence[:40])
+
+
 WRONG_FIT = [
-    (lambda r: r.fit(X, Y), "qid, group: found neither; expected one of them, to say which documents belong together"),
-    (lambda r: r.fit(X, Y, QID, group=[15] * 40), "qid, group: found both; expected one of them"),
-    (lambda r: r.fit(X, None, QID), "y: found none; expected one label per document"),
-    (lambda r: r.fit(X, Y[:-1], QID), "y: found 599 labels, but X has 600 rows; expected one label per row"),
-    (lambda r: r.fit(X, Y, QID[:-1]), "qid: found 599 ids, but X has 600 rows; expected one id per row"),
-    (
-        lambda r: r.fit(X, Y, group=[15] * 39),
-        "group: the sizes sum to 585, but X has 600 rows; expected the same number",
+    wrong("qid, group: found neither; expected one of them, to say which documents belong together", X, Y),
+    wrong("qid, group: found both; expected one of them", X, Y, QID, group=[15] * 40),
+    wrong("y: found none; expected one label per document", X, None, QID),
+    wrong("y: found 599 labels, but X has 600 rows; expected one label per row", X, Y[:-1], QID),
+    wrong("qid: found 599 ids, but X has 600 rows; expected one id per row", X, Y, QID[:-1]),
+    wrong("group: the sizes sum to 585, but X has 600 rows; expected the same number", X, Y, group=[15] * 39),
+    wrong("y[0]: found ", X, -Y - 1, QID),
+    wrong("X: row 0, column 0 has the value inf; expected a finite number", np.full_like(X, np.inf), Y, QID),
+    wrong("X: found 1 dimension; expected 2, documents by features", X[0], Y, QID),
+    wrong("X: found no documents; expected at least one", np.zeros((0, 4)), [], []),
+    wrong("X: is RankingData, which has labels and queries; expected no y, qid or group with it", TRAIN, Y),
+    wrong(TWICE, TRAIN, VALID, eval_set=VALID),
+    wrong("eval_set: found 5 features; expected 4, as in the training data", TRAIN, eval_set=(WIDE, Y, QID)),
+    wrong("eval_set: y: found 599 labels, but X has 600 rows", TRAIN, eval_set=(XV, YV[:-1], QV)),
+    wrong(
+        "eval_group, eval_qid: found neither; expected one of them beside features and labels", TRAIN, eval_set=(XV, YV)
     ),
-    (lambda r: r.fit(X, -Y - 1, QID), "y[0]: found "),
-    (
-        lambda r: r.fit(np.full_like(X, np.inf), Y, QID),
-        "X: row 0, column 0 has the value inf; expected a finite number",
-    ),
-    (lambda r: r.fit(X[0], Y, QID), "X: found 1 dimension; expected 2, documents by features"),
-    (lambda r: r.fit(np.zeros((0, 4)), [], []), "X: found no documents; expected at least one"),
-    (lambda r: r.fit(TRAIN, Y), "X: is RankingData, which has labels and queries; expected no y, qid or group with it"),
-    (lambda r: r.fit(TRAIN, VALID, eval_set=VALID), TWICE),
-    (
-        lambda r: r.fit(TRAIN, eval_set=(WIDE, Y, QID)),
-        "eval_set: found 5 features; expected 4, as in the training data",
-    ),
-    (lambda r: r.fit(TRAIN, eval_set=(XV, YV[:-1], QV)), "eval_set: y: found 599 labels, but X has 600 rows"),
-    (
-        lambda r: r.fit(TRAIN, eval_set=(XV, YV)),
-        "eval_group, eval_qid: found neither; expected one of them beside features and labels",
-    ),
-    (
-        lambda r: r.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[3], eval_qid=[3]),
+    wrong(
         "eval_group, eval_qid: found both; expected one of them",
+        TRAIN,
+        eval_set=[(XV, YV)],
+        eval_group=[3],
+        eval_qid=[3],
     ),
-    (
-        lambda r: r.fit(TRAIN, eval_set=VALID, eval_group=[3]),
-        "eval_set: found something else beside eval_group; expected [(X, y)]",
-    ),
-    (
-        lambda r: r.fit(TRAIN, eval_X=XV, eval_y=YV),
+    wrong("eval_set: found something else beside eval_group; expected [(X, y)]", TRAIN, eval_set=VALID, eval_group=[3]),
+    wrong(
         "eval_group, eval_qid: found neither; expected one of them beside features and labels",
+        TRAIN,
+        eval_X=XV,
+        eval_y=YV,
     ),
-    (
-        lambda r: r.fit(TRAIN, eval_X=XV, eval_group=VALID.sizes),
-        "eval_y: found none; expected eval_X and eval_y together",
-    ),
-    (
-        lambda r: r.fit(TRAIN, eval_X=(XV, XV), eval_y=(YV,), eval_group=VALID.sizes),
-        "eval_X: found 2 data sets; expected one",
-    ),
-    (lambda r: r.fit(TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes), TWICE),
-    (
-        lambda r: r.fit(TRAIN, callbacks=[lightgbm.early_stopping(5)]),
+    wrong("eval_y: found none; expected eval_X and eval_y together", TRAIN, eval_X=XV, eval_group=VALID.sizes),
+    wrong("eval_X: found 2 data sets; expected one", TRAIN, eval_X=(XV, XV), eval_y=(YV,), eval_group=VALID.sizes),
+    wrong(TWICE, TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes),
+    wrong(
         "callbacks: found EarlyStoppingCallback of lightgbm.callback; expected functions of one argument, a Step "
         "(Ranker itself has early_stopping_rounds, verbose and evals_result_)",
+        TRAIN,
+        callbacks=[lightgbm.early_stopping(5)],
     ),
-    (
-        lambda r: r.fit(TRAIN, eval_set=5),
+    wrong(
         "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "
         "eval_qid",
+        TRAIN,
+        eval_set=5,
     ),
-    (
-        lambda r: r.fit(TRAIN, eval_set=(XV[:0], YV[:0], QV[:0])),
-        "eval_set: X: found no documents; expected at least one",
-    ),
-    (
-        lambda r: r.fit(TRAIN, weights=[1.0]),
-        "weights: found length 1; expected 40, one per query, or 600, one per document",
-    ),
-    (lambda r: r.fit(TRAIN, weights=["a"] * 40), "weights: found values of type <U1; expected numbers, one per query"),
-    (lambda r: r.fit(TRAIN, weights=[-1.0] * 40), "weights[0]: found -1; expected a finite number of at least 0"),
-    (
-        lambda r: r.fit(TRAIN, weights=np.arange(600)),
-        "weights: documents of query 100 have different weights; expected one",
-    ),
-    (lambda r: r.fit(TRAIN, callbacks=[3]), "callbacks: found 3; expected functions of one argument, a Step"),
-    (
-        lambda r: r.fit(TRAIN, init_model=ranker()),
-        "init_model: this Ranker is not fitted; expected a call of fit before",
-    ),
-    (lambda r: r.fit(TRAIN, init_model="nowhere.taut"), "nowhere.taut: cannot be read (No such file or directory)"),
-    (
-        lambda r: r.fit(TRAIN, init_model=ranker().fit(WIDE, Y, QID)),
-        "init_model, X: found 4 features; expected 5, as in fit",
-    ),
-    (
-        lambda r: r.set_params(early_stopping_rounds=3).fit(TRAIN, eval_set=(XV, YV * 0, QV)),
+    wrong("eval_set: X: found no documents; expected at least one", TRAIN, eval_set=(XV[:0], YV[:0], QV[:0])),
+    wrong("weights: found length 1; expected 40, one per query, or 600, one per document", TRAIN, weights=[1.0]),
+    wrong("weights: found values of type <U1; expected numbers, one per query", TRAIN, weights=["a"] * 40),
+    wrong("weights[0]: found -1; expected a finite number of at least 0", TRAIN, weights=[-1.0] * 40),
+    wrong("weights: documents of query 100 have different weights; expected one", TRAIN, weights=np.arange(600)),
+    wrong("callbacks: found 3; expected functions of one argument, a Step", TRAIN, callbacks=[3]),
+    wrong("init_model: this Ranker is not fitted; expected a call of fit before", TRAIN, init_model=ranker()),
+    wrong("nowhere.taut: cannot be read (No such file or directory)", TRAIN, init_model="nowhere.taut"),
+    wrong("init_model, X: found 4 features; expected 5, as in fit", TRAIN, init_model=ranker().fit(WIDE, Y, QID)),
+    wrong(
         "eval_set: ndcg@10 skips every one of its 40 queries, so training cannot stop by it",
+        TRAIN,
+        eval_set=(XV, YV * 0, QV),
     ),
-    (
-        lambda r: r.fit(pd.DataFrame(X, columns=NAMES), Y, QID, eval_set=(pd.DataFrame(X, columns=[*"abdc"]), Y, QID)),
+    wrong(
         "eval_set: column 2 is 'd'; expected 'c', as in the training data",
+        pd.DataFrame(X, columns=NAMES),
+        Y,
+        QID,
+        eval_set=(pd.DataFrame(X, columns=[*"abdc"]), Y, QID),
     ),
 ]
 
 
-@pytest.mark.parametrize(("call", "sentence"), WRONG_FIT, ids=[sentence[:40] for _, sentence in WRONG_FIT])
-def test_wrong_data_for_fit(call, sentence):
+@pytest.mark.parametrize(("arguments", "options", "sentence"), WRONG_FIT)
+def test_wrong_data_for_fit(arguments, options, sentence):
     with pytest.raises(tr.TautrankError) as caught:
-        call(ranker())
+        ranker(early_stopping_rounds=3).fit(*arguments, **options)
     assert str(caught.value).startswith(sentence)
     assert "\n" not in str(caught.value)
 
 
 def test_wrong_data_for_predict():
     fitted = ranker().fit(pd.DataFrame(X, columns=NAMES), Y, QID)
-    with pytest.raises(tr.DataError, match=r"^X: found 5 features; expected 4, as in fit$"):
-        fitted.predict(WIDE)
-    with pytest.raises(
-        tr.DataError, match=r"found 3 features; expected 4, as in fit \(RankingData.with_n_features adds"
+    padding = "X: found 3 features; expected 4, as in fit (RankingData.with_n_features adds columns of zeros)"
+    for given, sentence in (
+        (WIDE, "X: found 5 features; expected 4, as in fit"),
+        (X[:, :3], padding),
+        (pd.DataFrame(X, columns=["b", "a", "c", "d"]), "X: column 0 is 'b'; expected 'a', as in fit"),
+        (pd.DataFrame(X, columns=[*"abce"]), "X: column 3 is 'e'; expected 'd', as in fit"),
+        (X[0], "X: found 1 dimension; expected 2, documents by features"),
     ):
-        fitted.predict(X[:, :3])
-    with pytest.raises(tr.DataError, match=r"^X: column 0 is 'b'; expected 'a', as in fit$"):
-        fitted.predict(pd.DataFrame(X, columns=["b", "a", "c", "d"]))
-    with pytest.raises(tr.DataError, match=r"^X: column 3 is 'e'; expected 'd', as in fit$"):
-        fitted.score(pd.DataFrame(X, columns=[*"abce"]), Y, QID)
-    with pytest.raises(tr.DataError, match="X: found 1 dimension"):
-        fitted.predict(X[0])
+        for call in (fitted.predict, lambda given: fitted.score(given, Y, QID), fitted.rank):
+            with pytest.raises(tr.DataError, match=f"^{re.escape(sentence)}"):
+                call(given)
     with pytest.raises(tr.DataError, match="qid, group: found neither"):
         fitted.score(X, Y)
 

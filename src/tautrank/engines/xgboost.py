@@ -130,18 +130,15 @@ class _Learner:
             kinds = None
             if task.categorical:
                 kinds = ["c" if column in task.categorical else "q" for column in range(data.n_features)]
-            result = xgboost.DMatrix(
+            return xgboost.DMatrix(
                 _dense(data.X),
                 label=data.labels,
+                weight=weights,
+                group=data.sizes if ranks else None,
                 feature_types=kinds,
                 enable_categorical=bool(task.categorical),
                 nthread=threads,
             )
-            if ranks:
-                result.set_group(data.sizes)
-            if weights is not None:
-                result.set_weight(weights)
-            return result
 
         # XGBoost takes weights of queries when it ranks, of documents when it does not.
         weights = task.weights if ranks else document_weights(task.train, task.weights)
