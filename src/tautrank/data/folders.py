@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import COMPRESSED_ENDINGS
+from tautrank.data.text_source import COMPRESSED_ENDINGS, first_file
 from tautrank.errors import DataError
 
 _VALIDATION_NAMES = ("vali", "valid", "validation")
@@ -111,19 +111,15 @@ def _numbers(folder: Path, pattern: str) -> list[int]:
     return sorted({int(match.group(1)) for match in matches if match})
 
 
-def _file(folder: Path, stem: str) -> Path | None:
-    for suffix in ("", *COMPRESSED_ENDINGS):
-        file = folder / f"{stem}.txt{suffix}"
-        if file.is_file():
-            return file
-    return None
+def _file(folder: Path, *stems: str) -> Path | None:
+    return first_file(folder / f"{stem}.txt{suffix}" for stem in stems for suffix in ("", *COMPRESSED_ENDINGS))
 
 
 def _triple(folder: Path, prefix: str = "") -> Files | None:
     train, test = _file(folder, f"{prefix}train"), _file(folder, f"{prefix}test")
     if train is None or test is None:
         return None
-    valid = next((file for name in _VALIDATION_NAMES if (file := _file(folder, prefix + name))), None)
+    valid = _file(folder, *(prefix + name for name in _VALIDATION_NAMES))
     return [train], [valid] if valid else [], [test]
 
 

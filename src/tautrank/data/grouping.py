@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from tautrank.arrays import I64, Array
-from tautrank.data.text_source import read_lines
+from tautrank.data.text_source import first_file, read_lines
 from tautrank.errors import DataError
 
 _INTEGER = re.compile(rb"0|-?[1-9]\d{0,17}")
@@ -44,11 +44,7 @@ def typed_ids(tokens: list[bytes]) -> Array:
 
 def side_file(file: Path) -> Path | None:
     """Return the group-size file that belongs to a data file, if there is one: ``FILE.query`` or ``FILE.group``."""
-    for suffix in _SIDE_SUFFIXES:
-        side = file.with_name(file.name + suffix)
-        if side.is_file():
-            return side
-    return None
+    return first_file(file.with_name(file.name + suffix) for suffix in _SIDE_SUFFIXES)
 
 
 def read_group_sizes(side: Path, file: Path, rows: int) -> I64:

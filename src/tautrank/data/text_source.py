@@ -8,7 +8,7 @@ import lzma
 import math
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -126,6 +126,11 @@ class TextSource:
             if self._compression is None:
                 raise DataError(f"{self.path}: cannot be read ({error})") from None
             raise DataError(f"{self.path}: the {self._compression} data is damaged ({error})") from None
+
+
+def first_file(candidates: Iterable[Path]) -> Path | None:
+    """Return the first of these paths that is a file; None if none of them is."""
+    return next((path for path in candidates if path.is_file()), None)
 
 
 def file_size(path: Path) -> int:

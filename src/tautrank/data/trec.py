@@ -126,12 +126,10 @@ def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mappin
     sizes: list[int] = []
     for qid, judgments in qrels.items():
         retrieved = run.get(qid, {})
-        missed = [document for document in judgments if document not in retrieved]
-        scores += retrieved.values()
-        scores += [-math.inf] * len(missed)
-        labels += [max(0.0, judgments.get(document, 0.0)) for document in retrieved]
-        labels += [max(0.0, judgments[document]) for document in missed]
-        sizes.append(len(retrieved) + len(missed))
+        documents = list(dict.fromkeys([*retrieved, *judgments]))
+        scores += [retrieved.get(document, -math.inf) for document in documents]
+        labels += [max(0.0, judgments.get(document, 0.0)) for document in documents]
+        sizes.append(len(documents))
     offsets = offsets_from_sizes(np.array(sizes, np.int64))
     return Judged(
         np.array(scores, np.float64),

@@ -52,11 +52,7 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
     negatives = data.offsets[donor] + rng.integers(0, np.maximum(1, sizes[donor]))
 
     offsets = offsets_from_sizes(sizes + added)
-    rows = np.empty(int(offsets[-1]), np.int64)
-    is_added = np.ones(rows.size, bool)
-    is_added[np.arange(data.n_documents) + np.repeat(offsets[:-1] - data.offsets[:-1], sizes)] = False
-    rows[~is_added] = np.arange(data.n_documents)
-    rows[is_added] = negatives
-    labels = data.labels[rows]
-    labels[is_added] = 0
+    rows = np.insert(np.arange(data.n_documents), np.repeat(data.offsets[1:], added), negatives)
+    is_added = np.insert(np.zeros(data.n_documents, bool), np.repeat(data.offsets[1:], added), True)
+    labels = np.where(is_added, np.float32(0), data.labels[rows])
     return dataclasses.replace(data, X=data.X[rows], labels=labels, offsets=offsets, source_rows=None)
