@@ -211,7 +211,6 @@ def test_wrong_calls(case):
 
 
 def test_column_of_text_in_a_frame():
-    import pandas as pd
     import polars as pl
     import pyarrow as pa
 

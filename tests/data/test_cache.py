@@ -46,6 +46,7 @@ def test_second_read_parses_nothing_and_is_equal(source, parses, sparse):
     assert len(parses) == 1
     same(first, second)
     assert second.X.flags.writeable if isinstance(second.X, np.ndarray) else True
+    assert sorted(p.name for p in source.parent.iterdir()) == ["train.txt", "train.txt.tautcache"]
 
 
 def test_off_for_small_files_and_when_told(source, parses, monkeypatch):
@@ -100,11 +101,6 @@ def test_a_folder_that_cannot_be_written_is_no_obstacle(source, monkeypatch):
 
     monkeypatch.setattr(cache, "atomic_write", refuse)
     assert tr.read_letor(source, cache=True).n_documents == 3
-
-
-def test_nothing_but_the_cache_is_left_behind(source):
-    tr.read_letor(source, cache=True)
-    assert sorted(p.name for p in source.parent.iterdir()) == ["train.txt", "train.txt.tautcache"]
 
 
 def test_several_files_each_have_their_cache(source, parses):

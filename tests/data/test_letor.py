@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import itertools
 import lzma
 import os
 import threading
@@ -133,8 +134,9 @@ def test_a_pipe_can_be_read(tmp_path):
     writer.join()
 
 
-def test_crlf_bom_and_missing_last_newline(tmp_path):
-    path = write(tmp_path, b"\xef\xbb\xbf2 qid:1 1:0.5\r\n0 qid:1 1:1\r\n1 qid:2 1:7")
+@pytest.mark.parametrize("compress", [bytes, gzip.compress])
+def test_crlf_bom_and_missing_last_newline(tmp_path, compress):
+    path = write(tmp_path, compress(b"\xef\xbb\xbf2 qid:1 1:0.5\r\n0 qid:1 1:1\r\n1 qid:2 1:7"))
     data = tr.read_letor(path)
     assert data.labels.tolist() == [2, 0, 1]
     assert data.X.tolist() == [[0.5], [1.0], [7.0]]
@@ -169,28 +171,17 @@ def test_text_ids_stay_text_and_integers_are_integers(tmp_path):
 
 
 def test_side_files_give_the_groups(tmp_path):
-    for suffix in (".query", ".group"):
-        path = write(tmp_path, "0 1:1\n1 1:2\n2 1:3\n", f"rank{suffix}.train")
+    texts = {"0 1:1\n1 1:2\n2 1:3\n": [0, 1], "0 qid:5 1:1\n1 qid:6 1:2\n2 qid:6 1:3\n": [5, 6]}
+    for (text, qids), suffix in itertools.product(texts.items(), (".query", ".group")):
+        path = write(tmp_path, text, f"rank{suffix}.train")
         write(tmp_path, "1\n2\n", path.name + suffix)
         data = tr.read_letor(path)
-        assert data.offsets.tolist() == [0, 1, 3]
-        assert data.qids.tolist() == [0, 1]
+        assert (data.offsets.tolist(), data.qids.tolist()) == ([0, 1, 3], qids)
 
 
-def test_a_side_file_that_agrees_with_the_qids_is_fine(tmp_path):
-    path = write(tmp_path, "0 qid:5 1:1\n1 qid:6 1:2\n")
-    write(tmp_path, "1\n1\n", "data.txt.query")
-    assert tr.read_letor(path).qids.tolist() == [5, 6]
-
-
-def test_zero_based_files(tmp_path):
-    path = write(tmp_path, "0 qid:1 0:5 2:7\n")
-    assert tr.read_letor(path, zero_based=True).X.tolist() == [[5, 0, 7]]
-
-
-def test_n_features_fixes_the_width(tmp_path):
-    path = write(tmp_path, "0 qid:1 1:5\n")
-    assert tr.read_letor(path, n_features=4).X.tolist() == [[5, 0, 0, 0]]
+def test_zero_based_files_and_a_fixed_width(tmp_path):
+    assert tr.read_letor(write(tmp_path, "0 qid:1 0:5 2:7\n"), zero_based=True).X.tolist() == [[5, 0, 7]]
+    assert tr.read_letor(write(tmp_path, "0 qid:1 1:5\n"), n_features=4).X.tolist() == [[5, 0, 0, 0]]
 
 
 def test_nan_is_missing_only_when_allowed(tmp_path):
@@ -230,7 +221,7 @@ def test_auto_turns_sparse_when_dense_would_not_fit_well(tmp_path, monkeypatch):
     assert data.X.dtype == np.float32
     assert data.X[999, 99_999] == 2
     assert data.X.nnz == 2000 - 0
-    # It can still be cut and put together.
+    # It can still be split and put together.
     parts = data.split([0.5, 0.5], seed=1)
     assert sparse.issparse(tr.RankingData.concat(parts).X)
 

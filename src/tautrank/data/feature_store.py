@@ -22,7 +22,7 @@ Sparse = bool | str
 
 
 def prefers_sparse(rows: int, width: int, stored: int) -> bool:
-    """Whether compressed rows are the better store: dense takes over 64 MiB and over 8 times as much."""
+    """Return whether compressed rows are the better store: dense rows take over 64 MiB and over 8 times as much."""
     dense = 4 * rows * width
     return dense > _DENSE_ALWAYS_FINE and dense > _DENSE_AT_MOST * (8 * stored + 8 * rows)
 

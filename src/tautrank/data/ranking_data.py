@@ -133,7 +133,7 @@ class RankingData:
 
     @property
     def qid_of_document(self) -> Array:
-        """The query id of every document, as scikit-learn's `groups` wants it."""
+        """The query id of every document; what scikit-learn calls `groups`."""
         return np.repeat(self.qids, self.sizes)
 
     def __repr__(self) -> str:

@@ -82,7 +82,7 @@ def simulate_clicks(
 def _impression(
     data: RankingData, query: I64, chance: F64, keep_unclicked: bool, key: tuple[int, int]
 ) -> tuple[I64, F32]:
-    """One impression of every list: the rows of the documents read, list by list, and their labels.
+    """Simulate one impression of every list: return the rows of the documents read, list by list, and their labels.
 
     Whether a document would be clicked does not depend on its place, so the coins can be thrown for all of them; the
     first click is the clicked document that comes first in the shuffled order, and only what was read up to there

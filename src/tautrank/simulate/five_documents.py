@@ -1,4 +1,4 @@
-"""Two queries, five documents, several local optima: the smallest set on which ranking losses part ways."""
+"""Two queries, five documents, several local optima: the smallest set on which ranking losses disagree."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tautrank.data import RankingData
 
 
 def five_documents() -> RankingData:
-    """The synthetic set of StochasticRank's Table 1.
+    """Return the synthetic set of StochasticRank's Table 1.
 
     Query 1 has labels (3, 2, 1) for the features (1,0,0), (0,1,0), (0,0,1); query 2 has labels (3, 2) for (0,0,1) and
     (1,0,0). Any model gives three scores a, b, c, one for each unit vector: query 1 wants a > b > c, query 2 wants

@@ -85,7 +85,7 @@ def _lengths(shape: Shape, n_queries: int, mean: float, seed: int, block: int) -
 
 
 def _documents(shape: Shape, query: I64, n_queries: int, rng: np.random.Generator) -> tuple[F64, F64, F64]:
-    """Intents of queries, qualities of documents, and how relevant the documents are."""
+    """Draw the intents of queries and the qualities of documents, and return them with the documents' relevance."""
     intents, qualities, relevance, unanswerable = _relevance(shape, query, n_queries, rng)
     mean, deviation = _scale(shape)
     return intents, qualities, (relevance - mean) / deviation - _NOTHING * unanswerable[query]
@@ -100,7 +100,7 @@ def _relevance(shape: Shape, query: I64, n_queries: int, rng: np.random.Generato
 
 
 def _reference(shape: Shape) -> tuple[I64, np.random.Generator]:
-    """Many short lists that stand for all data of a shape: what is measured on them holds for every seed."""
+    """Return the queries of many short lists, and their generator: what is measured on them holds for every seed."""
     query = np.repeat(np.arange(_REFERENCE_QUERIES), _REFERENCE_LENGTH)
     return query, _generator(shape, 0, _REFERENCE, 0)
 
@@ -114,13 +114,13 @@ def _scale(shape: Shape) -> tuple[float, float]:
 
 @lru_cache(maxsize=64)
 def label_cuts(shape: Shape, noise: float) -> F64:
-    """Where the judged relevance passes from one label to the next, so that labels have the shape's shares.
+    """Return the judged relevance at which one label passes to the next, so that labels have the shape's shares.
 
     A document of true relevance ``t`` has a label of at least ``l`` with probability
     ``Phi((t - cuts[l - 1]) / noise)``.
 
     Args:
-        shape: whose shares.
+        shape: the shape of the data.
         noise: standard deviation of the judges' noise.
 
     >>> from tautrank.simulate.published_shapes import MSLR
@@ -136,5 +136,5 @@ def label_cuts(shape: Shape, noise: float) -> F64:
 
 
 def _spread_columns(width: int, wanted: int) -> I64:
-    """Up to ``wanted`` of ``width`` columns, in order; always the same, and each choice holds all smaller ones."""
+    """Choose up to ``wanted`` of ``width`` columns, in order; each choice contains all smaller ones."""
     return np.sort(np.random.default_rng(width).permutation(width)[:wanted])

@@ -48,7 +48,7 @@ WIDTH = sum(group.columns for group in _GROUPS) + _QUERY_COLUMNS + _COPIES
 
 @lru_cache(maxsize=1)
 def _columns() -> list[tuple[Any, ...]]:
-    """Of each column that is drawn for each document: quality, group, weights of quality, nuisance and noise, levels.
+    """Return (quality, group, weights of quality, nuisance and noise, levels) of each column drawn per document.
 
     The columns are the engine's, not the data's: the same for every seed.
     """

@@ -43,5 +43,5 @@ def utility(qualities: F64, intent: F64) -> F64:
 
 
 def draw_plenty(n_queries: int, rng: np.random.Generator) -> F64:
-    """What there is to be found for each query: mostly similar, sometimes next to nothing."""
+    """Draw how much there is to be found for each query: mostly similar amounts, sometimes next to nothing."""
     return np.asarray(0.5 - 0.7 * rng.standard_exponential(n_queries))

@@ -58,7 +58,7 @@ _DISTINCT_SHARE = 0.6  # of a stream's words, the share that are different words
 
 @dataclass(frozen=True)
 class _Stream:
-    """How a stream of text comes about; lengths and counts are log-normal, rounded down.
+    """The distribution of a stream of text; lengths and counts are log-normal, rounded down.
 
     The logarithm of a term's count is ``rate + qualities + blur + spread + slope (log length - typical)``: the blur is
     the stream's own, the spread the term's.
@@ -134,7 +134,7 @@ def _lengths(stream: _Stream, qualities: F32, rng: np.random.Generator) -> F32:
 
 
 def _counts(stream: _Stream, length: F32, qualities: F32, asked: F32, rarity: F32, rng: np.random.Generator) -> F32:
-    """How often each query term occurs in a stream: ``[terms, n]``, together at most its length."""
+    """Draw how often each query term occurs in a stream: ``[terms, n]``, together at most its length."""
     n = length.size
     rate = stream.rate + stream.match * qualities[MATCH] + stream.pushed * qualities[PUSHED]
     rate += stream.blur * _normal(rng, n)

@@ -122,7 +122,7 @@ def simulate_web_search(
 def _simulate_at_once(
     n_queries: int, n_features: int, mean_length: float, noise: float, seed: int
 ) -> tuple[RankingData, F64]:
-    """One generator for all queries, and labels cut at the quantiles of this very data."""
+    """Generate all queries with one generator, and cut labels at the quantiles of the data itself."""
     rng = np.random.default_rng(seed)
     sizes = np.maximum(2, np.rint(log_normal_lengths(rng, n_queries, mean_length))).astype(np.int64)
     offsets = offsets_from_sizes(sizes)
