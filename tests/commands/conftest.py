@@ -1,10 +1,14 @@
-"""Files to type commands about."""
+"""Files to type commands about, and commands made small."""
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 import pytest
 
 import tautrank as tr
+from tautrank.commands import demo
+from tautrank.losses import REGISTRY
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +28,19 @@ def search(written, tmp_path, monkeypatch):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def small_demo(monkeypatch):
+    """The demonstration, small enough for a test."""
+    for name, value in (("_QUERIES", 40), ("_FEATURES", 16), ("_TREES", 3), ("_REPEATS", 2), ("_WORKERS", 1)):
+        monkeypatch.setattr(demo, name, value)
+
+
+@pytest.fixture
+def own_losses() -> Iterator[None]:
+    """Losses that a test registers are forgotten after it."""
+    before = dict(REGISTRY)
+    yield
+    REGISTRY.clear()
+    REGISTRY.update(before)

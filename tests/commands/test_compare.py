@@ -3,15 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shlex
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-from tests.command_line import run
+from tests.command_line import interrupt, run
 
 
 def test_compare_prints_table_latex_json_and_page(search, capsys):
@@ -40,22 +35,8 @@ def test_compare_a_folder_over_its_folds(search, capsys):
 
 
 def test_ctrl_c_in_a_comparison_keeps_what_is_finished(search):
-    """The real command, interrupted as a terminal does it: its workers too."""
-    command = "-m tautrank compare train.txt --test test.txt -l mse,listnet --repeats 200 --trees 20 --workers 2"
-    process = subprocess.Popen(
-        [sys.executable, *shlex.split(command), "--results", "kept"],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    for line in process.stderr:
-        if line.startswith("2/400 "):
-            os.killpg(process.pid, signal.SIGINT)
-            break
-    said = process.stderr.read()
-    assert process.wait() == 130, said
-    assert "Traceback" not in said
+    command = "compare train.txt --test test.txt -l mse,listnet --repeats 200 --trees 20 --workers 2 --results kept"
+    said = interrupt(command, "2/400 ")
     found = re.search(r"^stopped: (\d+) of 400 trainings are kept in kept; the same command continues", said, re.M)
     assert found, said
     assert 2 <= int(found[1]) < 400

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 import shlex
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,9 +19,7 @@ import pytest
 import typer
 
 import tautrank as tr
-from tautrank.commands import demo
 from tautrank.commands.main import app, main
-from tautrank.losses import REGISTRY
 from tautrank.papers.catalogue import CATALOGUE
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -162,17 +159,12 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def folder(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A copy of the stand-ins to work in, the demonstration made small, and losses of one's own forgotten after."""
+def folder(stand_ins: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, small_demo, own_losses) -> Path:
+    """A copy of the stand-ins to work in."""
     shutil.copytree(stand_ins, tmp_path, dirs_exist_ok=True)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OMP_NUM_THREADS", "1")  # tests run side by side
-    for name, value in (("_QUERIES", 40), ("_FEATURES", 16), ("_TREES", 3), ("_REPEATS", 2), ("_WORKERS", 1)):
-        monkeypatch.setattr(demo, name, value)
-    before = dict(REGISTRY)
-    yield tmp_path
-    REGISTRY.clear()
-    REGISTRY.update(before)
+    return tmp_path
 
 
 def snippets(text: str) -> list[Snippet]:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import csv
 import json
 import os
-import signal
-import subprocess
-import sys
 
 import pytest
 
 from tautrank.commands.main import main
 from tautrank.papers.catalogue import CATALOGUE
-from tests.command_line import run
+from tests.command_line import interrupt, run
 from tests.study_examples import content
 
 DATA = "simulated:mslr:30,mean_length=10"
@@ -70,33 +67,6 @@ def test_the_store_is_named_after_the_study(capsys, tmp_path, monkeypatch):
     assert lines[-1] == "6/6 trial 2, xendcg"
 
 
-# What is typed, and how the sentence begins. docs/errors.md has more, and test_documented_errors.py types them.
-WRONG = [
-    (f"run xe-tabel1 --data {DATA}", "unknown study 'xe-tabel1'; did you mean 'xe-table1'?"),
-    ("run xe-table1", "--data: found none; expected a folder, a file, or "),
-    ("run xe-table1 --data simulated:mslr", "--data: found 'simulated:mslr'; expected"),
-    (f"run xe-table1 --data {DATA} --trials 0", "trials: found 0; expected a whole number of at least 1"),
-    (f"run xe-table1 --data {DATA} --configs -1", "configurations: found -1; expected"),
-    (f"run xe-table1 --data {DATA} --recipe web3k", "unknown recipe 'web3k'; did you mean 'web30k'?"),
-    (f"run xe-table1 --data {DATA} --fold 2", "--fold: found 2 for simulated:mslr:30"),
-    (f"run xe-table1 --data {DATA} --workers 0", "workers: found 0; expected a whole number"),
-    (f"run xe-table1 --data {DATA} --store no/such/s.db", "no/such/s.db: its folder does not exist"),
-    ("status nothing.db", "nothing.db: found no such file; expected a store of trials"),
-    ("report nothing.db", "nothing.db: found no such file; expected a store of trials"),
-    ("report nothing.db -o x.doc", "unknown ending of --output '.doc'"),
-]
-
-
-@pytest.mark.parametrize(("command", "sentence"), WRONG)
-def test_errors_are_one_sentence_and_exit_2(capsys, tmp_path, monkeypatch, command, sentence):
-    monkeypatch.chdir(tmp_path)
-    code, out, err = run(capsys, f"study {command}")
-    assert (code, out) == (2, "")
-    assert err.startswith(f"error: {sentence}")
-    assert err.count("\n") == 1
-    assert not [p for p in tmp_path.iterdir() if p.suffix != ".db"]
-
-
 def test_the_store_of_another_study_is_refused(capsys, finished):
     before = finished.read_bytes()
     for arguments, found in (
@@ -118,39 +88,16 @@ def test_a_study_that_changed_since_is_not_resumed(capsys, finished, monkeypatch
     assert f"{finished}: holds version 1 of 'xe-table1', this tautrank has 7; expected the same" in err
 
 
-def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path):
-    """The real command, interrupted as a terminal does it: its workers too."""
-    command = [sys.executable, "-m", "tautrank"]
-    process = subprocess.Popen(
-        [*command, *RUN.split(), "s.db", "--workers", "2"],
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-    )
-    seen = []
-    for line in process.stderr:
-        seen.append(line)
-        if line.startswith("2/6 "):
-            os.killpg(process.pid, signal.SIGINT)
-            break
-    rest = process.stderr.read()
-    assert process.wait() == 130, rest
-    last = rest.splitlines()[-1]
-    assert last.startswith("stopped: ")
-    assert last.endswith("of 6 trainings are kept; continue with: tautrank study resume s.db")
-    assert "Traceback" not in rest
+def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    last = interrupt(f"{RUN} s.db --workers 2", "2/6 ").splitlines()[-1]
     kept = len(content(tmp_path / "s.db"))
     assert 2 <= kept < 6
-    done = subprocess.run(
-        [*command, "study", "resume", "s.db", "--workers", "1"],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert f"{kept}/6\n" in done.stderr
+    assert last.startswith("stopped: ")
+    assert last.endswith(" of 6 trainings are kept; continue with: tautrank study resume s.db")
+    code, _, err = run(capsys, "study resume s.db --workers 1")
+    assert code == 0
+    assert f"{kept}/6\n" in err
     assert content(tmp_path / "s.db") == content(finished)
 
 

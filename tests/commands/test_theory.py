@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 
 import pytest
 
@@ -33,12 +32,7 @@ class Centred(ListLoss):
 """
 
 
-@pytest.fixture(autouse=True)
-def registry() -> Iterator[None]:
-    before = dict(REGISTRY)
-    yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
+pytestmark = pytest.mark.usefixtures("own_losses")
 
 
 def run(capsys, *arguments) -> tuple[int, str, str]:
@@ -88,9 +82,6 @@ def test_given_scores_and_a_folder(capsys, letor, tmp_path) -> None:
         (fold / f"{name}.txt").write_text(letor.read_text())
     code, out, _ = run(capsys, tmp_path / "set", "-l", "mse", "-c", "finite", "--json")
     assert json.loads(out)["queries"] == 75
-    code, out, err = run(capsys, tmp_path / "set", "--scores", scores)
-    assert (code, out) == (2, "")
-    assert err == f"error: --scores: found with {tmp_path / 'set'}; expected the file of data they belong to\n"
 
 
 def test_a_loss_of_ones_own(capsys, tmp_path) -> None:
@@ -123,25 +114,6 @@ def test_code_that_cannot_be_imported(capsys, tmp_path, text: str | None, messag
     code, out, err = run(capsys, "--import", file)
     assert (code, out) == (2, "")
     assert err == f"error: {message.replace('FILE', str(file))}\n"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["--loss", "lamdarank"], "error: unknown loss 'lamdarank'; did you mean 'lambdarank'?"),
-        (["--checks", "xe-ndgc", "--loss", "mse"], "error: unknown check 'xe-ndgc'; did you mean 'xe-ndcg'?"),
-        (["--queries", "0", "--loss", "mse"], "error: queries: found 0; expected a whole number of at least 1"),
-        (["no-such-file.txt"], "error: no-such-file.txt: "),
-        (["--scores", "s.txt"], "error: --scores: found with no data; expected the file of data they belong to"),
-        (["--import", "no_such_module"], "error: import: found 'no_such_module'; expected a file that ends in .py, or"),
-        (["--loss", ","], "error: --loss: found no name; expected names such as 'lambdarank,xendcg'"),
-    ],
-)
-def test_bad_input_is_one_sentence(capsys, arguments: list[str], message: str) -> None:
-    code, out, err = run(capsys, *arguments)
-    assert (code, out) == (2, "")
-    assert err.startswith(message)
-    assert err.count("\n") == 1
 
 
 def test_real_data(capsys, shared_data) -> None:

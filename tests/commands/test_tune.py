@@ -3,18 +3,12 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 import tautrank as tr
-from tests.command_line import run
+from tests.command_line import interrupt, run
 
 COMMAND = "tune train.txt --valid valid.txt --trees 12 --seed 2 -j 1"
 
@@ -59,37 +53,8 @@ def test_the_plan_is_checked_once(search, monkeypatch, capsys):
     assert len(fitted) == 3
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        ("--space spce.json", "error: spce.json: cannot be read"),
-        ("--space tree", "unknown space 'tree'; did you mean 'trees'? (known: default, stochasticrank, trees; or a"),
-        ("--timeout -1", "timeout: found -1.0; expected a number above 0"),
-        ("--param num_leafs=3", "unknown parameter of lightgbm 'num_leafs'"),
-        ("--model no/best.taut", "error: no/best.taut: cannot be written (No such file or directory)"),
-        ("--storage valid.txt", "valid.txt: is not a whole SQLite file"),
-    ],
-)
-def test_bad_words_are_one_sentence_and_exit_code_2(search, capsys, words, said):
-    code, _, error = run(capsys, f"{COMMAND} {words}")
-    assert code == 2
-    assert said in error
-    assert len(error.strip().splitlines()) == 1
-    assert sorted(os.listdir()) == ["test.txt", "train.txt", "valid.txt"]
-
-
 def test_ctrl_c_shows_the_best_so_far_and_how_to_continue(search):
-    command = [sys.executable, "-m", "tautrank.commands.main", *shlex.split(COMMAND)]
-    command += ["--trials", "5000", "--storage", "tune.db"]
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
-    lines = []
-    for line in process.stderr:
-        lines.append(line)
-        if line.startswith("2/5000") and not any(earlier.startswith("2/5000") for earlier in lines[:-1]):
-            process.send_signal(signal.SIGINT)
-    assert process.wait() == 130
-    said = "".join(lines)
+    said = interrupt(f"{COMMAND} --trials 5000 --storage tune.db", "2/5000")
     assert "best so far: loss=lambdarank" in said
     assert "of 5000 trials; the same command continues from tune.db" in " ".join(said.split())
-    assert "Traceback" not in said
     assert not Path("tune.db.lock").exists()
