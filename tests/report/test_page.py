@@ -87,15 +87,6 @@ def test_names_are_shown_as_they_are(texts, read):
     assert "<" not in figure["layout"]["xaxis"]["title"]["text"]
 
 
-def test_tables_are_there_as_csv_and_latex(read):
-    code = read["full"].code
-    assert code[0].splitlines()[0] == "name,mean,n"
-    assert code[0].splitlines()[-1].endswith(",0.2,")  # a missing value is empty
-    assert code[1].startswith("\\begin{tabular}{lrr}\n")
-    assert [row["mean"]["marks"] for row in read["full"].table("Table")] == ["a"] * 4
-    assert "data-key" not in read["full"].table("Table")[2]["mean"]
-
-
 def test_same_page_same_bytes(texts):
     assert page_of_everything().to_html() == texts["full"]
 

@@ -16,7 +16,7 @@ from tautrank.arrays import F64, numbers
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.json_values import or_none
 from tautrank.report.page import FigureSection
-from tautrank.report.palette import SystemStyle, band_colour, system_styles
+from tautrank.report.palette import Styles, band_colour, system_styles
 
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""
@@ -84,7 +84,7 @@ def curve_figure(
     *,
     x_title: str,
     y_title: str,
-    styles: Mapping[str, SystemStyle] | None = None,
+    styles: Styles | None = None,
     lines: bool = True,
     points: bool = True,
     log_x: bool = False,
@@ -171,9 +171,7 @@ def training_sections(
     histories: Mapping[str, Sequence[ArrayLike]],
     metric: str,
     queries: str,
-    styles: Mapping[str, SystemStyle],
-    *,
-    called: str = "trainings",
+    styles: Styles,
     under: str = "",
     remark: str = "",
 ) -> Iterator[FigureSection]:
@@ -184,7 +182,6 @@ def training_sections(
         metric: the name of the metric.
         queries: ``"validation"`` or ``"training"``.
         styles: the styles of all systems of the page.
-        called: what the trainings are called.
         under: the condition, as it follows a title.
         remark: a sentence to end the caption with.
 
@@ -198,8 +195,8 @@ def training_sections(
     caption = f"{metric} on the {queries} queries after each tree."
     most = max(map(len, histories.values()))
     if most > 1:
-        caption += f" Lines are means and bands standard deviations over {most} {called}; a line ends where the first "
-        caption += f"of its {called} stopped."
+        caption += f" Lines are means and bands standard deviations over {most} trainings; a line ends where the first "
+        caption += "of its trainings stopped."
     ends = "; ".join(
         f"{c.name} has {c.mean[max(math.ceil(c.mean.size / 10), 1) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at the "
         f"end of {c.mean.size} trees"
@@ -249,7 +246,7 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_TITLE else name[: _LONGEST_TITLE - 1] + "…"
 
 
-def styles_for(names: Sequence[str], styles: Mapping[str, SystemStyle] | None) -> Mapping[str, SystemStyle]:
+def styles_for(names: Sequence[str], styles: Styles | None) -> Styles:
     """Return styles that cover all systems of a figure.
 
     Args:

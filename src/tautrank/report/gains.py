@@ -9,15 +9,15 @@ from functools import partial
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from tautrank.arrays import F64, numbers
+from tautrank.arrays import F64, I64, numbers
 from tautrank.experiments.divide import FixedParts, OnItself, Protocol
 from tautrank.experiments.result import win_tie_loss
 from tautrank.papers.results import StudyResult
 from tautrank.report import figures
 from tautrank.report.page import FigureSection
-from tautrank.report.palette import SystemStyle
+from tautrank.report.palette import Styles
 from tautrank.significance.paired import bootstrap_interval
 
 Interval: TypeAlias = tuple[float, float]
@@ -51,7 +51,7 @@ class QueryGains:
     values: F64
     gains: Mapping[str, F64]
     higher_is_better: bool = True
-    trial_of: NDArray[np.int64] | None = None
+    trial_of: I64 | None = None
     overlap: float = 0.0
 
 
@@ -108,9 +108,7 @@ def _values_by_trial(result: StudyResult, condition: str, system: str, name: str
     return dict(zip(result.cell(condition, system, name).numbers, counted, strict=True))
 
 
-def gain_sections(
-    found: QueryGains, styles: Mapping[str, SystemStyle] | None = None, under: str = ""
-) -> Iterator[FigureSection]:
+def gain_sections(found: QueryGains, styles: Styles | None = None, under: str = "") -> Iterator[FigureSection]:
     """Draw the gain of each query and the gain by difficulty; nothing where there are fewer than ten queries.
 
     Args:
@@ -147,7 +145,7 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     return np.array([part.mean() for part in np.array_split(ordered, most)])
 
 
-def _bar_section(found: QueryGains, styles: Mapping[str, SystemStyle], under: str) -> FigureSection:
+def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection:
     """A panel per system, a bar per query, sorted."""
     figures.require_plotly()
     from plotly.subplots import make_subplots
@@ -181,7 +179,7 @@ def _bar_section(found: QueryGains, styles: Mapping[str, SystemStyle], under: st
     figure.update_yaxes(title={"text": figures.escaped(f"gain in {found.unit}")}, row=(panels + 1) // 2)
     figure.update_layout(height=90 + _PANEL * panels, showlegend=False)
     counts = {name: win_tie_loss(gains) for name, gains in found.gains.items()}
-    whose = "each test query, mean over trials," if found.trial_of is None else "each test query of each trial"
+    whose = "each test query, mean over trainings," if found.trial_of is None else "each test query of each trial"
     caption = f"What {whose} gains or loses against {found.baseline} in {found.unit}, sorted in each panel."
     most = max(map(sum, counts.values()))
     if most > MOST_BARS:
@@ -193,9 +191,7 @@ def _bar_section(found: QueryGains, styles: Mapping[str, SystemStyle], under: st
     return FigureSection(title, figure, caption, f"Sorted bars, one per query: {summary}.")
 
 
-def difficulty_groups(
-    baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_better: bool = True
-) -> list[NDArray[np.int64]]:
+def difficulty_groups(baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_better: bool = True) -> list[I64]:
     """Cut queries at the quantiles of a baseline's values, and return the numbers of each group, the hardest first.
 
     Queries of equal value stay together, so that groups may differ in size, or be fewer.
@@ -220,7 +216,7 @@ def difficulty_groups(
     return found if higher_is_better else found[::-1]
 
 
-def _difficulty_section(found: QueryGains, styles: Mapping[str, SystemStyle], under: str) -> FigureSection:
+def _difficulty_section(found: QueryGains, styles: Styles, under: str) -> FigureSection:
     """Mean gain in each group of queries, with intervals over its queries or over trials."""
     figure = figures.require_plotly().Figure()
     groups = difficulty_groups(found.values, higher_is_better=found.higher_is_better)
@@ -276,7 +272,7 @@ def widened(overlap: float) -> str:
     return ", widened for the training queries that trials share (Nadeau and Bengio)" if overlap else ""
 
 
-def _group_interval(found: QueryGains, gains: F64, queries: NDArray[np.int64]) -> Interval:
+def _group_interval(found: QueryGains, gains: F64, queries: I64) -> Interval:
     """The interval of a group's mean gain, centred on the mean over queries, which is drawn."""
     if not queries.size:
         return math.nan, math.nan

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 # Chosen by search: far apart for normal, red-blind, green-blind and blue-blind eyes, and against the background. Both
 # have the same hue in the same place, so that "the blue one" stays the blue one.
@@ -30,6 +31,10 @@ class SystemStyle:
     colour: str
     dash: str
     symbol: str
+
+
+Styles: TypeAlias = Mapping[str, SystemStyle]
+"""The styles of all systems of a page, by name."""
 
 
 def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:

@@ -13,9 +13,7 @@ import numpy as np
 
 import tautrank
 from tautrank.experiments.measurements import Measurement
-from tautrank.experiments.plain_values import to_plain
 from tautrank.experiments.result import Comparison, Result
-from tautrank.json_values import digest
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
 from tautrank.papers.results import StudyResult
@@ -225,8 +223,7 @@ def settings_of(result: StudyResult) -> dict[str, str]:
 
 def _reproduction(result: StudyResult) -> Code:
     plan = result.plan
-    known = CATALOGUE.get(plan.study.name)
-    if known is None or digest(to_plain(known)) != digest(to_plain(plan.study)):
+    if CATALOGUE.get(plan.study.name) != plan.study:
         how = (
             "This study is not in the catalogue of this version. `study` is its declaration, or "
             "tautrank.papers.results.read_results(STORE).plan.study:"

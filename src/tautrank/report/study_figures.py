@@ -17,7 +17,7 @@ from tautrank.papers.results import CellResult, StudyResult
 from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, training_sections
 from tautrank.report.gains import gain_sections, interval_over_trials, query_gains, same_queries, widened
 from tautrank.report.page import FigureSection
-from tautrank.report.palette import SystemStyle, system_styles
+from tautrank.report.palette import Styles, system_styles
 from tautrank.report.study_tables import own_metrics
 
 Sections: TypeAlias = Iterator[FigureSection]
@@ -42,7 +42,7 @@ def study_figures(result: StudyResult) -> list[FigureSection]:
     return [section for kind in kinds for section in kind(result)]
 
 
-def _styles(result: StudyResult) -> dict[str, SystemStyle]:
+def _styles(result: StudyResult) -> Styles:
     return system_styles(result.plan.study.system_names)
 
 
@@ -59,9 +59,7 @@ def _by_trees(result: StudyResult) -> Sections:
     for condition, part in itertools.product(study.condition_names, parts):
         histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
         first, queries = study.metrics_under(condition)[0], {"valid": "validation", "train": "training"}[part]
-        yield from training_sections(
-            histories, first, queries, _styles(result), called="trials", under=_under(condition), remark=remark
-        )
+        yield from training_sections(histories, first, queries, _styles(result), _under(condition), remark)
 
 
 # ---- Curves over conditions
