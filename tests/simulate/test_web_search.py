@@ -11,8 +11,7 @@ from scipy.special import ndtr
 import tautrank as tr
 from tautrank.errors import OptionError
 from tautrank.simulate import simulate_web_search
-from tautrank.simulate.published_shapes import MSLR, SHAPES, YAHOO
-from tautrank.simulate.query_blocks import label_cuts
+from tautrank.simulate.query_blocks import MSLR, SHAPES, YAHOO, label_cuts
 
 LIKES = ["mslr", "yahoo"]
 QUERIES = {"mslr": 1000, "yahoo": 2000}

@@ -12,8 +12,7 @@ from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.simulate.arguments import checked_seed
-from tautrank.simulate.published_shapes import MSLR, SHAPES, log_normal_lengths
-from tautrank.simulate.query_blocks import simulate_blocks
+from tautrank.simulate.query_blocks import MSLR, SHAPES, log_normal_lengths, simulate_blocks
 from tautrank.simulate.search_world import QUALITIES, draw_intents, draw_plenty, draw_qualities, utility
 
 # Shares of the labels 0 to 4 in MSLR-WEB30K.
