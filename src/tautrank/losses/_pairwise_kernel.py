@@ -32,7 +32,6 @@ class Pairs(NamedTuple):
         arrangement: flat indices of the documents in the order of equal scores.
         ranks: 0-based, in the order of the arrangement.
         gains: one row per sampled ranking (or the one row of the hard assignment), in the order of the arrangement.
-        levels: rank of the label among the distinct labels, in that order; not read by `swap_gradients`.
         offsets: start of each query.
         scale: one per query: what the sums are multiplied by, 0 where there is nothing to learn.
         v: discount by rank, padded.
@@ -48,7 +47,6 @@ class Pairs(NamedTuple):
     arrangement: I64
     ranks: I32
     gains: Array
-    levels: Array
     offsets: I64
     scale: F64
     v: Array
@@ -60,14 +58,37 @@ class Pairs(NamedTuple):
     sigma: float
 
 
+class Rows(NamedTuple):
+    """A list laid out by rank.
+
+    Args:
+        s: scores.
+        u: gains.
+        levels: ranks of the labels among the distinct labels.
+        a: first factors of the exponentials, see `_exponentials`.
+        b: second factors.
+        g: sums of the first derivatives.
+        h: sums of the second derivatives.
+    """
+
+    s: Array
+    u: Array
+    levels: Array
+    a: Array
+    b: Array
+    g: Array
+    h: Array
+
+
 @njit(error_model="numpy", inline="always")
-def _exponentials(s: Array, row: int, n: int, sigma: float, reach: float, a: Array, b: Array) -> int:
+def _exponentials(rows: Rows, row: int, n: int, sigma: float, reach: float) -> int:
     """Factor ``exp(-sigma (s_i - s_j)) = a_i b_j`` for the rows from ``row`` on; return the first row out of reach.
 
     Centred ``reach`` below the score of ``row``, both factors of every row down to ``2 reach`` below it stay
     inside the exponent range; a ``b_j`` too small for it belongs to pairs whose ``x`` rounds to 0 anyway. Lists with
     a wider range of scores are done in several such windows, so that no range of scores needs another formula.
     """
+    s, _, _, a, b, _, _ = rows
     top = s[row]
     stop = n
     for p in range(n - 1, row - 1, -1):
@@ -90,25 +111,14 @@ def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _swap_rows(
-    a: Array,
-    b: Array,
-    u: Array,
-    v: Array,
-    gap: Array,
-    first: int,
-    stop: int,
-    n: int,
-    highest: float,
-    g: Array,
-    h: Array,
-) -> None:
+def _swap_rows(rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, highest: float) -> None:
     """Add the pairs of the rows ``first`` to ``stop``: ``w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|``.
 
     Four rows at a time share the loads, the stores and the loop. A row also meets documents above it in its
     group of four: there ``v_i - v_j`` and the gap are not positive and cut off at 0. Equal labels cost a multiplication
     by 0; leaving them out would cost the alignment of ranks with the gap table.
     """
+    _, u, _, a, b, g, h = rows
     zero = a.dtype.type(0.0)
     one = a.dtype.type(1.0)
     # A row that fills up a group of four has x = 0 and the highest gain: it is the better document of all its
@@ -152,79 +162,19 @@ def _swap_rows(
         h[i3] += h3
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def swap_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: Array, hess: Array) -> None:
-    """Gradients where a pair is weighed by ranks times difference of gains: one ranking, no normaliser.
-
-    Args:
-        pairs: the lists; their gains never fall as labels rise, so that levels are not read.
-        reach: see `_exponentials`.
-        first, last: the first query, and one past the last.
-        grad: receives the gradient, one per document.
-        hess: receives the second derivative, one per document.
-    """
-    scores, arrangement, ranks, by_sample, _, offsets, scale, v, gap, _, _, _, k, sigma = pairs
-    gains = by_sample[0]
-    size = longest_list(offsets, first, last) + 2 * LANES
-    s, u = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    for query in range(first, last):
-        start = offsets[query]
-        n = offsets[query + 1] - start
-        if scale[query] == 0.0:
-            grad[start : start + n] = 0.0
-            hess[start : start + n] = 0.0
-            continue
-        for p in range(start, start + n):
-            s[ranks[p]] = scores[arrangement[p]]
-            u[ranks[p]] = gains[p]
-        # Padding: x = 0 and no gain, so that it adds nothing to any row.
-        for p in range(n, n + LANES):
-            u[p] = 0.0
-            b[p] = 0.0
-        for p in range(n + LANES):
-            g[p] = 0.0
-            h[p] = 0.0
-        row = 0
-        rows = min(k, n - 1)
-        while row < rows:
-            stop = min(rows, _exponentials(s, row, n, sigma, reach, a, b))
-            _swap_rows(a, b, u, v, gap, row, stop, n, gains[start + n - 1], g, h)
-            row = stop
-        c = scores.dtype.type(scale[query])
-        d = scores.dtype.type(scale[query] * sigma)
-        for p in range(start, start + n):
-            grad[arrangement[p]] = c * g[ranks[p]]
-            hess[arrangement[p]] = d * h[ranks[p]]
-
-
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _general_rows(
-    a: Array,
-    b: Array,
-    s: Array,
-    u: Array,
-    levels: Array,
-    v: Array,
-    gap: Array,
-    cap: float,
-    near: float,
-    slope: float,
-    first: int,
-    stop: int,
-    n: int,
-    g: Array,
-    h: Array,
-) -> float:
+def _general_rows(rows: Rows, pairs: Pairs, near: float, slope: float, first: int, stop: int, n: int) -> float:
     """As `_swap_rows`, where labels and gains need not agree (sampled gains), with a normaliser and a cap.
 
-    ``w_ij = (v_i - v_j + gap_(j-i)) min(|u_i - u_j|, cap) / (near + slope |s_i - s_j|)``, directed by ``levels``.
-    Returns the sum of the sizes of all lambdas.
+    ``w_ij = (v_i - v_j + gap_(j-i)) min(|u_i - u_j|, cap) / (near + slope |s_i - s_j|)``, directed by ``levels``; or,
+    if every pair counts, ``w_ij = u_i / (near + slope |s_i - s_j|)`` for all ``j != i``, labels regardless. The padding
+    must hold ``u = 0``. Returns the sum of the sizes of all lambdas.
     """
+    s, u, levels, a, b, g, h = rows
+    v, gap, every_pair = pairs.v, pairs.gap, pairs.every_pair
     zero = a.dtype.type(0.0)
     one = a.dtype.type(1.0)
-    most = a.dtype.type(cap)
+    most = a.dtype.type(pairs.cap)
     c0 = a.dtype.type(near)
     c1 = a.dtype.type(slope)
     total = 0.0
@@ -238,47 +188,15 @@ def _general_rows(
             x = ai * b[j]
             p = one / (one + x)
             y = x * p
-            w = (vi - v[j] + gap[t + _U(3)]) * min(abs(ui - u[j]), most) / (c0 + c1 * (si - s[j]))
-            e = li - levels[j]
-            up = (w if e > zero else zero) * y
-            down = (w if e < zero else zero) * p
-            c = up * p + down * y
-            g[j] += up - down
-            h[j] += c
-            gi += up - down
-            hi += c
-            ti += up + down
-        g[i] -= gi
-        h[i] += hi
-        total += ti
-    return total
-
-
-@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _every_pair_rows(
-    a: Array, b: Array, s: Array, u: Array, near: float, slope: float, first: int, stop: int, n: int, g: Array, h: Array
-) -> float:
-    """Add the pairs of the rows ``first`` to ``stop`` with ``w_ij = u_i`` for all ``j != i``, labels regardless.
-
-    The padding must hold ``u = 0``. Returns the sum of the sizes of all lambdas.
-    """
-    zero = a.dtype.type(0.0)
-    one = a.dtype.type(1.0)
-    c0 = a.dtype.type(near)
-    c1 = a.dtype.type(slope)
-    total = 0.0
-    for row in range(first, stop):
-        i = _U(row)
-        ai, si, ui = a[i], s[i], u[i]
-        gi, hi, ti = zero, zero, zero
-        for column in range((n - 1 - row + LANES - 1) // LANES * LANES):
-            j = i + _U(1) + _U(column)
-            x = ai * b[j]
-            p = one / (one + x)
-            y = x * p
             distance = c0 + c1 * (si - s[j])
-            up = ui * y / distance
-            down = u[j] * p / distance
+            if every_pair:
+                up = ui * y / distance
+                down = u[j] * p / distance
+            else:
+                w = (vi - v[j] + gap[t + _U(3)]) * min(abs(ui - u[j]), most) / distance
+                e = li - levels[j]
+                up = (w if e > zero else zero) * y
+                down = (w if e < zero else zero) * p
             c = up * p + down * y
             g[j] += up - down
             h[j] += c
@@ -297,32 +215,37 @@ def _normaliser(total: float) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def general_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: Array, hess: Array) -> None:
-    """Gradients of every other member of the family: soft assignment, normalised, capped, or over all pairs.
+def pair_gradients(
+    pairs: Pairs, levels: Array | None, reach: float, first: int, last: int, grad: Array, hess: Array
+) -> None:
+    """Gradients of every member of the family.
 
     Args:
         pairs: the lists.
+        levels: rank of the label among the distinct labels, in the order of the arrangement. ``None`` for one ranking
+            without cap and normaliser whose gains never fall as labels rise, and not over every pair: the only way
+            that is compiled then is `_swap_rows`, which is faster.
         reach: see `_exponentials`.
         first, last: the first query, and one past the last.
-        grad: receives the gradient, one per document.
-        hess: receives the second derivative, one per document.
+        grad: receives the gradient, one per document; filled with 0.
+        hess: receives the second derivative, one per document; filled with 0.
     """
-    scores, arrangement, ranks, gains, levels, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
+    scores, arrangement, ranks, gains, offsets, scale, v, gap, _, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last) + 2 * LANES
     s, u, level = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    rows = Rows(s, u, level, a, b, g, h)
     samples = gains.shape[0]
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
-            grad[start : start + n] = 0.0
-            hess[start : start + n] = 0.0
             continue
         for p in range(start, start + n):
             s[ranks[p]] = scores[arrangement[p]]
-            level[ranks[p]] = levels[p]
+            if levels is not None:
+                level[ranks[p]] = levels[p]
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         # Padding: x = 0, no gain, and a finite distance, so that it adds nothing to any row.
         for p in range(n, n + LANES):
@@ -334,7 +257,7 @@ def general_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: A
             g[p] = 0.0
             h[p] = 0.0
         total = 0.0
-        rows = min(k, n - 1)
+        end = min(k, n - 1)
         for sample in range(samples):
             if every_pair:
                 # These weights are linear in the gains: one pass with their sum does for all samples.
@@ -346,12 +269,12 @@ def general_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: A
                 for p in range(start, start + n):
                     u[ranks[p]] = gains[sample, p]
             row = 0
-            while row < rows:
-                stop = min(rows, _exponentials(s, row, n, sigma, reach, a, b))
-                if every_pair:
-                    total += _every_pair_rows(a, b, s, u, near, slope, row, stop, n, g, h)
+            while row < end:
+                stop = min(end, _exponentials(rows, row, n, sigma, reach))
+                if levels is None:
+                    _swap_rows(rows, v, gap, row, stop, n, gains[0, start + n - 1])
                 else:
-                    total += _general_rows(a, b, s, u, level, v, gap, cap, near, slope, row, stop, n, g, h)
+                    total += _general_rows(rows, pairs, near, slope, row, stop, n)
                 row = stop
         factor = scale[query] / samples
         if normalise:
@@ -364,16 +287,17 @@ def general_gradients(pairs: Pairs, reach: float, first: int, last: int, grad: A
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pair_values(pairs: Pairs, scores: F64, first: int, last: int, values: F64) -> None:
+def pair_values(pairs: Pairs, levels: F64, scores: F64, first: int, last: int, values: F64) -> None:
     """The loss of each query at ``scores``, with the weights and normalisers that belong to those of the pairs.
 
     Args:
         pairs: the lists, ranked by the scores that are held; all in float64.
+        levels: rank of the label among the distinct labels, in the order of the arrangement.
         scores: the scores of the smooth part.
         first, last: the first query, and one past the last.
         values: receives one value per query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``; filled with 0.
     """
-    held, arrangement, ranks, gains, levels, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
+    held, arrangement, ranks, gains, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last)
     s, moved, u, level = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     samples = gains.shape[0]

@@ -321,8 +321,8 @@ class Objective(abc.ABC):
         return ranks
 
     def _filled_gradients(self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any) -> tuple[Floats, Floats]:
-        """Return gradient and hessian of type ``kind`` from a kernel that writes both."""
-        grad, hess = (np.empty(self.lists.labels.size, kind) for _ in range(2))
+        """Return gradient and hessian of type ``kind`` from a kernel that skips queries where they are 0."""
+        grad, hess = (np.zeros(self.lists.labels.size, kind) for _ in range(2))
         self._fill(kernel, given, grad, hess)
         return grad, hess
 

@@ -332,27 +332,26 @@ class _PairObjective(Objective):
         v, gap = self._tables
         return self._weights.astype(np.float32), v.astype(np.float32), gap.astype(np.float32)
 
-    def _pairs(self, scores: Floats, step: int, scale: F64, with_levels: bool = True) -> Pairs:
+    def _pairs(self, scores: Floats, step: int, scale: F64) -> Pairs:
         from tautrank.losses._pairwise_kernel import Pairs
 
         loss, lists = self.loss, self.lists
         weights, v, gap = self._as_float32 if scores.dtype == np.float32 else (self._weights, *self._tables)
         ranks = self._ranks(scores)
         gains = self._gains(scores, ranks, step, weights)
-        levels = self._levels.astype(scores.dtype, copy=False) if with_levels else gains[0]
         return Pairs(
-            scores, lists.arrangement, ranks, gains, levels, lists.offsets, scale, v, gap,
+            scores, lists.arrangement, ranks, gains, lists.offsets, scale, v, gap,
             loss._cap, loss.every_pair, loss.norm is not None, self._rows, loss.sigma,
         )  # fmt: skip
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        from tautrank.losses._pairwise_kernel import general_gradients, swap_gradients
+        from tautrank.losses._pairwise_kernel import pair_gradients
 
         loss = self.loss
         general = loss.every_pair or loss.norm is not None or loss._draws_rankings or math.isfinite(loss._cap)
-        pairs = self._pairs(scores, step, self._scale * loss.sigma, with_levels=general)
-        kernel = general_gradients if general else swap_gradients
-        grad, hess = self._filled_gradients(kernel, scores.dtype, pairs, _REACH[scores.dtype])
+        levels = self._levels.astype(scores.dtype, copy=False) if general else None
+        pairs = self._pairs(scores, step, self._scale * loss.sigma)
+        grad, hess = self._filled_gradients(pair_gradients, scores.dtype, pairs, levels, _REACH[scores.dtype])
         if loss.norm == "xgboost":
             hess *= 2.0
         return grad, hess
@@ -360,7 +359,7 @@ class _PairObjective(Objective):
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         from tautrank.losses._pairwise_kernel import pair_values
 
-        return self._filled_values(pair_values, self._pairs(held, step, self._scale), scores)
+        return self._filled_values(pair_values, self._pairs(held, step, self._scale), self._levels, scores)
 
     def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:
         """Return the document weights, one row per sampled ranking; a single row for the hard assignment."""
