@@ -18,7 +18,7 @@ from tautrank.kernels.randomness import SMOOTHING_STREAM, philox
 from tautrank.losses import REGISTRY, Objective, Reinforce, ScaleFreeMetric, SmoothedLoss, StochasticRank, loss
 from tautrank.losses._smoothing_kernel import first_documents
 from tautrank.metrics import DCGRR, NDCG, Metric, metric
-from tautrank.metrics.reader import ReaderModel
+from tautrank.metrics.reader import reader_parts
 
 METRICS = [
     "dcg", "dcg@2", "ndcg", "ndcg@3", "ndcg@20", "ndcg(gain=linear,discount=reciprocal)@4",
@@ -111,14 +111,14 @@ def test_a_draw_is_what_the_theorem_says(name: str, estimate: str) -> None:
 def jumps_by_removal(name: str, z: np.ndarray, y: np.ndarray, sigma: float, e: np.ndarray) -> np.ndarray:
     """The estimate for a long list, from the formula of neighbours changing places, with document j taken out."""
     subject = metric(name)
-    model = ReaderModel.of(subject, y, np.array([0, y.size]))
-    gains, drops = model.gains / model.norms[0], -np.diff(model.weights, append=0.0)
+    gains, weights = reader_parts(subject, y, np.array([0, y.size]))
+    drops = -np.diff(weights, append=0.0)
     t = z + sigma * e
     order = np.argsort(-t, kind="stable")
     grad = np.zeros_like(z)
     for j in range(z.size):
         others = order[order != j]
-        reach = np.append(1.0, np.cumprod(1 - gains[others])[:-1]) if model.stops else 1.0
+        reach = np.append(1.0, np.cumprod(1 - gains[others])[:-1]) if subject.reader().stops else 1.0
         jumps = reach * (gains[j] - gains[others]) * drops[: others.size]
         grad[j] = -(jumps * stats.norm.pdf((t[others] - z[j]) / sigma)).sum() / sigma
     return grad
@@ -170,8 +170,8 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
             total += gains[i] * shown[i] * (before / ranks)[: subject.k].sum()
             before = np.convolve(before, [1 - shown[i], shown[i]])
         return float(total)
-    model = ReaderModel.of(subject, y, np.array([0, n]))
-    gains, passed = model.gains / model.norms[0], 1 - model.gains if model.stops else np.ones(n)
+    gains, weights = reader_parts(subject, y, np.array([0, n]))
+    passed = 1 - gains if subject.reader().stops else np.ones(n)
     total = 0.0
     for i in np.flatnonzero(gains):
         t = np.linspace(x[i] - 9, x[i] + 9, 181)  # the trapezoid rule is exact to the last digit for such functions
@@ -182,7 +182,7 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
                 above = special.ndtr(x[j] - t)
                 ranks[1:] = (1 - above) * ranks[1:] + passed[j] * above * ranks[:-1]
                 ranks[0] *= 1 - above
-        total += gains[i] * (model.weights @ ranks @ stats.norm.pdf(t - x[i])) * (t[1] - t[0])
+        total += gains[i] * (weights @ ranks @ stats.norm.pdf(t - x[i])) * (t[1] - t[0])
     return float(total)
 
 
@@ -696,7 +696,7 @@ def test_the_first_documents_are_found_in_order() -> None:
             continue
         for t in (rng.normal(size=n), rng.integers(0, 4, n).astype(float), np.zeros(n), np.arange(n), -np.arange(n)):
             padded = np.append(np.asarray(t, dtype=float), np.zeros(32))
-            top = np.full(n, -1, np.int32)
+            top = np.full(n + 32, -1, np.int32)
             scratch = np.empty(n + 32), np.empty(n + 32, np.int32), np.empty(n + 32, np.int32)
             first_documents(padded, n, wanted, *scratch, top)
             np.testing.assert_array_equal(top[:wanted], np.argsort(-np.asarray(t), kind="stable")[:wanted])

@@ -6,6 +6,7 @@ Positions are scores in units of sigma, see `_stochastic_kernel`.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +16,7 @@ from numba.extending import overload
 from tautrank.arrays import F64, I32, I64, Array
 from tautrank.kernels.normal import GROUP, fill_noise
 from tautrank.kernels.randomness import SMOOTHING_STREAM
-from tautrank.kernels.ranking import COUNT_UP_TO, LANES, REORDER
+from tautrank.kernels.ranking import LANES, REORDER, longest_list, rank_documents
 
 DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 """The highest density of the standard normal distribution."""
@@ -55,7 +56,7 @@ def _bell(d: Any) -> Any:
     return bell
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def finish_queries(
     scores: Array,
     offsets: I64,
@@ -70,7 +71,7 @@ def finish_queries(
     grad: Array,
     hess: Array,
 ) -> None:
-    """Turn the estimates of the queries ``first`` to ``last`` into what a booster consumes; 0 where the weight is.
+    """Turn the estimates of the queries ``first`` to ``last`` into what a booster consumes.
 
     With ``u = z / (|z| + nu)`` acceleration takes ``<g, u> u`` off the gradient. The hessian is 1, or the magnitude of
     the smoothed metric's own curvature: the mass of the jumps and what acceleration took off, over sigma. This is at
@@ -90,96 +91,52 @@ def finish_queries(
         hess: holds the mean sizes of the terms of the estimates, receives the hessians.
     """
     for query in range(first, last):
-        start, stop = offsets[query], offsets[query + 1]
         if scale[query] == 0.0:
-            grad[start:stop] = 0.0
-            hess[start:stop] = 0.0
             continue
-        _finish(
-            scores[start:stop], scale[query], sigma, nu, accelerate, centre, curvature,
-            grad[start:stop], hess[start:stop],
-        )  # fmt: skip
-
-
-@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _finish(
-    scores: Array,
-    scale: float,
-    sigma: float,
-    nu: float,
-    accelerate: bool,
-    centre: bool,
-    curvature: bool,
-    grad: Array,
-    hess: Array,
-) -> None:
-    """`finish_queries` for one query, whose weight is ``scale``."""
-    n = scores.shape[0]
-    mean = 0.0
-    along = 0.0
-    # Scores beyond 1e150 have squares beyond float64: those are done again, in other units.
-    unit = 1.0
-    if accelerate:
-        for unit in (1.0, 2.0**-600):
-            mean = 0.0
-            if centre:
-                for p in range(n):
-                    mean += unit * scores[p]
-                mean /= n
-            square = 0.0
-            dot = 0.0
-            for p in range(n):
-                z = unit * scores[p] - mean
-                square += z * z
-                dot += grad[p] * z
-            if square < 1e300:
-                break
-        length = math.sqrt(square) + unit * nu
-        along = dot / length / length
-    for p in range(n):
-        taken = along * (unit * scores[p] - mean)
-        size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
-        grad[p] = scale * (grad[p] - taken)
-        hess[p] = scale * size
+        start, stop = offsets[query], offsets[query + 1]
+        mean = 0.0
+        along = 0.0
+        # Scores beyond 1e150 have squares beyond float64: those are done again, in other units.
+        unit = 1.0
+        if accelerate:
+            for unit in (1.0, 2.0**-600):
+                mean = 0.0
+                if centre:
+                    for p in range(start, stop):
+                        mean += unit * scores[p]
+                    mean /= stop - start
+                square = 0.0
+                dot = 0.0
+                for p in range(start, stop):
+                    z = unit * scores[p] - mean
+                    square += z * z
+                    dot += grad[p] * z
+                if square < 1e300:
+                    break
+            length = math.sqrt(square) + unit * nu
+            along = dot / length / length
+        for p in range(start, stop):
+            taken = along * (unit * scores[p] - mean)
+            size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
+            grad[p] = scale[query] * (grad[p] - taken)
+            hess[p] = scale[query] * size
 
 
 @njit(cache=True, error_model="numpy")
-def sort_positions(t: F64, n: int, scratch: I32, top: I32, wanted: int) -> None:
+def sort_positions(t: F64, n: int, ranks: I32, top: I32, wanted: int) -> None:
     """Write to ``top`` the places of the ``wanted`` highest of ``n`` positions, highest first, ties in their order.
 
     Args:
-        t: the positions.
+        t: the positions; at least ``n + LANES`` long, what lies past ``n`` is overwritten.
         n: how many.
-        scratch: at least ``n`` long.
-        top: receives the places; at least ``n`` long, what lies past ``wanted`` is overwritten.
+        ranks: scratch; at least ``n + LANES`` long.
+        top: receives the places.
         wanted: at most ``n``.
     """
-    if n <= COUNT_UP_TO:
-        for i in range(n):
-            position = t[i]
-            rank = np.int32(0)
-            for j in range(n):
-                rank += np.int32((t[j] > position) | ((t[j] == position) & (j < i)))
-            scratch[i] = rank
-        for i in range(n):
-            if scratch[i] < wanted:
-                top[scratch[i]] = i
-        return
+    rank_documents(t, n, ranks)
     for i in range(n):
-        top[i] = i
-    width = 1
-    while width < n:
-        for start in range(0, n, 2 * width):
-            a, middle = start, min(start + width, n)
-            b, stop = middle, min(start + 2 * width, n)
-            for at in range(start, stop):
-                second = a >= middle or (b < stop and t[top[b]] > t[top[a]])
-                scratch[at] = top[b] if second else top[a]
-                b += 1 if second else 0
-                a += 0 if second else 1
-        for i in range(n):
-            top[i] = scratch[i]
-        width *= 2
+        if ranks[i] < wanted:
+            top[ranks[i]] = i
 
 
 @njit(error_model="numpy")
@@ -202,10 +159,10 @@ def first_documents(t: F64, n: int, wanted: int, best: F64, order: I32, some: I3
     reach the ``wanted``-th highest of the lanes' maxima, and few others do, so that few are left to be sorted.
 
     Args:
-        t: the positions.
+        t: the positions; at least ``n + LANES`` long, what lies past ``n`` is overwritten.
         n: how many documents.
         wanted: at most ``n``.
-        best: scratch for positions, at least ``n`` long, as is everything that follows.
+        best: scratch for positions, at least ``n + LANES`` long, as is everything that follows.
         order: scratch for places, as is the next.
         some: scratch.
         top: receives the places.
@@ -282,3 +239,89 @@ def mean_positions(draws: Draws, query: int, x: F64) -> None:
     for p in range(draws.offsets[query + 1] - start):
         position = draws.scores[draws.arrangement[start + p]] / draws.sigma - draws.shift[start + p]
         x[p] = min(max(position, -draws.far), draws.far)
+
+
+@njit(error_model="numpy", inline="always")
+def scratch(longest: int) -> tuple[Any, ...]:
+    """Mean positions, noisy positions and noise; and room to sort: two arrays of numbers and three of places."""
+    size = longest + 2 * LANES
+    places = np.empty(size, np.int32), np.empty(size, np.int32), np.empty(size, np.int32)
+    return np.empty(size), np.empty(size), np.empty(longest + GROUP), (np.empty(size), np.empty(size), *places)
+
+
+class Kernels(NamedTuple):
+    """The kernels of a metric: all take the same arguments but the last ones, which receive the result.
+
+    Args:
+        gradients: coordinate conditional sampling; receives the estimate and the mean size of its terms, one per
+            document, both filled with 0.
+        log_derivatives: the log-derivative estimate ``(L(noisy) - L(scores)) e / sigma``; likewise.
+        values: the negated metric, the mean over the draws that the gradient of the same step uses; receives one value
+            per query.
+    """
+
+    gradients: Callable[..., None]
+    log_derivatives: Callable[..., None]
+    values: Callable[..., None]
+
+
+def build_kernels(
+    gradients: Callable[..., None],
+    compiled: Callable[[Callable[..., None]], Callable[..., None]],
+    evaluate: Callable[..., Any],
+    sums: Callable[..., Any] | None = None,
+    moved: Callable[..., Any] | None = None,
+) -> Kernels:
+    """Build what a metric needs besides its gradients, around a function that evaluates one list.
+
+    Args:
+        gradients: the first of its kernels.
+        compiled: decorator of the others.
+        evaluate: ``evaluate(sums, moved, draws, more, query, t, room)`` returns the metric of a query's documents at
+            the positions ``t``; ``more`` is what all kernels of the metric are given besides ``draws``.
+        sums: its `ScaleFreeMetric.sums`, if it is one.
+        moved: its `ScaleFreeMetric.moved`.
+    """
+
+    @compiled
+    def log_derivatives(draws: Draws, more: Any, first: int, last: int, grad: Any, hess: Any) -> None:
+        scores, arrangement, _, _, offsets, scale, _, sigma, samples, _, _, _ = draws
+        longest = longest_list(offsets, first, last)
+        x, t, noise, room = scratch(longest)
+        g, h = np.empty(longest), np.empty(longest)
+        for query in range(first, last):
+            if scale[query] == 0.0:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            # Without noise equal scores are ranked by the arrangement: the worst case.
+            for p in range(n):
+                x[p] = scores[arrangement[start + p]]
+                g[p] = 0.0
+                h[p] = 0.0
+            baseline = evaluate(sums, moved, draws, more, query, x, room)
+            mean_positions(draws, query, x)
+            for sample in range(samples):
+                draw_positions(draws, query, sample, x, noise, t)
+                gap = (baseline - evaluate(sums, moved, draws, more, query, t, room)) / (sigma * samples)
+                for p in range(n):
+                    g[p] += gap * noise[p]
+                    h[p] += abs(gap * noise[p])
+            for p in range(n):
+                grad[start + p] = g[p]
+                hess[start + p] = h[p]
+
+    @compiled
+    def values(draws: Draws, more: Any, first: int, last: int, results: Any) -> None:
+        x, t, noise, room = scratch(longest_list(draws.offsets, first, last))
+        for query in range(first, last):
+            if draws.scale[query] == 0.0:
+                continue
+            mean_positions(draws, query, x)
+            total = 0.0
+            for sample in range(draws.samples):
+                draw_positions(draws, query, sample, x, noise, t)
+                total += evaluate(sums, moved, draws, more, query, t, room)
+            results[query] = -draws.scale[query] * total / draws.samples
+
+    return Kernels(gradients, log_derivatives, values)

@@ -182,8 +182,8 @@ def softmax_gradients(
         scale: one per query; 0 where there is nothing to learn.
         hessian: ``DIAGONAL``, ``NEUMANN`` or ``EXACT``.
         first, last: the first query, and one past the last.
-        grad: receives the gradient, one per document.
-        hess: receives the hessian, one per document.
+        grad: receives the gradient, one per document; filled with 0.
+        hess: receives the hessian, one per document; filled with 0.
     """
     q = np.empty(longest_list(offsets, first, last), scores.dtype)
     for query in range(first, last):
@@ -193,8 +193,6 @@ def softmax_gradients(
         phi = grad[start : start + n]
         e = hess[start : start + n]
         if scale[query] == 0.0:
-            phi[:] = 0.0
-            e[:] = 0.0
             continue
         best = 0
         for p in range(n):

@@ -481,8 +481,8 @@ def softrank_queries(
         derive: whether to write ``grad`` and ``hess``.
         first, last: the first query, and one past the last.
         values: receives one value per query; filled with 0.
-        grad: receives the gradient, one per document.
-        hess: receives ``sum_m |w_im| density_im / sigma``, one per document, see `SoftRank`.
+        grad: receives the gradient, one per document; filled with 0.
+        hess: receives ``sum_m |w_im| density_im / sigma``, one per document, see `SoftRank`; filled with 0.
     """
     real = scores.dtype.type
     precise = scores.itemsize == 8
@@ -523,9 +523,6 @@ def softrank_queries(
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
-            if derive:
-                grad[start : start + n] = 0.0
-                hess[start : start + n] = 0.0
             continue
         for p in range(start, start + n):
             s[ranks[p]] = scores[arrangement[p]]

@@ -24,17 +24,19 @@ from typing import Any
 
 import numpy as np
 from numba import njit
+from numba.extending import register_jitable
 
 from tautrank.arrays import F64, I32, Array
-from tautrank.kernels.normal import GROUP
 from tautrank.kernels.ranking import LANES, longest_list
 from tautrank.losses._smoothing_kernel import (
     DENSITY_AT_0,
     Draws,
     bell,
+    build_kernels,
     draw_positions,
     first_documents,
     mean_positions,
+    scratch,
 )
 
 # Products may be fused with sums, which keeps every lane's own order of operations.
@@ -67,13 +69,19 @@ def up_to_second_certain_stop(t: F64, gain: Array, n: int) -> int:
     return count
 
 
-@njit(error_model="numpy")
-def reader_value(gains: Array, top: I32, start: int, depth: int, weights: F64, stops: bool) -> float:
-    """The metric of a list whose first documents are ``top``."""
+@register_jitable(error_model="numpy")
+def reader_value(_sums: None, _moved: None, draws: Draws, more: Any, query: int, t: F64, room: Any) -> Any:
+    """The metric of a list, see `build_kernels`."""
+    best, _, order, some, top = room
+    weights, _, stops = more
+    start = draws.offsets[query]
+    n = draws.offsets[query + 1] - start
+    depth = min(draws.k, n)
+    first_documents(t, n, depth, best, order, some, top)
     value = 0.0
     reach = 1.0
     for rank in range(depth):
-        gain = gains[start + top[rank]]
+        gain = draws.values[start + top[rank]]
         value += weights[rank] * gain * reach
         if stops:
             reach *= 1.0 - gain
@@ -221,22 +229,13 @@ def _slide_first_ranks(
         h[top[rank]] += ranked[5, rank]
 
 
-@njit(error_model="numpy", inline="always")
-def _scratch(longest: int) -> tuple[Any, ...]:
-    """Mean positions, noisy positions and noise; then what `first_documents` needs, and the first documents."""
-    size = longest + 2 * LANES
-    x, t, noise, best = np.empty(size), np.empty(size), np.empty(longest + GROUP), np.empty(size)
-    return x, t, noise, best, np.empty(size, np.int32), np.empty(size, np.int32), np.empty(longest, np.int32)
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
-def reader_gradients(draws: Draws, drops: F64, stops: bool, first: int, last: int, grad: Array, hess: Array) -> None:
+def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array, hess: Array) -> None:
     """Coordinate conditional sampling for a reader's metric.
 
     Args:
-        draws: the lists; their values are normalised gains (or chances to stop) of the type of the scores.
-        drops: ``w_p - w_{p+1}`` by rank from 0.
-        stops: whether the reader stops with the chance of the gain.
+        draws: the lists; their values are normalised gains (or chances to stop).
+        more: ``w_p`` and ``w_p - w_{p+1}`` by rank from 0, and whether the reader stops with the chance of the gain.
         first, last: the first query, and one past the last.
         grad: receives the estimate, one per document.
         hess: receives the mean size of its terms, one per document.
@@ -245,7 +244,8 @@ def reader_gradients(draws: Draws, drops: F64, stops: bool, first: int, last: in
     longest = longest_list(offsets, first, last)
     size = longest + 2 * LANES
     width = min(k + 1, longest) + 2 * LANES
-    x, t, noise, best, order, some, top = _scratch(longest)
+    _, drops, stops = more
+    x, t, noise, (best, _, order, some, top) = scratch(longest)
     high = np.empty(size, scores.dtype)
     low = np.empty(size, scores.dtype)
     gain = np.empty(size, scores.dtype)
@@ -297,75 +297,5 @@ def reader_gradients(draws: Draws, drops: F64, stops: bool, first: int, last: in
             hess[arrangement[start + p]] = share * h[p]
 
 
-@njit(nogil=True, cache=True, error_model="numpy")
-def reader_log_derivatives(
-    draws: Draws, weights: F64, stops: bool, first: int, last: int, grad: Array, hess: Array
-) -> None:
-    """The log-derivative estimate for a reader's metric: ``(L(noisy) - L(scores)) e / sigma``.
-
-    Args:
-        draws: as in `reader_gradients`, but for gains in float64.
-        weights: ``w`` by rank from 0.
-        stops: as there, as is all that follows.
-        first, last: the first query, and one past the last.
-        grad: receives the estimate, one per document.
-        hess: receives the mean size of its terms, one per document.
-    """
-    scores, arrangement, _, gains, offsets, scale, k, sigma, samples, _, _, _ = draws
-    longest = longest_list(offsets, first, last)
-    x, t, noise, best, order, some, top = _scratch(longest)
-    g = np.empty(longest)
-    h = np.empty(longest)
-    for query in range(first, last):
-        if scale[query] == 0.0:
-            continue
-        start = offsets[query]
-        n = offsets[query + 1] - start
-        depth = min(k, n)
-        # Without noise equal scores are ranked by the arrangement: the worst case.
-        for p in range(n):
-            x[p] = scores[arrangement[start + p]]
-        first_documents(x, n, depth, best, order, some, top)
-        baseline = reader_value(gains, top, start, depth, weights, stops)
-        mean_positions(draws, query, x)
-        for p in range(n):
-            g[p] = 0.0
-            h[p] = 0.0
-        for sample in range(samples):
-            draw_positions(draws, query, sample, x, noise, t)
-            first_documents(t, n, depth, best, order, some, top)
-            gap = (baseline - reader_value(gains, top, start, depth, weights, stops)) / (sigma * samples)
-            for p in range(n):
-                g[p] += gap * noise[p]
-                h[p] += abs(gap * noise[p])
-        for p in range(n):
-            grad[start + p] = g[p]
-            hess[start + p] = h[p]
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def reader_values(draws: Draws, weights: F64, stops: bool, first: int, last: int, values: F64) -> None:
-    """The negated metric of each query, the mean over the draws that the gradient of the same step uses.
-
-    Args:
-        draws: as in `reader_log_derivatives`, as is all that follows but the last.
-        weights: as there.
-        stops: as there.
-        first, last: the first query, and one past the last.
-        values: receives one value per query.
-    """
-    offsets, scale, samples = draws.offsets, draws.scale, draws.samples
-    x, t, noise, best, order, some, top = _scratch(longest_list(offsets, first, last))
-    for query in range(first, last):
-        if scale[query] == 0.0:
-            continue
-        start = offsets[query]
-        n = offsets[query + 1] - start
-        depth = min(draws.k, n)
-        mean_positions(draws, query, x)
-        total = 0.0
-        for sample in range(samples):
-            draw_positions(draws, query, sample, x, noise, t)
-            first_documents(t, n, depth, best, order, some, top)
-            total += reader_value(draws.values, top, start, depth, weights, stops)
-        values[query] = -scale[query] * total / samples
+READER_KERNELS = build_kernels(reader_gradients, njit(nogil=True, cache=True, error_model="numpy"), reader_value)
+"""The kernels of every reader's metric; `reader_gradients` says what they are given."""

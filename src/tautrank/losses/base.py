@@ -176,9 +176,8 @@ class Lists:
     Args:
         labels: float64, one per document.
         offsets: int64, start of each query, and the number of documents at the end.
-        weights: float64, one per query.
-        has_relevant: one per query: whether any label is above 0. The other queries have value 0 and gradient 0
-            in every loss.
+        weights: float64, one per query; 0 without a relevant document, so that value and gradient are 0 in every loss.
+        has_relevant: one per query: whether any label is above 0.
         propensities: float64, one per document; 1 for none.
     """
 
@@ -205,7 +204,8 @@ class Lists:
         if propensities is not None:
             p = numbers("propensities", propensities, size=y.size)
             check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends)
-        return cls(y, ends, w, query_sums(y > 0, ends) > 0, p)
+        has_relevant = query_sums(y > 0, ends) > 0
+        return cls(y, ends, np.where(has_relevant, w, 0.0), has_relevant, p)
 
     @functools.cached_property
     def sizes(self) -> I64:

@@ -92,7 +92,6 @@ class _ListObjective(Objective):
         # Most losses compare every pair of documents; the others merely get smaller shares.
         super().__init__(loss, lists, seed, threads, lists.sizes.astype(np.float64) ** 2)
         self._labels = {kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
-        self._scale = np.where(lists.has_relevant, lists.weights, 0.0)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         grad, hess, _ = self._everything(scores, scores)
@@ -108,7 +107,7 @@ class _ListObjective(Objective):
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
         kernel = compiled(type(self.loss).one_list, scores.dtype, parameters, holds)
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
-        given = (scores, labels, held if holds else None, offsets, self._scale, parameters)
+        given = (scores, labels, held if holds else None, offsets, self.lists.weights, parameters)
         try_uncompiled(type(self.loss).one_list, *given)
         grad, hess = np.empty_like(scores), np.empty_like(scores)
         values = np.zeros(self.lists.sizes.size)

@@ -311,7 +311,7 @@ class _PairObjective(Objective):
         super().__init__(loss, lists, seed, threads, costs)
         # All arrays that a kernel reads are in the order of the arrangement.
         self._weights = loss._document_weights(lists)[lists.arrangement]
-        self._scale = np.where(lists.has_relevant, lists.weights, 0.0) / math.log(2.0)
+        self._scale = lists.weights / math.log(2.0)
 
     @functools.cached_property
     def _levels(self) -> F64:

@@ -33,10 +33,8 @@ class MSE(Loss):
     array([0.625, 0.   ])
     """
 
-    @property
-    def ignores_shifts(self) -> bool:
-        """False: the score estimates the label itself."""
-        return False
+    ignores_shifts = False
+    """The score estimates the label itself."""
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _SquaredError(self, lists, seed, threads, lists.sizes.astype(np.float64))
@@ -44,7 +42,7 @@ class MSE(Loss):
 
 class _SquaredError(Objective):
     def _document_weights(self) -> F64:
-        return np.repeat(np.where(self.lists.has_relevant, self.lists.weights, 0.0), self.lists.sizes)
+        return np.repeat(self.lists.weights, self.lists.sizes)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         weights = self._document_weights().astype(scores.dtype)

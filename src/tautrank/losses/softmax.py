@@ -183,21 +183,20 @@ class _SoftmaxObjective(Objective):
         if loss._kind == "fixed":
             sums = query_sums(self._base, lists.offsets)
             self._base /= np.repeat(np.where(lists.has_relevant, sums, 1.0), lists.sizes)
-        self._scale = np.where(lists.has_relevant, lists.weights, 0.0)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses import _softmax_kernel as kernel
 
         hessian = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}[self.loss.hessian]
         targets = self._targets(scores, step)
-        given = (scores, targets, self.lists.offsets, self._scale, hessian)
+        given = (scores, targets, self.lists.offsets, self.lists.weights, hessian)
         return self._filled_gradients(kernel.softmax_gradients, scores.dtype, *given)
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         from tautrank.losses._softmax_kernel import softmax_values
 
         targets = self._targets(held, step)
-        return self._filled_values(softmax_values, scores, targets, self.lists.offsets, self._scale)
+        return self._filled_values(softmax_values, scores, targets, self.lists.offsets, self.lists.weights)
 
     def _targets(self, scores: Floats, step: int) -> F64:
         if self.loss._kind == "fixed":
@@ -211,6 +210,14 @@ class _SoftmaxObjective(Objective):
             self._fill(kernel.uniform_targets, drawn, phi)
         else:
             exact = scores.astype(np.float64, copy=False)
-            ranked = (exact, lists.arrangement, self._ranks(exact), self._base, self._unit, lists.offsets, self._scale)
+            ranked = (
+                exact,
+                lists.arrangement,
+                self._ranks(exact),
+                self._base,
+                self._unit,
+                lists.offsets,
+                lists.weights,
+            )
             self._fill(kernel.tight_targets, ranked, phi)
         return phi

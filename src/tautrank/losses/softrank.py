@@ -20,9 +20,6 @@ from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums
 
-_ESTIMATORS = ("exact", "ccs")
-_SCALES = ("curvature", "plain")
-
 # The relative error of the discount's steps where it is a sum of powers: less than the lanes round off.
 _TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
 
@@ -101,9 +98,9 @@ class SoftRank(Loss):
         self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
         self._set("gain", check_gain(self.gain))
         self._set("discount", check_discount(self.discount))
-        choice("estimator", self.estimator, _ESTIMATORS)
+        choice("estimator", self.estimator, ("exact", "ccs"))
         self._set("samples", whole("samples", self.samples, least=1, most=2**16))
-        choice("scale", self.scale, _SCALES)
+        choice("scale", self.scale, ("curvature", "plain"))
 
     @property
     def worth_searching(self) -> dict[str, tuple[Any, ...]]:
@@ -138,7 +135,7 @@ class _ExactObjective(Objective):
         contest = 12.0 + (20.0 if self._by_powers(loss) else 1.0 * self._depth)
         super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * with_gain))
         self._gains = gains[lists.arrangement]
-        self._scale = np.where(lists.has_relevant & (with_gain > 0), lists.weights, 0.0)
+        self._scale = np.where(with_gain > 0, lists.weights, 0.0)
         self._tables: dict[np.dtype[Any], _Tables] = {}
 
     @staticmethod
@@ -177,7 +174,7 @@ class _ExactObjective(Objective):
             self._tables[kind] = self._make_tables(kind)
         gains, discount, powers = self._tables[kind]
         values = np.zeros(lists.sizes.size)
-        grad, hess = (np.empty(scores.size if derivatives else 0, kind) for _ in range(2))
+        grad, hess = (np.zeros(scores.size if derivatives else 0, kind) for _ in range(2))
         given = (
             scores, lists.arrangement, self._ranks(scores), gains, lists.offsets, self._scale,
             discount, powers, self.loss.sigma, derivatives,
@@ -202,7 +199,7 @@ class _SampledObjective(Objective):
         # What is spread over threads here is the noise of `Loss`, a few operations per document.
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
         gains = query_sums(lists.gains(loss.gain), lists.offsets)
-        self._scale = np.where(lists.has_relevant & (gains > 0), lists.weights, 0.0)
+        self._scale = np.where(gains > 0, lists.weights, 0.0)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         return self._smoothed._gradients(scores, step)

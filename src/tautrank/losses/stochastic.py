@@ -10,16 +10,13 @@ Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free 
 
 from __future__ import annotations
 
-import abc
-import functools
-from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
 from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64, I64, Bools, naming_queries, spot
+from tautrank.arrays import F64, naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric
@@ -27,14 +24,13 @@ from tautrank.metrics import METRICS, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
 from tautrank.metrics.ordering import query_sums
-from tautrank.metrics.reader import ReaderMetric, ReaderModel
+from tautrank.metrics.reader import ReaderMetric, reader_parts
 from tautrank.names import name_of
 
 if TYPE_CHECKING:
-    from tautrank.losses._smoothing_kernel import Draws
+    from tautrank.losses._smoothing_kernel import Draws, Kernels
 
 _DEFAULT_METRIC = NDCG(k=10)
-_SCALES = ("curvature", "plain")
 _DEFAULT_MU = 0.1
 # A gain above this, times a density, would leave float32's range.
 _LARGEST_GAIN = 1e30
@@ -72,6 +68,8 @@ class SmoothedLoss(Loss):
     stochasticrank(metric=err(max_label=2)@5,sigma=2,sfa=false)
     """
 
+    _by_log_derivative: ClassVar[bool] = False
+
     metric: str | Metric | ScaleFreeMetric = _DEFAULT_METRIC
     sigma: float = 1.0
     mu: float | None = None
@@ -98,7 +96,7 @@ class SmoothedLoss(Loss):
             self._set("sfa", bool(self.sfa))
         self._set("samples", whole("samples", self.samples, least=1, most=2**16))
         if self.scale is not None:
-            choice("scale", self.scale, _SCALES)
+            choice("scale", self.scale, ("curvature", "plain"))
 
     @property
     def accelerates(self) -> bool:
@@ -110,20 +108,16 @@ class SmoothedLoss(Loss):
         """Whether the hessian is the curvature: ``scale``, or its default where ``scale`` is None."""
         return not self.sfa if self.scale is None else self.scale == "curvature"
 
-    @property
-    def gradient_is_derivative(self) -> bool:
-        """False: the gradient is an estimate of the derivative of the expected value."""
-        return False
+    gradient_is_derivative = False
+    """The gradient is an estimate of the derivative of the expected value."""
+
+    is_random = True
+    """Every step draws new noise."""
 
     @property
     def ignores_shifts(self) -> bool:
         """Whether the metric depends on the ranking; one of a selection compares scores with 0."""
         return getattr(self.metric, "breaks_at", "scores") == "scores"
-
-    @property
-    def is_random(self) -> bool:
-        """True: every step draws new noise."""
-        return True
 
     @property
     def _ties_are_worst(self) -> bool:
@@ -136,13 +130,7 @@ class SmoothedLoss(Loss):
         return self.mu
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
-        kind = _ReaderObjective if isinstance(self.metric, ReaderMetric) else _ScaleFreeObjective
-        return kind(self, lists, seed, threads)
-
-    @property
-    @abc.abstractmethod
-    def _by_log_derivative(self) -> bool:
-        """Whether the derivative is estimated by the log-derivative trick."""
+        return _SmoothedObjective(self, lists, seed, threads)
 
 
 @register("stochasticrank")
@@ -176,10 +164,6 @@ class StochasticRank(SmoothedLoss):
         """How far labels shift the noise."""
         return {"mu": ("float", 0.01, 1.0, "log")}
 
-    @property
-    def _by_log_derivative(self) -> bool:
-        return False
-
 
 @register("reinforce")
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -201,50 +185,64 @@ class Reinforce(SmoothedLoss):
     True
     """
 
-    sfa: bool = False
+    _by_log_derivative: ClassVar[bool] = True
 
-    @property
-    def _by_log_derivative(self) -> bool:
-        return True
+    sfa: bool = False
 
 
 class _SmoothedObjective(Objective):
     loss: SmoothedLoss
-    _order: I64
-    _shift: F64
-    _scale: F64
 
-    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int, k: int, a_jump: float) -> None:
+    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
+        metric = loss.metric
+        if isinstance(metric, ReaderMetric):
+            values, weights = _reader_parts(metric, lists)
+            self._more: Any = (weights, -np.diff(weights, append=0.0), metric.reader().stops)
+            # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
+            self._k, a_jump = max(int(np.count_nonzero(weights)), 1), 1.0
+        else:
+            assert isinstance(metric, ScaleFreeMetric)
+            values = _document_values(metric, lists)
+            self._more = loss.ignores_shifts
+            self._k = max(lists.longest if metric.k is None else metric.k, 1)
+            a_jump = 20.0 if loss.ignores_shifts else 0.0
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
         # about forty per document, and its jumps.
         sizes = lists.sizes.astype(np.float64)
-        super().__init__(
-            loss, lists, seed, threads, loss.samples * sizes * (40.0 + a_jump * np.minimum(k + 1.0, sizes))
-        )
-        self._k = k
+        costs = loss.samples * sizes * (40.0 + a_jump * np.minimum(self._k + 1.0, sizes))
+        super().__init__(loss, lists, seed, threads, costs)
+        self._scale = np.where(query_sums(values != 0, lists.offsets) > 0, lists.weights, 0.0)
+        # A selection keeps the input order; a ranking uses the order of equal scores.
+        self._order = lists.arrangement if loss.ignores_shifts else np.arange(values.size)
+        self._brought = np.ascontiguousarray(values[self._order])
+        self._shift = loss._shift_by_label * lists.labels[self._order]
 
-    def _scales(self, filled: Bools) -> F64:
-        return np.where(filled & self.lists.has_relevant, self.lists.weights, 0.0)
+    def _kernels(self) -> Kernels:
+        metric = self.loss.metric
+        if isinstance(metric, ReaderMetric):
+            from tautrank.losses._stochastic_kernel import READER_KERNELS
 
-    @abc.abstractmethod
-    def _kernel(self, result: str, kind: np.dtype[Any]) -> tuple[Callable[..., None], Floats, tuple[Any, ...]]:
-        """Return the kernel of gradients, log_derivatives or values, the document values, and its other arguments."""
+            return READER_KERNELS
+        from tautrank.losses._scale_free_kernel import kernels_for
 
-    def _draws(self, scores: Floats, step: int, values: Floats) -> Draws:
+        assert isinstance(metric, ScaleFreeMetric)
+        return kernels_for(metric.sums, metric.moved)
+
+    def _draws(self, scores: Floats, step: int) -> Draws:
         from tautrank.losses._smoothing_kernel import Draws
 
         loss = self.loss
         return Draws(
-            scores, self._order, self._shift, values, self.lists.offsets, self._scale, self._k,
+            scores, self._order, self._shift, self._brought, self.lists.offsets, self._scale, self._k,
             loss.sigma, loss.samples, _FAR[scores.dtype], np.uint64(self.seed), step,
         )  # fmt: skip
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._smoothing_kernel import finish_queries
 
-        loss = self.loss
-        kernel, values, more = self._kernel("log_derivatives" if loss._by_log_derivative else "gradients", scores.dtype)
-        grad, hess = self._filled_gradients(kernel, scores.dtype, self._draws(scores, step, values), *more)
+        loss, kernels = self.loss, self._kernels()
+        kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
+        grad, hess = self._filled_gradients(kernel, scores.dtype, self._draws(scores, step), self._more)
         finished = (
             scores, self.lists.offsets, self._scale, loss.sigma, loss.nu,
             loss.accelerates, loss.ignores_shifts, loss.follows_curvature,
@@ -253,73 +251,30 @@ class _SmoothedObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        kernel, values, more = self._kernel("values", scores.dtype)
-        return self._filled_values(kernel, self._draws(scores, step, values), *more)
+        return self._filled_values(self._kernels().values, self._draws(scores, step), self._more)
 
 
-class _ReaderObjective(_SmoothedObjective):
-    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
-        metric = loss.metric
-        assert isinstance(metric, ReaderMetric)
-        with naming_queries(lists.offsets):
-            model = ReaderModel.of(metric, lists.labels, lists.offsets)
-        # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
-        super().__init__(loss, lists, seed, threads, max(int(np.count_nonzero(model.weights)), 1), 1.0)
-        self._scale = self._scales(model.filled)
-        gains = model.gains / np.repeat(model.norms, lists.sizes)
-        if gains.size and gains.max() > _LARGEST_GAIN:
-            where = spot("labels", int(np.argmax(gains > _LARGEST_GAIN)), lists.offsets)
-            raise DataError(
-                f"{where}: found a gain of {gains.max():g}; expected at most "
-                f"{_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
-            )
-        self._order = lists.arrangement
-        self._gains = gains[self._order]
-        self._shift = loss._shift_by_label * lists.labels[self._order]
-        self._weights = model.weights
-        self._drops = -np.diff(model.weights, append=0.0)
-        self._stops = model.stops
-
-    @functools.cached_property
-    def _gains_as_float32(self) -> Floats:
-        return self._gains.astype(np.float32)
-
-    def _kernel(self, result: str, kind: np.dtype[Any]) -> tuple[Callable[..., None], Floats, tuple[Any, ...]]:
-        from tautrank.losses import _stochastic_kernel as kernels
-
-        if result == "gradients":
-            gains: Floats = self._gains_as_float32 if kind == np.float32 else self._gains
-            return kernels.reader_gradients, gains, (self._drops, self._stops)
-        kernel = kernels.reader_values if result == "values" else kernels.reader_log_derivatives
-        return kernel, self._gains, (self._weights, self._stops)
+def _reader_parts(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
+    with naming_queries(lists.offsets):
+        gains, weights = reader_parts(metric, lists.labels, lists.offsets)
+    if gains.size and gains.max() > _LARGEST_GAIN:
+        where = spot("labels", int(np.argmax(gains > _LARGEST_GAIN)), lists.offsets)
+        raise DataError(
+            f"{where}: found a gain of {gains.max():g}; expected at most "
+            f"{_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
+        )
+    return gains, weights
 
 
-class _ScaleFreeObjective(_SmoothedObjective):
-    def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
-        moves = loss.metric
-        assert isinstance(moves, ScaleFreeMetric)
-        self._moves = moves
-        by_score = loss.ignores_shifts
-        k = lists.longest if moves.k is None else moves.k
-        super().__init__(loss, lists, seed, threads, max(k, 1), 20.0 if by_score else 0.0)
-        with naming_queries(lists.offsets):
-            values = np.asarray(moves.document_values(lists.labels.copy()), np.float64)
-        if values.shape != lists.labels.shape:
-            raise DataError(
-                f"metric: the document_values of {loss.metric} have the shape {values.shape}; "
-                f"expected {lists.labels.shape}, one per document"
-            )
-        self._scale = self._scales(query_sums(values != 0, lists.offsets) > 0)
-        # A selection keeps the input order; a ranking uses the order of equal scores.
-        self._order = lists.arrangement if by_score else np.arange(values.size)
-        self._document_values = np.ascontiguousarray(values[self._order])
-        self._shift = loss._shift_by_label * lists.labels[self._order]
-
-    def _kernel(self, result: str, kind: np.dtype[Any]) -> tuple[Callable[..., None], Floats, tuple[Any, ...]]:
-        from tautrank.losses._scale_free_kernel import kernels_for
-
-        kernel = getattr(kernels_for(self._moves.sums, self._moves.moved), result)
-        return kernel, self._document_values, (self.loss.ignores_shifts,)
+def _document_values(metric: ScaleFreeMetric, lists: Lists) -> F64:
+    with naming_queries(lists.offsets):
+        values = np.asarray(metric.document_values(lists.labels.copy()), np.float64)
+    if values.shape != lists.labels.shape:
+        raise DataError(
+            f"metric: the document_values of {metric} have the shape {values.shape}; "
+            f"expected {lists.labels.shape}, one per document"
+        )
+    return values
 
 
 def _checked_metric(given: object) -> Metric | ScaleFreeMetric:

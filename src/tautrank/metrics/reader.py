@@ -18,9 +18,8 @@ from typing import Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arrays import F64, I64, Bools
+from tautrank.arrays import F64, I64
 from tautrank.metrics.gains import Discount, discount_values
-from tautrank.metrics.ordering import query_sums
 
 
 @dataclass(frozen=True)
@@ -59,43 +58,24 @@ class ReaderMetric(Protocol):
     def _norms(self, values: F64, offsets: I64) -> F64 | None: ...
 
 
-@dataclass(frozen=True, eq=False)
-class ReaderModel:
-    """The reader of given lists: what documents, ranks and lists bring to the metric.
+def reader_parts(metric: ReaderMetric, labels: NDArray[np.number], offsets: I64) -> tuple[F64, F64]:
+    """Return ``g`` over the norm of its list, one per document, and ``w``, one per rank, 0 beyond the cutoff.
 
     Args:
-        gains: ``g``, one per document.
-        stops: as in `Reader`.
-        weights: ``w`` of the ranks 1, 2, ...; 0 beyond the cutoff.
-        norms: what each list's sum is divided by; 1 where it has nothing to gain.
-        filled: whether a list has a document with a gain.
+        metric: the metric; its ``ties`` and ``empty`` do not matter.
+        labels: checked labels.
+        offsets: checked offsets.
 
     >>> from tautrank.metrics import ERR
-    >>> model = ReaderModel.of(ERR(max_label=1, k=2), np.array([1.0, 0.0]), np.array([0, 2]))
-    >>> model.gains, model.stops, model.weights
-    (array([0.5, 0. ]), True, array([1. , 0.5]))
+    >>> reader_parts(ERR(max_label=1, k=2), np.array([1.0, 0.0]), np.array([0, 2]))
+    (array([0.5, 0. ]), array([1. , 0.5]))
     """
-
-    gains: F64
-    stops: bool
-    weights: F64
-    norms: F64
-    filled: Bools
-
-    @classmethod
-    def of(cls, metric: ReaderMetric, labels: NDArray[np.number], offsets: I64) -> ReaderModel:
-        """Write a metric as a reader of the given lists.
-
-        Args:
-            metric: the metric; its ``ties`` and ``empty`` do not matter.
-            labels: checked labels.
-            offsets: checked offsets.
-        """
-        reader = metric.reader()
-        weights = discount_values(int(np.diff(offsets).max(initial=0)), reader.discount)
-        if metric.k is not None:
-            weights[metric.k :] = 0.0
-        gains = metric._document_values(labels)
-        filled = query_sums(gains, offsets) > 0
-        norms = metric._norms(gains, offsets)
-        return cls(gains, reader.stops, weights, np.where(filled, 1.0 if norms is None else norms, 1.0), filled)
+    sizes = np.diff(offsets)
+    weights = discount_values(int(sizes.max(initial=0)), metric.reader().discount)
+    if metric.k is not None:
+        weights[metric.k :] = 0.0
+    gains = metric._document_values(labels)
+    norms = metric._norms(gains, offsets)
+    if norms is not None:
+        gains = gains / np.repeat(np.where(norms > 0, norms, 1.0), sizes)
+    return gains, weights
