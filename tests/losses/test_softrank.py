@@ -239,7 +239,7 @@ def test_the_probabilities_of_float32_lanes_are_as_good_as_float32_can_say() -> 
     nowhere = np.full(kernel.LANES, -1, dtype=np.int32)
     for scores in own:
         beaten, density = np.empty((2, 2 * kernel.LANES), dtype=np.float32)
-        kernel.contests(kernel.Block(other, scores, nowhere, sigma, False, 0.0, beaten, density, other, other), 0, 2)
+        kernel.contests(kernel.Block(other, scores, nowhere, sigma, False, 0.0, beaten, density, *[other] * 5), 0, 2)
         x = ((other[:, np.newaxis].astype(np.float64) - scores) / (2 * sigma)).ravel()
         np.testing.assert_allclose(beaten, special.erfc(-x) / 2, rtol=0, atol=2.5e-7)
         height = 1 / (2 * sigma * np.sqrt(np.pi))

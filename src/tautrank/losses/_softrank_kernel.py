@@ -89,6 +89,9 @@ class Block(NamedTuple):
         density: derivative of that probability by the score.
         slopes: derivative of the expected discount by each contest.
         expected: expected discount of each document.
+        gain: gain of each document.
+        g: receives the derivative by the score of each document, as far as it comes from the document's own ranks.
+        h: receives its curvature, likewise.
     """
 
     s: Array
@@ -101,6 +104,31 @@ class Block(NamedTuple):
     density: Array
     slopes: Array
     expected: Array
+    gain: Array
+    g: Array
+    h: Array
+
+
+class Recursion(NamedTuple):
+    """What the recursion over the contests of a block works on; tables are laid out as ``[rank][lane]``.
+
+    Args:
+        states: distributions of the ranks, before and after each contest of a segment.
+        stride: length of a state; it starts with a rank of zeros, the rank before the first one.
+        checkpoints: the state at the start of each segment.
+        segment: contests of a segment.
+        ahead: the discounts by rank, and a rank of zeros at the end.
+        chance: chance of any discount, one per lane.
+        none: a chance below this is none.
+    """
+
+    states: Array
+    stride: int
+    checkpoints: Array
+    segment: int
+    ahead: Array
+    chance: Array
+    none: float
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
@@ -114,7 +142,7 @@ def contests(block: Block, first: int, last: int) -> None:
         block: the block; receives ``beaten`` and ``density``.
         first, last: the first contest, and one past the last.
     """
-    s, own, place, sigma, precise, _, beaten, density, _, _ = block
+    s, own, place, sigma, precise, _, beaten, density, _, _, _, _, _ = block
     real = s.dtype.type
     zero = real(0.0)
     half = real(0.5 / sigma)
@@ -152,15 +180,14 @@ def contests(block: Block, first: int, last: int) -> None:
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _play(
-    states: Array, stride: int, beaten: Array, first: int, last: int, played: int, ranks: int, least: float
-) -> None:
+def _play(block: Block, room: Recursion, first: int, last: int, played: int, ranks: int) -> None:
     """Play the contests ``first`` to ``last``: from the state before each of them write the state after it.
 
-    State ``t`` (before contest ``first + t``) starts at ``t * stride`` with a rank of zeros, the rank before the
-    first one. After ``played`` contests no more than ``played`` are lost: the ranks beyond are not touched.
+    State ``t`` (before contest ``first + t``) starts at ``t * stride``. After ``played`` contests no more than
+    ``played`` are lost: the ranks beyond are not touched.
     """
-    low = states.dtype.type(least)
+    beaten, states, stride = block.beaten, room.states, room.stride
+    low = states.dtype.type(block.least)
     for m in range(first, last):
         row = _U(m) * _L
         source = _U((m - first) * stride)
@@ -196,23 +223,13 @@ def _reached(losses: int, ranks: int) -> int:
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _return(
-    states: Array,
-    stride: int,
-    ahead: Array,
-    beaten: Array,
-    first: int,
-    last: int,
-    played: int,
-    ranks: int,
-    least: float,
-    slopes: Array,
-) -> None:
+def _return(block: Block, room: Recursion, first: int, last: int, played: int, ranks: int) -> None:
     """Take the contests ``last`` to ``first`` back: the derivative by each, and ``ahead`` as it is before them."""
-    low = states.dtype.type(least)
+    beaten, slopes, states, ahead = block.beaten, block.slopes, room.states, room.ahead
+    low = states.dtype.type(block.least)
     for m in range(last - 1, first - 1, -1):
         row = _U(m) * _L
-        source = _U((m - first) * stride)
+        source = _U((m - first) * room.stride)
         for lane in range(LANES):
             slopes[row + _U(lane)] = 0.0
         for r in range(0, _reached(played + m - first, ranks), RANKS):
@@ -246,8 +263,9 @@ def _return(
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _expect(states: Array, at: int, ahead: Array, ranks: int, chance: Array, expected: Array) -> None:
+def _expect(block: Block, room: Recursion, at: int, ranks: int) -> None:
     """For the state at ``at``: ``sum_r p(r)``, the chance of any discount, and ``sum_r p(r) a(r)``, what to expect."""
+    states, ahead, chance, expected = room.states, room.ahead, room.chance, block.expected
     for lane in range(LANES):
         chance[_U(lane)] = 0.0
         expected[_U(lane)] = 0.0
@@ -261,25 +279,9 @@ def _expect(states: Array, at: int, ahead: Array, ranks: int, chance: Array, exp
 
 
 @njit(error_model="numpy")
-def _by_recursion(
-    block: Block,
-    first: int,
-    last: int,
-    ranks: int,
-    segment: int,
-    no_chance: float,
-    derive: bool,
-    states: Array,
-    stride: int,
-    checkpoints: Array,
-    ahead: Array,
-    chance: Array,
-) -> bool:
-    """The expected discounts of a block and, if ``derive``, their slopes; False where no lane has a chance of any.
-
-    ``ahead`` comes with the discounts by rank, ``[rank][lane]``, and a rank of zeros at the end.
-    """
-    beaten, slopes, expected, least = block.beaten, block.slopes, block.expected, block.least
+def _by_recursion(block: Block, room: Recursion, first: int, last: int, ranks: int, derive: bool) -> bool:
+    """The expected discounts of a block and, if ``derive``, their slopes; False where no lane has a chance of any."""
+    states, stride, checkpoints, segment, _, chance, none = room
     size = (ranks + 1) * LANES
     # A loop: filling a slice costs a twelfth of the whole here.
     for j in range(size):
@@ -292,13 +294,13 @@ def _by_recursion(
         for j in range(size):
             states[j] = checkpoints[at + j]
         contests(block, start, stop)
-        _play(states, stride, beaten, start, stop, start - first, ranks, least)
+        _play(block, room, start, stop, start - first, ranks)
         end = (stop - start) * stride
-        _expect(states, end, ahead, _reached(stop - first, ranks), chance, expected)
+        _expect(block, room, end, _reached(stop - first, ranks))
         best = 0.0
         for lane in range(LANES):
             best = max(best, chance[lane])
-        if best < no_chance:
+        if best < none:
             return False
         if stop == last:
             break
@@ -306,13 +308,13 @@ def _by_recursion(
         for j in range(size):
             checkpoints[at + j] = states[end + j]
     while derive:
-        _return(states, stride, ahead, beaten, start, stop, start - first, ranks, least, slopes)
+        _return(block, room, start, stop, start - first, ranks)
         if start == first:
             break
         start, stop, at = start - segment, start, at - stride
         for j in range(size):
             states[j] = checkpoints[at + j]
-        _play(states, stride, beaten, start, stop, start - first, ranks, least)
+        _play(block, room, start, stop, start - first, ranks)
     return True
 
 
@@ -382,24 +384,13 @@ def _by_powers(
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _credit(
-    block: Block,
-    gain: Array,
-    first: int,
-    last: int,
-    number: I32,
-    net: Array,
-    width: int,
-    column: int,
-    g: Array,
-    h: Array,
-    own_g: Array,
-    own_h: Array,
+    block: Block, first: int, last: int, number: I32, net: Array, width: int, column: int, g: Array, h: Array
 ) -> None:
     """Share the block's slopes out to both documents of every contest.
 
     A contest between two documents with a gain goes to the table ``net`` to be set off, unless ``width`` is 0.
     """
-    slopes, density = block.slopes, block.density
+    slopes, density, gain, own_g, own_h = block.slopes, block.density, block.gain, block.g, block.h
     for m in range(first, last):
         row = _U(m) * _L
         total = slopes.dtype.type(0.0)
@@ -487,7 +478,6 @@ def softrank_queries(
     real = scores.dtype.type
     precise = scores.itemsize == 8
     certain = 2.0 * sigma * (_CERTAIN_FLOAT64 if precise else _CERTAIN_FLOAT32)
-    no_chance = _NO_CHANCE_FLOAT64 if precise else _NO_CHANCE_FLOAT32
     least = _LEAST_FLOAT64 if precise else _LEAST_FLOAT32
     longest = longest_list(offsets, first, last)
     richest = 0
@@ -503,7 +493,8 @@ def softrank_queries(
         states = np.zeros((min(segment, longest) + 1) * stride, scores.dtype)
         checkpoints = np.empty((longest // segment + 1) * stride, scores.dtype)
         ahead = np.empty(stride, scores.dtype)
-        chance = np.empty(LANES, scores.dtype)
+        no_chance = _NO_CHANCE_FLOAT64 if precise else _NO_CHANCE_FLOAT32
+        room = Recursion(states, stride, checkpoints, segment, ahead, np.empty(LANES, scores.dtype), no_chance)
     if powers is not None:
         gaps, coefficients, terms, reach = powers
         products = np.empty(gaps.shape[1] * LANES, scores.dtype)
@@ -517,7 +508,7 @@ def softrank_queries(
     s, u = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
     g, h = np.empty(longest, scores.dtype), np.empty(longest, scores.dtype)
     rich_at, number = np.empty(longest, np.int32), np.empty(longest, np.int32)
-    block = Block(s, own, place, sigma, precise, least, beaten, density, slopes, expected)
+    block = Block(s, own, place, sigma, precise, least, beaten, density, slopes, expected, gain, own_g, own_h)
 
     for query in range(first, last):
         start = offsets[query]
@@ -555,9 +546,7 @@ def softrank_queries(
                 for r in range(depth + 1):
                     for lane in range(LANES):
                         ahead[r * LANES + lane] = discount[lost + r] if lost + r < discount.shape[0] else real(0.0)
-                has_chance = lost < discount.shape[0] and _by_recursion(
-                    block, lost, stop, depth, segment, no_chance, derive, states, stride, checkpoints, ahead, chance
-                )
+                has_chance = lost < discount.shape[0] and _by_recursion(block, room, lost, stop, depth, derive)
             if powers is not None:
                 row = 0
                 while reach[row] < n:
@@ -570,7 +559,7 @@ def softrank_queries(
             for lane in range(LANES):
                 value -= gain[lane] * expected[lane]
             if derive:
-                _credit(block, gain, lost, stop, number, net, width, column, g, h, own_g, own_h)
+                _credit(block, lost, stop, number, net, width, column, g, h)
                 for lane in range(min(LANES, rich - column)):
                     g[place[lane]] += own_g[lane]
                     h[place[lane]] += own_h[lane]
