@@ -76,11 +76,6 @@ def choice(name: str, value: object, known: tuple[str, ...]) -> str:
     return str(value)
 
 
-def available_cores() -> int:
-    """Return the number of cores this process may use; a container or `taskset` may allow fewer than there are."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
 def job_count(n_jobs: int | None) -> int:
     """Return the number of threads or processes ``n_jobs`` asks for; None or -1 is every core this process may use.
 
@@ -91,7 +86,8 @@ def job_count(n_jobs: int | None) -> int:
     tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores
     """
     if n_jobs is None or n_jobs == -1:
-        return available_cores()
+        # A container or `taskset` may allow fewer cores than there are.
+        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return whole("n_jobs", n_jobs, 1, otherwise="-1 for all cores")
 
 

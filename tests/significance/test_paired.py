@@ -458,11 +458,11 @@ REFUSED = [
     (lambda: S.paired_t_test([1, np.inf], [1, 2]), "a[1]: found inf; expected a finite number"),
     (
         lambda: S.paired_t_test([1, 2], [[1, 2]]),
-        "b: found an array of 2 dimensions; expected one number per query",
+        "b: found an array of shape (1, 2); expected one number per query (1-D)",
     ),
     (
         lambda: S.paired_t_test(["x", "y"], [1, 2]),
-        "a: found values that are not numbers; expected one number per query",
+        "a: found values of type <U1; expected numbers, one per query",
     ),
     (
         lambda: S.corrected_resampled_t_test([1], test_fraction=0.2),

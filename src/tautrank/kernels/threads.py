@@ -8,6 +8,7 @@ parallel region (a process pool, LightGBM next door), and the workqueue layer ab
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -25,8 +26,6 @@ Range = tuple[int, int]
 _smallest_share = ContextVar("smallest_share", default=1_000_000)
 # More shares than threads, so that a thread that was delayed does not hold up the rest.
 _SHARES_PER_THREAD = 4
-
-_pool: ThreadPoolExecutor | None = None
 
 
 def balanced_ranges(costs: F64, threads: int) -> list[Range]:
@@ -103,18 +102,11 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
             raise failure
 
 
+@functools.cache
 def _shared_pool() -> ThreadPoolExecutor:
-    global _pool
-    if _pool is None:
-        _pool = ThreadPoolExecutor(max_workers=max(64, os.cpu_count() or 1), thread_name_prefix="tautrank")
-    return _pool
-
-
-def _forget_pool() -> None:
-    global _pool
-    _pool = None
+    return ThreadPoolExecutor(max_workers=max(64, os.cpu_count() or 1), thread_name_prefix="tautrank")
 
 
 if hasattr(os, "register_at_fork"):
     # Threads do not survive a fork: the child starts its own on its first call.
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_shared_pool.cache_clear)

@@ -18,12 +18,10 @@ from pathlib import Path
 from types import FunctionType
 from typing import Any
 
-import numba
 import numpy as np
 from numba import from_dtype, njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
-from numba.extending import overload
 
 from tautrank.arrays import F64, I64, Array
 from tautrank.errors import OptionError
@@ -31,22 +29,9 @@ from tautrank.kernels.ranking import REORDER
 
 _FLOATS = types.Array(types.float64, 1, "C")
 _WHOLES = types.Array(types.int64, 1, "C")
-_type_of: Any = numba.typeof
 # Longer lists are cut before they run uncompiled: comparing every pair of 200 documents takes a tenth of a second.
 _LONGEST_UNCOMPILED = 200
 _tried: set[Callable[..., Any]] = set()
-
-
-def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
-    """Return the list's part of ``held`` as a tuple of one argument; an empty tuple without ``held``."""
-    return () if held is None else (held[start:stop],)
-
-
-@overload(_of_list, strict=False)
-def _compiled_of_list(held: Any, start: int, stop: int) -> Any:
-    if held == types.none:
-        return lambda held, start, stop: ()
-    return lambda held, start, stop: (held[start:stop],)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -86,30 +71,27 @@ def each_list(
         h[:] = 0.0
         if scale[query] == 0.0:
             continue
-        more = _of_list(held, start, stop) + parameters
-        values[query] = scale[query] * one_list(scores[start:stop], labels[start:stop], g, h, *more)
+        if held is None:
+            value = one_list(scores[start:stop], labels[start:stop], g, h, *parameters)
+        else:
+            value = one_list(scores[start:stop], labels[start:stop], g, h, held[start:stop], *parameters)
+        values[query] = scale[query] * value
         factor = grad.dtype.type(scale[query])
         for document in range(g.shape[0]):
             g[document] *= factor
             h[document] *= factor
 
 
-def compiled(
-    one_list: Callable[..., Any], kind: np.dtype[Any], parameters: tuple[Any, ...], holds: bool
-) -> Callable[..., None]:
+@functools.lru_cache(maxsize=256)
+def compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool) -> Callable[..., None]:
     """Return `each_list` bound to a function of one list, compiled once per process or read from Numba's cache.
 
     Args:
         one_list: the function, compiled or not.
         kind: type of the scores, ``float32`` or ``float64``.
-        parameters: arguments after the lists.
+        parameters: Numba's type of the tuple of arguments after the lists.
         holds: whether the function takes ``held``.
     """
-    return _compiled(one_list, kind, _type_of(parameters), holds)
-
-
-@functools.lru_cache(maxsize=256)
-def _compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any, holds: bool) -> Callable[..., None]:
     lane = from_dtype(kind)
     # A function that writes to the scores or the labels would change the next call: it does not compile.
     read = types.Array(lane, 1, "C", readonly=True)

@@ -56,20 +56,9 @@ def _bell(d: Any) -> Any:
     return bell
 
 
-@njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
+@njit(nogil=True, cache=True, error_model="numpy")
 def finish_queries(
-    scores: Array,
-    offsets: I64,
-    scale: F64,
-    sigma: float,
-    nu: float,
-    accelerate: bool,
-    centre: bool,
-    curvature: bool,
-    first: int,
-    last: int,
-    grad: Array,
-    hess: Array,
+    scores: Array, offsets: I64, scale: F64, options: Any, first: int, last: int, grad: Array, hess: Array
 ) -> None:
     """Turn the estimates of the queries ``first`` to ``last`` into what a booster consumes.
 
@@ -81,11 +70,9 @@ def finish_queries(
         scores: ``z``, one per document.
         offsets: start of each query.
         scale: one per query: its weight, 0 where there is nothing to learn.
-        sigma: the reach of the smoothing.
-        nu: what keeps ``u`` finite where all scores are equal.
-        accelerate: whether to.
-        centre: whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the mean.
-        curvature: which hessian.
+        options: the reach of the smoothing, sigma; nu, which keeps ``u`` finite where all scores are equal; whether to
+            accelerate; whether the loss ignores a constant added to the scores, so that ``z`` is what differs from the
+            mean; and whether the hessian is the curvature.
         first, last: the first query, and one past the last.
         grad: holds the estimates, receives the gradients.
         hess: holds the mean sizes of the terms of the estimates, receives the hessians.
@@ -94,32 +81,40 @@ def finish_queries(
         if scale[query] == 0.0:
             continue
         start, stop = offsets[query], offsets[query + 1]
-        mean = 0.0
-        along = 0.0
-        # Scores beyond 1e150 have squares beyond float64: those are done again, in other units.
-        unit = 1.0
-        if accelerate:
-            for unit in (1.0, 2.0**-600):
-                mean = 0.0
-                if centre:
-                    for p in range(start, stop):
-                        mean += unit * scores[p]
-                    mean /= stop - start
-                square = 0.0
-                dot = 0.0
-                for p in range(start, stop):
-                    z = unit * scores[p] - mean
-                    square += z * z
-                    dot += grad[p] * z
-                if square < 1e300:
-                    break
-            length = math.sqrt(square) + unit * nu
-            along = dot / length / length
-        for p in range(start, stop):
-            taken = along * (unit * scores[p] - mean)
-            size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
-            grad[p] = scale[query] * (grad[p] - taken)
-            hess[p] = scale[query] * size
+        _finish(scores[start:stop], scale[query], options, grad[start:stop], hess[start:stop])
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _finish(scores: Array, scale: float, options: Any, grad: Array, hess: Array) -> None:
+    """`finish_queries` for one query, whose weight is ``scale``."""
+    sigma, nu, accelerate, centre, curvature = options
+    n = scores.shape[0]
+    mean = 0.0
+    along = 0.0
+    # Scores beyond 1e150 have squares beyond float64: those are done again, in other units.
+    unit = 1.0
+    if accelerate:
+        for unit in (1.0, 2.0**-600):
+            mean = 0.0
+            if centre:
+                for p in range(n):
+                    mean += unit * scores[p]
+                mean /= n
+            square = 0.0
+            dot = 0.0
+            for p in range(n):
+                z = unit * scores[p] - mean
+                square += z * z
+                dot += grad[p] * z
+            if square < 1e300:
+                break
+        length = math.sqrt(square) + unit * nu
+        along = dot / length / length
+    for p in range(n):
+        taken = along * (unit * scores[p] - mean)
+        size = (hess[p] + abs(taken)) / sigma if curvature else 1.0
+        grad[p] = scale * (grad[p] - taken)
+        hess[p] = scale * size
 
 
 @njit(cache=True, error_model="numpy")

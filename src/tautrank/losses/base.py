@@ -15,7 +15,7 @@ from typing import Any, ClassVar, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.arguments import job_count, real, whole
+from tautrank.arguments import choice, job_count, real, whole
 from tautrank.arrays import (
     F64,
     I32,
@@ -29,7 +29,7 @@ from tautrank.arrays import (
     naming_queries,
     numbers,
 )
-from tautrank.errors import OptionError, unknown
+from tautrank.errors import OptionError
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
@@ -38,7 +38,6 @@ from tautrank.names import Registry, changed_options, write_name
 Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64, one value per document."""
 
-_NOISES = ("gumbel",)
 _Float = TypeVar("_Float", bound=np.floating[Any])
 
 
@@ -70,8 +69,8 @@ class Loss(abc.ABC):
             cls.name = cls.__name__  # until it is registered
 
     def __post_init__(self) -> None:
-        if self.noise is not None and self.noise not in _NOISES:
-            raise unknown("noise", str(self.noise), _NOISES)
+        if self.noise is not None:
+            choice("noise", self.noise, ("gumbel",))
         self._set("strength", real("strength", self.strength, least=0.0))
 
     @property

@@ -101,11 +101,14 @@ class _ListObjective(Objective):
         return self._everything(scores, held)[2]
 
     def _everything(self, scores: Floats, held: Floats) -> tuple[Floats, Floats, NDArray[np.float64]]:
+        from numba import typeof
+
         from tautrank.losses._list_kernel import compiled, try_uncompiled
 
         names, holds = _signature(type(self.loss))
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
-        kernel = compiled(type(self.loss).one_list, scores.dtype, parameters, holds)
+        types = typeof(parameters)  # type: ignore[no-untyped-call]
+        kernel = compiled(type(self.loss).one_list, scores.dtype, types, holds)
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
         given = (scores, labels, held if holds else None, offsets, self.lists.weights, parameters)
         try_uncompiled(type(self.loss).one_list, *given)

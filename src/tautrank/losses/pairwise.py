@@ -31,9 +31,6 @@ from tautrank.metrics.ordering import query_sums
 if TYPE_CHECKING:
     from tautrank.losses._pairwise_kernel import Pairs
 
-_ASSIGNMENTS = ("hard", "soft")
-_NORMS = ("lightgbm", "xgboost")
-
 # How far `exp` may go from the centre of a window of scores: the range of float32 and float64, with a margin.
 _REACH = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
 
@@ -83,11 +80,11 @@ class LambdaLoss(Loss):
         self._set("k", check_k(self.k))
         self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
         self._set("mu", real("mu", self.mu, least=0.0))
-        choice("assignment", self.assignment, _ASSIGNMENTS)
+        choice("assignment", self.assignment, ("hard", "soft"))
         self._set("samples", whole("samples", self.samples, least=1, most=2**16))
         self._set("spread", real("spread", self.spread, least=0.0))
         if self.norm is not None:
-            choice("norm", self.norm, _NORMS)
+            choice("norm", self.norm, ("lightgbm", "xgboost"))
 
     @property
     def worth_searching(self) -> dict[str, tuple[Any, ...]]:

@@ -19,10 +19,6 @@ from tautrank.arrays import F64
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.ordering import query_maxima, query_sums
 
-_HESSIANS = ("diagonal", "neumann", "exact")
-_TARGETS = ("linear", "softmax")
-_GAMMAS = ("uniform", "tight")
-
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SoftmaxLoss(Loss):
@@ -52,7 +48,7 @@ class SoftmaxLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("hessian", self.hessian, _HESSIANS)
+        choice("hessian", self.hessian, ("diagonal", "neumann", "exact"))
 
     @property
     def gradient_is_derivative(self) -> bool:
@@ -97,7 +93,7 @@ class ListNet(SoftmaxLoss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        choice("target", self.target, _TARGETS)
+        choice("target", self.target, ("linear", "softmax"))
 
     @property
     def worth_searching(self) -> dict[str, tuple[Any, ...]]:
@@ -144,7 +140,7 @@ class XENDCG(SoftmaxLoss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if isinstance(self.gamma, str):
-            choice("gamma", self.gamma, _GAMMAS)
+            choice("gamma", self.gamma, ("uniform", "tight"))
         else:
             self._set("gamma", real("gamma", self.gamma, least=0.0, most=1.0))
 

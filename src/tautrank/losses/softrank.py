@@ -6,12 +6,12 @@ Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metri
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
 from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64, I64, Array
+from tautrank.arrays import F64
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.losses.stochastic import StochasticRank
@@ -22,12 +22,6 @@ from tautrank.metrics.ordering import query_sums
 
 # The relative error of the discount's steps where it is a sum of powers: less than the lanes round off.
 _TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
-
-_Tables: TypeAlias = tuple[
-    Floats,
-    Floats | None,
-    tuple[Array, Array, I64, I64] | None,
-]
 
 
 @register("softrank")
@@ -132,29 +126,11 @@ class _ExactObjective(Objective):
         self._depth = lists.longest if loss.k is None else min(loss.k, lists.longest)
         # Contests, each a dozen and a few more for every rank (or power) in the pairs that `balanced_ranges` counts
         # in; and thirty of those for every document.
-        contest = 12.0 + (20.0 if self._by_powers(loss) else 1.0 * self._depth)
+        self._powers = loss.discount if loss.k is None and isinstance(loss.discount, str) else None
+        contest = 12.0 + (1.0 * self._depth if self._powers is None else 20.0)
         super().__init__(loss, lists, seed, threads, lists.sizes * (30.0 + contest * with_gain))
         self._gains = gains[lists.arrangement]
         self._scale = np.where(with_gain > 0, lists.weights, 0.0)
-        self._tables: dict[np.dtype[Any], _Tables] = {}
-
-    @staticmethod
-    def _by_powers(loss: SoftRank) -> bool:
-        return loss.k is None and isinstance(loss.discount, str)
-
-    def _make_tables(self, kind: np.dtype[Any]) -> _Tables:
-        """Return gains, and the discount as the kernel takes it: by rank or as a sum of powers."""
-        from tautrank.losses._discount_powers import power_tables
-        from tautrank.losses._softrank_kernel import POWERS
-
-        loss = self.loss
-        gains = self._gains.astype(kind)
-        if self._by_powers(loss):
-            assert isinstance(loss.discount, str)
-            gaps, coefficients, terms, reach = power_tables(self.lists.longest, loss.discount, _TOLERANCE[kind], POWERS)
-            return gains, None, (gaps.astype(kind), coefficients.astype(kind), terms, reach)
-        discount = discount_values(self._depth, loss.discount)
-        return gains, np.trim_zeros(discount, "b").astype(kind), None
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         _, grad, hess = self._results(scores, derivatives=True)
@@ -167,17 +143,21 @@ class _ExactObjective(Objective):
 
     def _results(self, scores: Floats, derivatives: bool) -> tuple[F64, Floats, Floats]:
         """Return values and, if ``derivatives``, gradients and hessians."""
-        from tautrank.losses._softrank_kernel import softrank_queries
+        from tautrank.losses._discount_powers import power_tables
+        from tautrank.losses._softrank_kernel import POWERS, softrank_queries
 
         lists, kind = self.lists, scores.dtype
-        if kind not in self._tables:
-            self._tables[kind] = self._make_tables(kind)
-        gains, discount, powers = self._tables[kind]
+        discount, powers = None, None
+        if self._powers is None:
+            discount = np.trim_zeros(discount_values(self._depth, self.loss.discount), "b").astype(kind)
+        else:
+            gaps, coefficients, *limits = power_tables(lists.longest, self._powers, _TOLERANCE[kind], POWERS)
+            powers = (gaps.astype(kind), coefficients.astype(kind), *limits)
         values = np.zeros(lists.sizes.size)
         grad, hess = (np.zeros(scores.size if derivatives else 0, kind) for _ in range(2))
         given = (
-            scores, lists.arrangement, self._ranks(scores), gains, lists.offsets, self._scale,
-            discount, powers, self.loss.sigma, derivatives,
+            scores, lists.arrangement, self._ranks(scores), self._gains.astype(kind, copy=False), lists.offsets,
+            self._scale, discount, powers, self.loss.sigma, derivatives,
         )  # fmt: skip
         self._fill(softrank_queries, given, values, grad, hess)
         return values, grad, hess

@@ -243,11 +243,8 @@ class _SmoothedObjective(Objective):
         loss, kernels = self.loss, self._kernels()
         kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
         grad, hess = self._filled_gradients(kernel, scores.dtype, self._draws(scores, step), self._more)
-        finished = (
-            scores, self.lists.offsets, self._scale, loss.sigma, loss.nu,
-            loss.accelerates, loss.ignores_shifts, loss.follows_curvature,
-        )  # fmt: skip
-        self._fill(finish_queries, finished, grad, hess)
+        options = (loss.sigma, loss.nu, loss.accelerates, loss.ignores_shifts, loss.follows_curvature)
+        self._fill(finish_queries, (scores, self.lists.offsets, self._scale, options), grad, hess)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:

@@ -183,28 +183,43 @@ class TieGroups:
         return rows
 
 
-def sort_rows(keys: NDArray[np.floating], depth: int) -> tuple[I64, NDArray[np.floating], NDArray[np.intp]]:
-    """Sort rows by key, and find the rows whose first ``depth`` ranks depend on how ties are broken.
+def sort_rows(
+    block: Block, scores: NDArray[np.floating], depth: int, codes: Callable[[], I64] | None
+) -> tuple[I64, NDArray[np.floating], NDArray[np.floating], NDArray[np.intp]]:
+    """Sort the rows of a block, the best score first.
 
     Args:
-        keys: negated scores, ``+inf`` for what earns nothing.
+        block: the rows.
+        scores: checked scores of all documents.
         depth: how many ranks matter.
+        codes: returns the tie codes of all documents, see `tie_codes`; None leaves ties open.
 
     Returns:
-        The order of each whole row (arbitrary inside ties), the keys at its first ``depth`` ranks, and the
-        indices of the rows with a tie that reaches into them. Ties at ``+inf`` are none: nothing is earned
-        there.
+        The order of each whole row (arbitrary inside ties that are left open), the keys, the keys at the first
+        ``depth`` ranks, and the indices of the rows with an open tie that reaches into those ranks. Ties at ``+inf``
+        are none: nothing is earned there.
 
-    >>> sort_rows(np.array([[-1.0, -3.0, -2.0], [-1.0, -1.0, -5.0]]), 2)
+    >>> block = next(blocks(np.array([0, 3, 6])))
+    >>> order, _, head, tied = sort_rows(block, np.array([1.0, 3.0, 2.0, 1.0, 1.0, 5.0]), 2, None)
+    >>> order, head, tied
     (array([[1, 2, 0],
            [2, 0, 1]]), array([[-3., -2.],
            [-5., -1.]]), array([1]))
+    >>> sort_rows(block, np.zeros(6), 2, lambda: np.array([2, 0, 1, 0, 1, 2]))[0]
+    array([[1, 2, 0],
+           [0, 1, 2]])
     """
+    keys = block.keys(scores)
     order = np.argsort(keys, axis=1)
     # One rank further, since a tie between the last rank that matters and the next one matters.
     head = np.take_along_axis(keys, order[:, : depth + 1], axis=1)
-    tied = (head[:, 1:] == head[:, :-1]) & (head[:, 1:] < np.inf)
-    return order, head[:, :depth], np.flatnonzero(tied.any(axis=1))
+    tied = np.flatnonzero(((head[:, 1:] == head[:, :-1]) & (head[:, 1:] < np.inf)).any(axis=1))
+    if codes is not None and tied.size:
+        some = order[tied]
+        of_rows = codes().take(block.starts[tied, None] + some, mode="clip")
+        order[tied] = break_ties(some, np.take_along_axis(keys[tied], some, axis=1), of_rows)
+        tied = tied[:0]
+    return order, keys, head[:, :depth], tied
 
 
 def break_ties(order: I64, sorted_keys: NDArray[np.floating], codes: I64) -> I64:
@@ -289,54 +304,15 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     s = last_place_for_missing(check_scores(scores, cuts))
     if choice("ties", ties, TIES) == "expected":
         raise OptionError("ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'")
-    codes = codes_when_needed(y, ties)
     ranked = np.empty(y.size, dtype=np.int64)
+    codes = functools.cache(lambda: tie_codes(y, ties))
     for block in blocks(cuts):
-        order = ordered(block, block.keys(s), block.width, codes)[0]
+        order = sort_rows(block, s, block.width, codes)[0]
         # Padding sorts behind every document, so a row's documents are its first `length` entries.
         columns, starts = np.arange(block.width), block.starts[:, None]
         real = columns < block.lengths[:, None]
         ranked[(starts + columns)[real]] = (starts + order)[real]
     return ranked
-
-
-def codes_when_needed(labels: NDArray[np.number], ties: str) -> Callable[[], I64]:
-    """Return a function that computes `tie_codes` when the first tie is met.
-
-    Args:
-        labels: checked labels.
-        ties: a tie policy other than ``"expected"``.
-
-    >>> codes_when_needed(np.array([3, 1]), "worst")()
-    array([3, 1])
-    """
-    return functools.cache(lambda: tie_codes(labels, ties))
-
-
-def ordered(
-    block: Block, keys: NDArray[np.floating], depth: int, codes: Callable[[], I64]
-) -> tuple[I64, NDArray[np.floating]]:
-    """Sort rows by key with ties broken by code: the first ``depth`` columns of the order and of the keys.
-
-    Args:
-        block: where the rows stand in the flat arrays.
-        keys: ``block.keys(scores)``.
-        depth: how many ranks matter.
-        codes: gives what breaks ties, see `codes_when_needed`.
-
-    >>> block = next(blocks(np.array([0, 3])))
-    >>> order, _ = ordered(block, np.zeros((1, 3)), 2, lambda: np.array([2, 0, 1]))
-    >>> order
-    array([[1, 2]])
-    """
-    order, head, tied = sort_rows(keys, depth)
-    head_order = order[:, :depth]
-    if tied.size:
-        some = order[tied]
-        of_rows = codes().take(block.starts[tied, None] + some, mode="clip")
-        broken = break_ties(some, np.take_along_axis(keys[tied], some, axis=1), of_rows)
-        head_order[tied] = broken[:, :depth]
-    return head_order, head
 
 
 def query_sums(values: Array, offsets: I64) -> F64:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
@@ -15,11 +16,10 @@ from tautrank.metrics.base import Metric, Scorer
 from tautrank.metrics.ordering import (
     TieGroups,
     blocks,
-    codes_when_needed,
     last_place_for_missing,
-    ordered,
     query_sums,
     sort_rows,
+    tie_codes,
 )
 
 
@@ -71,7 +71,8 @@ class RankedMetric(Metric):
         if norms is not None:
             # Empty queries are overwritten later; 1 keeps the division quiet.
             norms = np.where(filled, norms, 1.0)
-        codes = codes_when_needed(labels, self.ties)
+        # Computed when the first tie is met.
+        codes = None if self.ties == "expected" else functools.cache(lambda: tie_codes(labels, self.ties))
         cut = list(blocks(offsets))
 
         def score(scores: NDArray[np.floating]) -> F64:
@@ -80,16 +81,10 @@ class RankedMetric(Metric):
             missing = scores.size > 0 and scores.min() == -np.inf
             result = np.zeros(offsets.size - 1)
             for block in cut:
-                keys = block.keys(scores)
                 depth = self._depth(block.width)
                 hide = missing or block.padded
-                if self.ties == "expected":
-                    order, head, tied = sort_rows(keys, depth)
-                    order_head = order[:, :depth]
-                else:
-                    order_head, head = ordered(block, keys, depth, codes)
-                    tied = np.zeros(0, dtype=np.intp)
-                in_order = values.take(block.starts[:, None] + order_head, mode="clip")
+                order, keys, head, tied = sort_rows(block, scores, depth, codes)
+                in_order = values.take(block.starts[:, None] + order[:, :depth], mode="clip")
                 if hide:
                     in_order[head == np.inf] = 0.0
                 row_values = self._judge(in_order)

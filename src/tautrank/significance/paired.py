@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, whole
-from tautrank.arrays import F64
+from tautrank.arrays import F64, check_each, numbers
 from tautrank.errors import DataError, OptionError
 
 Alternative: TypeAlias = Literal["two-sided", "greater", "less"]
@@ -307,9 +307,7 @@ def holm(p_values: ArrayLike) -> F64:
     array([0.06, 0.03, 0.06])
     """
     p = _finite_vector(p_values, "p_values", allow_nan=True)
-    wrong = np.flatnonzero((p < 0) | (p > 1))
-    if wrong.size:
-        raise DataError(f"p_values[{wrong[0]}]: found {p[wrong[0]]:g}; expected a number from 0 to 1")
+    check_each("p_values", p, ~((p < 0) | (p > 1)), "a number from 0 to 1")
     adjusted = np.full(p.size, np.nan)
     made = np.flatnonzero(~np.isnan(p))
     order = made[np.argsort(p[made], kind="stable")]
@@ -405,15 +403,8 @@ def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: f
 
 
 def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:
-    try:
-        x = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise DataError(f"{name}: found values that are not numbers; expected one number per query") from None
-    if x.ndim != 1:
-        raise DataError(f"{name}: found an array of {x.ndim} dimensions; expected one number per query")
-    wrong = np.flatnonzero(np.isinf(x) if allow_nan else ~np.isfinite(x))
-    if wrong.size:
-        raise DataError(f"{name}[{wrong[0]}]: found {x[wrong[0]]:g}; expected a finite number")
+    x = numbers(name, values, "query")
+    check_each(name, x, ~np.isinf(x) if allow_nan else np.isfinite(x), "a finite number")
     return x
 
 
