@@ -292,7 +292,7 @@ def _child(connection) -> None:  # type: ignore[no-untyped-def]
 def test_a_process_forked_after_use_works() -> None:
     objective, scores = big_objective()
     expected = float(np.abs(objective.gradients(scores)[0]).sum())
-    assert threads._pool is not None  # threads are running when the process forks
+    assert threads._shared_pool.cache_info().currsize == 1  # threads are running when the process forks
     context = multiprocessing.get_context("fork")
     mine, theirs = context.Pipe()
     child = context.Process(target=_child, args=(theirs,))

@@ -33,7 +33,7 @@ def rank_queries(scores: Array, arrangement: I64, offsets: I64, first: int, last
         arrangement: flat indices of the documents in the order that equal scores are to have.
         offsets: start of each query.
         first, last: the first query, and one past the last.
-        ranks: receives one rank a document: ``ranks[p]`` belongs to the document ``arrangement[p]``.
+        ranks: receives one rank per document: ``ranks[p]`` belongs to the document ``arrangement[p]``.
     """
     longest = longest_list(offsets, first, last)
     arranged = np.empty(longest + 2 * LANES, scores.dtype)

@@ -22,6 +22,7 @@ import numpy as np
 from numba import from_dtype, njit, types
 from numba.core.dispatcher import Dispatcher
 from numba.core.errors import NumbaError, UnsupportedBytecodeError
+from numba.extending import overload
 
 from tautrank.arrays import F64, I64, Array
 from tautrank.errors import OptionError
@@ -32,6 +33,18 @@ _WHOLES = types.Array(types.int64, 1, "C")
 # Longer lists are cut before they run uncompiled: comparing every pair of 200 documents takes a tenth of a second.
 _LONGEST_UNCOMPILED = 200
 _tried: set[Callable[..., Any]] = set()
+
+
+def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
+    """Return the list's part of ``held`` as a tuple of one argument; an empty tuple without ``held``."""
+    return () if held is None else (held[start:stop],)
+
+
+@overload(_of_list, strict=False)
+def _compiled_of_list(held: Any, start: int, stop: int) -> Any:
+    if held == types.none:
+        return lambda held, start, stop: ()
+    return lambda held, start, stop: (held[start:stop],)
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
@@ -71,11 +84,8 @@ def each_list(
         h[:] = 0.0
         if scale[query] == 0.0:
             continue
-        if held is None:
-            value = one_list(scores[start:stop], labels[start:stop], g, h, *parameters)
-        else:
-            value = one_list(scores[start:stop], labels[start:stop], g, h, held[start:stop], *parameters)
-        values[query] = scale[query] * value
+        more = _of_list(held, start, stop) + parameters
+        values[query] = scale[query] * one_list(scores[start:stop], labels[start:stop], g, h, *more)
         factor = grad.dtype.type(scale[query])
         for document in range(g.shape[0]):
             g[document] *= factor

@@ -134,18 +134,6 @@ def sort_positions(t: F64, n: int, ranks: I32, top: I32, wanted: int) -> None:
             top[ranks[i]] = i
 
 
-@njit(error_model="numpy")
-def _take_from(t: F64, n: int, least: float, places: I32, taken: F64) -> int:
-    """Write the positions that reach ``least``, and their places; return how many there are."""
-    count = 0
-    for p in range(n):
-        places[count] = p
-        count += 1 if t[p] >= least else 0
-    for i in range(count):
-        taken[i] = t[places[i]]
-    return count
-
-
 @njit(cache=True, error_model="numpy")
 def first_documents(t: F64, n: int, wanted: int, best: F64, order: I32, some: I32, top: I32) -> None:
     """Write to ``top`` the places of the ``wanted`` highest of the first ``n`` positions, highest first.
@@ -177,7 +165,13 @@ def first_documents(t: F64, n: int, wanted: int, best: F64, order: I32, some: I3
     for p in range(whole, n):
         best[p - whole] = max(best[p - whole], t[p])
     sort_positions(best, lanes, some, order, wanted)
-    count = _take_from(t, n, best[order[wanted - 1]], some, best)
+    least = best[order[wanted - 1]]
+    count = 0
+    for p in range(n):
+        some[count] = p
+        count += 1 if t[p] >= least else 0
+    for i in range(count):
+        best[i] = t[some[i]]
     sort_positions(best, count, top, order, wanted)
     for i in range(wanted):
         top[i] = some[order[i]]

@@ -480,13 +480,6 @@ def softrank_queries(
     certain = 2.0 * sigma * (_CERTAIN_FLOAT64 if precise else _CERTAIN_FLOAT32)
     least = _LEAST_FLOAT64 if precise else _LEAST_FLOAT32
     longest = longest_list(offsets, first, last)
-    richest = 0
-    for query in range(first, last):
-        rich = 0
-        for p in range(offsets[query], offsets[query + 1]):
-            rich += gains[p] > 0.0
-        if rich <= MOST_NET:
-            richest = max(richest, rich)
     if discount is not None:
         stride = (_reached(min(longest, discount.shape[0]), longest + RANKS) + 1) * LANES
         segment = max(_FEWEST_IN_SEGMENT, int(math.sqrt(longest)))
@@ -501,7 +494,6 @@ def softrank_queries(
     beaten = np.empty(longest * LANES, scores.dtype)
     density = np.empty(longest * LANES, scores.dtype)
     slopes = np.empty(longest * LANES, scores.dtype)
-    net = np.empty(richest * (richest + LANES) if derive else 0, scores.dtype)
     own, gain, expected = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
     own_g, own_h = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
     place = np.empty(LANES, np.int32)
@@ -522,8 +514,7 @@ def softrank_queries(
             h[ranks[p]] = 0.0
         rich = _find_rich(u[:n], rich_at, number)
         width = (rich + LANES - 1) // LANES * LANES if rich <= MOST_NET else 0
-        if derive:
-            net[: rich * width] = 0.0
+        net = np.zeros(rich * width if derive else 0, scores.dtype)
         value = 1.0
         lost = 0
         stop = 0

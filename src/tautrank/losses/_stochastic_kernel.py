@@ -118,21 +118,10 @@ def _slide_over(
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _slide_above(
-    high: Array,
-    low: Array,
-    gain: Array,
-    reach: Array,
-    first: int,
-    stop: int,
-    a: float,
-    b: float,
-    u: float,
-    weight: float,
-    passed: float,
-    g: Array,
-    h: Array,
+    ranked: Array, first: int, stop: int, a: float, b: float, u: float, weight: float, passed: float
 ) -> None:
     """Add the jumps of the ranks ``first`` to ``stop`` at one breaking point below them, then let them pass it."""
+    high, low, gain, reach, g, h = ranked[0], ranked[1], ranked[2], ranked[3], ranked[4], ranked[5]
     for column in range(stop - first):
         j = _U(first) + _U(column)
         d = gain[j] - u
@@ -221,8 +210,8 @@ def _slide_first_ranks(
             continue  # nothing has a gain yet, so nothing changes and everything is passed
         a = single(t[p])
         _slide_above(
-            ranked[0], ranked[1], ranked[2], ranked[3], alive // LANES * LANES, (last_alive // LANES + 1) * LANES,
-            a, single(t[p] - a), u, single(drops[rank - 1]), single(through), ranked[4], ranked[5],
+            ranked, alive // LANES * LANES, (last_alive // LANES + 1) * LANES,
+            a, single(t[p] - a), u, single(drops[rank - 1]), single(through),
         )  # fmt: skip
     for rank in range(wanted):
         g[top[rank]] += ranked[4, rank]

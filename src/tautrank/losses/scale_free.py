@@ -14,9 +14,6 @@ from typing import Any, Protocol, runtime_checkable
 
 from tautrank.arrays import F64
 
-BREAKS = ("scores", "zero")
-"""Where a metric changes, see `ScaleFreeMetric`."""
-
 
 @runtime_checkable
 class ScaleFreeMetric(Protocol):

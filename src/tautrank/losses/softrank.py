@@ -14,7 +14,7 @@ from tautrank.arguments import choice, real, whole
 from tautrank.arrays import F64
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.losses.pairwise import LambdaRank
-from tautrank.losses.stochastic import StochasticRank
+from tautrank.losses.stochastic import SmoothedObjective, StochasticRank
 from tautrank.metrics import NDCG
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
@@ -112,8 +112,14 @@ class SoftRank(Loss):
         return super().is_random or self.estimator == "ccs"
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
-        kind = _ExactObjective if self.estimator == "exact" else _SampledObjective
-        return kind(self, lists, seed, threads)
+        if self.estimator == "exact":
+            return _ExactObjective(self, lists, seed, threads)
+        smoothed = StochasticRank(
+            metric=NDCG(k=self.k, gain=self.gain, discount=self.discount),
+            sigma=self.sigma, mu=0.0, sfa=False, samples=self.samples, scale=self.scale,
+            noise=self.noise, strength=self.strength,
+        )  # fmt: skip
+        return _SampledObjective(smoothed, lists, seed, threads)
 
 
 class _ExactObjective(Objective):
@@ -163,27 +169,7 @@ class _ExactObjective(Objective):
         return values, grad, hess
 
 
-class _SampledObjective(Objective):
-    loss: SoftRank
-
-    def __init__(self, loss: SoftRank, lists: Lists, seed: int, threads: int) -> None:
-        smoothed = StochasticRank(
-            metric=NDCG(k=loss.k, gain=loss.gain, discount=loss.discount),
-            sigma=loss.sigma,
-            mu=0.0,
-            sfa=False,
-            samples=loss.samples,
-            scale=loss.scale,
-        )
-        self._smoothed = smoothed._bind(lists, seed, threads)
-        # What is spread over threads here is the noise of `Loss`, a few operations per document.
-        super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
-        gains = query_sums(lists.gains(loss.gain), lists.offsets)
-        self._scale = np.where(gains > 0, lists.weights, 0.0)
-
-    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        return self._smoothed._gradients(scores, step)
-
+class _SampledObjective(SmoothedObjective):
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         # The smoothed value is the metric with a minus sign.
-        return self._scale + self._smoothed._values(scores, held, step)
+        return self._scale + super()._values(scores, held, step)

@@ -19,7 +19,7 @@ from tautrank.arguments import choice, real, whole
 from tautrank.arrays import F64, naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
-from tautrank.losses.scale_free import BREAKS, ScaleFreeMetric
+from tautrank.losses.scale_free import ScaleFreeMetric
 from tautrank.metrics import METRICS, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
@@ -130,7 +130,7 @@ class SmoothedLoss(Loss):
         return self.mu
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
-        return _SmoothedObjective(self, lists, seed, threads)
+        return SmoothedObjective(self, lists, seed, threads)
 
 
 @register("stochasticrank")
@@ -190,7 +190,9 @@ class Reinforce(SmoothedLoss):
     sfa: bool = False
 
 
-class _SmoothedObjective(Objective):
+class SmoothedObjective(Objective):
+    """A smoothed metric bound to labels."""
+
     loss: SmoothedLoss
 
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
@@ -287,7 +289,7 @@ def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
         return given
     # A class has the attributes of its objects.
     if isinstance(given, ScaleFreeMetric) and not isinstance(given, type):
-        choice("breaks_at", given.breaks_at, BREAKS)
+        choice("breaks_at", given.breaks_at, ("scores", "zero"))
         check_k(given.k)
         if isinstance(given, Metric) and given.breaks_at == "zero" and given.ties != "worst":
             raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
