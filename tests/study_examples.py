@@ -14,7 +14,7 @@ from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plan import Budget, Condition, Plan
-from tautrank.experiments.result import compared
+from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import Outcome
 from tautrank.experiments.system import System
 from tautrank.papers.claims import Better, GapGrows
@@ -70,7 +70,7 @@ def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
     for place, by_metric in zip(places, by_system, strict=True):
         arrays |= {(*place, name): [np.asarray(row, float) for row in v] for name, v in by_metric.items()}
     spent = {name: {place: [1] * repeats for place in places} for name in ("trees", "seconds", "valid")}
-    return compared(plan, arrays, **{**spent, **found})
+    return Comparison(plan=plan, values=arrays, **{**spent, **found})
 
 
 def content(path: Path) -> list[tuple[object, ...]]:
@@ -96,3 +96,11 @@ def filled(study, values, trials=4, data=DATA, failing=(), error="went wrong", n
         result = {"test": plain, "means": dict.fromkeys(study.judged, of_all), "trees": 3, "queries": sizes}
         store.record(trial, Outcome("done", json.dumps(result), seconds=0.5, host="here"))
     return collect(store)
+
+
+def finished(path: Path) -> int:
+    """How many trials a store holds that another process may be making just now."""
+    try:
+        return len(content(path)) if path.exists() else 0
+    except sqlite3.Error:
+        return 0

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import difflib
+import importlib
 from collections.abc import Iterable
+from typing import Any
 
 
 class TautrankError(Exception):
@@ -51,3 +53,21 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
         return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
     close = [spelled[name] for name in difflib.get_close_matches(word.lower(), spelled, n=5, cutoff=0.3)]
     return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")
+
+
+def require(module: str, needed: str, extra: str) -> Any:
+    """Import a module of an optional dependency, or raise the error that says how to install it.
+
+    Args:
+        module: its name.
+        needed: what needs it, for the error.
+        extra: the extra of this library that installs it.
+
+    >>> require("no_such_module", "dreaming needs Sheep", "sheep")
+    Traceback (most recent call last):
+    tautrank.errors.MissingDependencyError: dreaming needs Sheep; install it with: pip install 'tautrank[sheep]'
+    """
+    try:
+        return importlib.import_module(module)
+    except ImportError:
+        raise MissingDependencyError(f"{needed}; install it with: pip install 'tautrank[{extra}]'") from None

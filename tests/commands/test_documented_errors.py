@@ -15,7 +15,7 @@ import pytest
 import tautrank as tr
 from tautrank.commands.main import main
 from tautrank.data.tables import read_csv
-from tautrank.experiments.run_lock import RunLock
+from tautrank.experiments.run_lock import run_lock
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "errors.md"
 QUOTED = re.findall(r"^\| `([^`]+)` \|", PAGE.read_text(), re.MULTILINE)
@@ -137,7 +137,7 @@ def study_on_other_data() -> None:
 
 def study_twice() -> None:
     typed(*STUDY, "simulated:mslr:9,mean_length=5")
-    with RunLock(Path("xe-table1.db")):
+    with run_lock(Path("xe-table1.db")):
         typed("study", "resume", "xe-table1.db", "--workers", "1")
 
 

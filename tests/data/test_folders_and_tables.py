@@ -115,7 +115,7 @@ def test_the_files_of_a_study_find_their_columns_by_name(tmp_path, frame):
 
     frame.to_csv(tmp_path / "train.csv", index=False)
     frame[["spam", "label", "clicks", "qid", "bm25"]].to_csv(tmp_path / "test.tsv", index=False, sep="\t")
-    splits = read_source([str(tmp_path / "train.csv"), str(tmp_path / "test.tsv")]).parts()
+    splits = read_source([str(tmp_path / "train.csv"), str(tmp_path / "test.tsv")]).read()
     assert splits.test.feature_names == splits.train.feature_names == ("bm25", "clicks", "spam")
     np.testing.assert_array_equal(splits.test.X, splits.train.X)
 

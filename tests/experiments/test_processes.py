@@ -24,13 +24,6 @@ def test_without_jobs_there_are_no_processes():
     assert list(run_jobs(0, dying_workers.IsStillborn(), [])) == []
 
 
-def test_what_a_job_raises_is_raised_here_and_says_where_it_was():
-    with pytest.raises(ZeroDivisionError) as raised:
-        list(run_jobs(1, dying_workers.asks_and_divides, [0], answer=lambda job, told: told))
-    assert "asks_and_divides" in str(raised.value.__cause__)
-    assert multiprocessing.active_children() == []
-
-
 def test_what_is_under_way_at_the_deadline_is_given_up():
     start = time.monotonic()
     assert list(run_jobs(2, dying_workers.never_ends, [1, 2], deadline=start + 1)) == []

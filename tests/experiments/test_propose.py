@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tautrank.experiments.propose import DONE, PRUNED, Proposer
+from tautrank.experiments.result import TunedTrial
 from tautrank.experiments.search_plan import plan_search
 from tautrank.experiments.space import Choice, WholeNumber
-from tautrank.experiments.tune import TunedTrial
 from tests.experiments.test_space import ranges
 
 
@@ -41,10 +41,10 @@ def run(proposer: Proposer, number: int, curve: list[float]) -> tuple[str, int]:
     ended = TunedTrial(number, proposer.propose(number), DONE, curve[-1], grown=len(curve))
     for trees in (trees for trees in proposer._plan.checkpoints if trees <= len(curve)):
         ended = replace(ended, curve=(*ended.curve, curve[trees - 1]))
-        if proposer.falls_behind(number, trees, curve[trees - 1]):
+        if proposer.falls_behind(ended, (trees, curve[trees - 1])):
             ended = replace(ended, state=PRUNED, grown=trees)
             break
-    proposer.end(number, ended)
+    proposer.end(ended)
     return ended.state, ended.grown
 
 

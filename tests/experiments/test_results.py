@@ -213,12 +213,6 @@ def test_correction_is_never_more_eager_than_the_plain_test():
         assert corrected_test(advantage, Resampling(), 0.05, 1 / 3).p_value >= plain
 
 
-@pytest.mark.parametrize("form", ["to_csv", "to_latex", "to_markdown"])
-def test_a_path_gets_what_is_returned(result, tmp_path, form):
-    text = getattr(result, form)(tmp_path / "out")
-    assert (tmp_path / "out").read_text() == text == getattr(result, form)()
-
-
 def test_every_form_holds_the_same_numbers(result):
     plain = result.to_dict()
     assert json.loads(json.dumps(plain, allow_nan=False)) == plain

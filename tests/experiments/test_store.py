@@ -8,7 +8,6 @@ import signal
 import sqlite3
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,11 +15,11 @@ import pytest
 import tautrank as tr
 from tautrank.errors import DataError
 from tautrank.experiments.plan import Budget
-from tautrank.experiments.workers import ThisProcess, choose_workers, unfinished
+from tautrank.experiments.workers import LocalProcesses, unfinished
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import StudyStore, run_study
-from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content
+from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content, finished
 
 MANY = Budget(trials=8, trees=2)
 
@@ -53,19 +52,13 @@ def test_more_trials_go_on_with_those_that_are_there(clean, tmp_path):
     began, seen = content(path), []
     result = run_study(TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told))
     assert seen[0][:2] == (len(began), 32)  # nothing is trained again
+    seen.clear()
+    run_study(TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told))
+    assert seen == [(32, 32, "")]
     assert content(path) == content(clean)
     assert result.plan.budget.trials == 8
     assert [row for row in content(path) if row in began] == began
     assert read_results(path).to_dict()["cells"] == read_results(clean).to_dict()["cells"]
-
-
-def test_the_same_plan_trains_nothing_again(clean, tmp_path):
-    path = tmp_path / "again.db"
-    shutil.copy(clean, path)
-    seen = []
-    run_study(TINY, DATA, store=path, budget=MANY, progress=lambda *told: seen.append(told))
-    assert seen == [(32, 32, "")]
-    assert content(path) == content(clean)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="kills forked processes")
@@ -99,14 +92,6 @@ def test_killed_ten_times_and_resumed_gives_what_a_clean_run_gives(clean, tmp_pa
     assert read_results(path).to_csv() == read_results(clean).to_csv()
 
 
-def finished(path: Path) -> int:
-    try:
-        with sqlite3.connect(f"file:{path}?mode=ro", uri=True) as connection:
-            return int(connection.execute("SELECT COUNT(*) FROM trials").fetchone()[0])
-    except sqlite3.Error:
-        return 0
-
-
 def test_a_stopped_run_keeps_what_is_finished(tmp_path, clean):
     path = tmp_path / "stopped.db"
 
@@ -131,11 +116,11 @@ def test_a_second_runner_is_refused_in_one_sentence(tmp_path):
     with StudyStore.open_for(path, plan) as first, StudyStore.open_for(path, plan) as second:
         with first.running():
             with pytest.raises(DataError) as caught:
-                second.run(ThisProcess())
+                second.run(LocalProcesses(1))
             assert str(caught.value).startswith(f"{path}: found another run of it (process {os.getpid()} on ")
             assert str(caught.value).endswith("; expected one at a time")
             assert collect(second).n_done == 0  # reading goes on
-        second.run(ThisProcess())
+        second.run(LocalProcesses(1))
     assert len(content(path)) == 8
 
 
@@ -192,7 +177,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path, clean):
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 10}")
         with pytest.raises(DataError, match="the disk is full; expected room for one more trial"):
-            store.run(ThisProcess())
+            store.run(LocalProcesses(1))
     kept = content(path)
     assert 0 < len(kept) < 32
     run_study(TINY, DATA, store=path, budget=MANY)
@@ -257,7 +242,7 @@ def test_changed_data_stops_the_run_and_is_no_failure_of_a_trial(tmp_path):
     tr.write_letor(data.subset(np.arange(39)), file)
     with StudyStore.open_for(path, plan) as store:
         with pytest.raises(DataError, match="found other data than the study was planned with"):
-            store.run(ThisProcess())
+            store.run(LocalProcesses(1))
         assert store.counts()["failed"] == 0
 
 
@@ -271,29 +256,25 @@ def test_data_may_move(tmp_path):
     plan = make_plan(TINY, str(first), budget=SMALL)
     assert plan.key == make_plan(TINY, str(second), budget=SMALL).key
     with StudyStore.open_for(path, plan) as store:
-        store.run(Some(3))
+        store.run(Some(1))
     first.unlink()
     with StudyStore.open(path, data=read_source(str(second))) as store:
         assert len(unfinished(store.plan, store)) == 5
-        store.run(ThisProcess())
+        store.run(LocalProcesses(1))
         assert store.counts()["done"] == 8
 
 
-class Some(ThisProcess):
-    """Gives up after a few trials."""
-
-    def __init__(self, n):
-        self.n = n
+class Some(LocalProcesses):
+    """Gives up after three trials."""
 
     def run(self, trials, around):
-        return super().run(trials[: self.n], around)
+        return super().run(trials[:3], around)
 
 
 def test_progress_counts_what_was_there_before(tmp_path):
     seen = []
     with StudyStore.open_for(tmp_path / "s.db", make_plan(TINY, DATA, budget=SMALL)) as store:
-        store.run(ThisProcess(), lambda *told: seen.append(told))
+        store.run(LocalProcesses(1), lambda *told: seen.append(told))
     assert seen[0] == (0, 8, "")
     assert seen[-1] == (8, 8, "trial 2, noisy, listnet")
     assert [done for done, _, _ in seen] == list(range(9))
-    assert choose_workers(1).__class__ is ThisProcess

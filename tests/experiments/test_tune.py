@@ -18,7 +18,8 @@ import tautrank as tr
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, Proposer
-from tautrank.experiments.tune import SearchInterrupted, TunedTrial, Tuning
+from tautrank.experiments.result import TunedTrial, Tuning
+from tautrank.experiments.tune import SearchInterrupted
 from tests import dying_workers
 
 SPACE = {
@@ -142,10 +143,10 @@ def test_an_interrupted_search_continues_as_if_it_had_not_been(parts, tmp_path, 
     judged = Proposer.falls_behind
     for number, at in ((2, 3), (11, 4)):
 
-        def press_ctrl_c(self, trial, trees, best, when=(number, at)):
-            if (trial, trees) == when:
+        def press_ctrl_c(self, trial, told, when=(number, at)):
+            if (trial.number, told[0]) == when:
                 raise KeyboardInterrupt
-            return judged(self, trial, trees, best)
+            return judged(self, trial, told)
 
         monkeypatch.setattr(Proposer, "falls_behind", press_ctrl_c)
         with pytest.raises(SearchInterrupted) as stopped:
@@ -164,10 +165,10 @@ from tautrank.experiments.propose import Proposer
 
 judged = Proposer.falls_behind
 
-def killed(self, trial, trees, best):
-    if (trial, trees) == (4, 7):
+def killed(self, trial, told):
+    if (trial.number, told[0]) == (4, 7):
         os.kill(os.getpid(), signal.SIGKILL)
-    return judged(self, trial, trees, best)
+    return judged(self, trial, told)
 
 Proposer.falls_behind = killed
 parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=10, seed=1).split([0.6, 0.4])

@@ -88,7 +88,7 @@ def test_a_declaration_says_everything(study: Study) -> None:
     assert study.claims, "nothing to judge"
     assert study.trials > 1 or study.configurations, "one training without a search says little"
     assert bool(study.axis) == any(condition.value is not None for condition in study.conditions)
-    known = {data.name for data in KNOWN} | {OTHER_DATA, "five-documents"}
+    known = {*KNOWN, OTHER_DATA, "five-documents"}
     assert {recipe.data for recipe in study.recipes} <= known
     assert OTHER_DATA not in [recipe.data for recipe in study.recipes[1:]], "data that is not known takes the first"
 

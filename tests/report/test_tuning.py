@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from tautrank.experiments.result import TunedTrial, Tuning
 from tautrank.experiments.search_plan import plan_search
-from tautrank.experiments.tune import TunedTrial, Tuning
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import importlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,7 +14,7 @@ from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, c
 from tautrank.data.grouping import runs_of
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number
-from tautrank.errors import DataError, MissingDependencyError, unknown
+from tautrank.errors import DataError, require, unknown
 
 PathLike = str | os.PathLike[str]
 _SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
@@ -65,12 +64,7 @@ def read_csv(
 
 
 def _pyarrow(module: str) -> Any:
-    try:
-        return importlib.import_module(module)
-    except ImportError:
-        raise MissingDependencyError(
-            "reading Parquet or CSV needs PyArrow; install it with: pip install 'tautrank[parquet]'"
-        ) from None
+    return require(module, "reading Parquet or CSV needs PyArrow", "parquet")
 
 
 def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:

@@ -13,12 +13,11 @@ from tautrank.engines import DEFAULTS
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.divide import GivenSplits
-from tautrank.experiments.fit_best import Progress
 from tautrank.experiments.plan import Budget, Experiment, Plan, settle
-from tautrank.experiments.result import Comparison, Gathered, compared
+from tautrank.experiments.result import Comparison, Gathered
 from tautrank.experiments.store import Store
 from tautrank.experiments.system import System
-from tautrank.experiments.workers import choose_workers, run_waiting, workers_for
+from tautrank.experiments.workers import Progress, choose_workers, run_waiting
 from tautrank.metrics import Metric, metric
 
 DEFAULT_LOSSES = (
@@ -33,6 +32,7 @@ DEFAULT_LOSSES = (
 )
 DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map")
 DEFAULT_REPEATS = 5
+_SMALL = 5e7  # numbers in the features; less trains faster side by side than on several threads
 
 
 def compare(
@@ -134,12 +134,13 @@ def compare_splits(
     """
     if not splits:
         raise DataError("splits: found none; expected at least one of (train, valid, test)")
-    processes = workers_for(splits[0], n_jobs) if workers is None else whole("workers", workers, 1)
-    chosen = choose_workers(processes)
+    if workers is None:
+        size = sum(part.n_documents * part.n_features for part in splits[0] if part is not None)
+        workers = job_count(n_jobs) if size < _SMALL else 1
+    chosen = choose_workers(workers)
     seed = whole("seed", seed, 0)
     settled = settle(declared, DataSource((MEMORY,), held=tuple(splits)), declared.planned(Budget()))
     plan = Plan(**settled, seed=seed)
     with Store(None if store is None else Path(store), kind="comparison") as opened:
-        run_waiting(plan, opened, chosen, progress, threads=max(1, job_count(n_jobs) // processes))
-        found = Gathered(plan, opened)
-    return compared(**found.fields(), alpha=alpha)
+        run_waiting(plan, opened, chosen, progress, threads=max(1, job_count(n_jobs) // workers))
+        return Comparison(**Gathered(plan, opened).fields(), alpha=alpha)

@@ -9,23 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import tautrank
-from tautrank.errors import DataError, MissingDependencyError, OptionError
+from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.processes import MOST_LOSSES, Lost
 from tautrank.experiments.store import FAILED, Outcome, Trial
 from tautrank.experiments.trial import Surroundings, attempt
 from tautrank.experiments.workers import own_losses_of
 
 LOCAL = "local"
-
-
-def _distributed() -> Any:
-    try:
-        import distributed
-    except ImportError:
-        raise MissingDependencyError(
-            "running trials on a cluster needs Dask; install it with: pip install 'tautrank[distributed]'"
-        ) from None
-    return distributed
 
 
 class DaskCluster:
@@ -40,7 +30,7 @@ class DaskCluster:
     """
 
     def __init__(self, address: str, n: int = 1) -> None:
-        self._distributed = _distributed()
+        self._distributed = require("distributed", "running trials on a cluster needs Dask", "distributed")
         self.address = address
         self.n = n
         self.patience = "10s"  # with a scheduler that does not answer

@@ -8,10 +8,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tautrank.data import RankingData, Splits, list_folds, read_folder
 from tautrank.data.columns import same_columns
@@ -27,24 +26,22 @@ SHAPES = {"mslr": "mslr", "yahoo": "yahoo", "simple": None}
 _EXAMPLE = "a folder, a file, or simulated:mslr:200"
 
 
-class KnownData(NamedTuple):
-    """What a published data set is recognised by: the widths of its files, and its number of queries."""
+# The published data sets: the widths of their files, and their number of queries. Yahoo! numbers its features up to 700
+# in both sets; 519 and 596 of them are used.
+KNOWN = {
+    "web30k": ((136,), 31531),
+    "web10k": ((136,), 10000),
+    "yahoo1": ((519, 699, 700), 29921),
+    "yahoo2": ((596, 699, 700), 6330),
+    "istella": ((220,), 33018),
+    "mq2007": ((46,), 1692),
+    "mq2008": ((46,), 784),
+}
 
-    name: str
-    widths: tuple[int, ...]
-    n_queries: int
 
-
-# Yahoo! numbers its features up to 700 in both sets; 519 and 596 of them are used.
-KNOWN = (
-    KnownData("web30k", (136,), 31531),
-    KnownData("web10k", (136,), 10000),
-    KnownData("yahoo1", (519, 699, 700), 29921),
-    KnownData("yahoo2", (596, 699, 700), 6330),
-    KnownData("istella", (220,), 33018),
-    KnownData("mq2007", (46,), 1692),
-    KnownData("mq2008", (46,), 784),
-)
+def _alike(n_features: int) -> dict[str, int]:
+    """The published data sets of that width, and their numbers of queries."""
+    return {name: size for name, (widths, size) in KNOWN.items() if n_features in widths}
 
 
 def recognise(n_features: int, n_queries: int) -> str:
@@ -57,11 +54,10 @@ def recognise(n_features: int, n_queries: int) -> str:
     >>> recognise(136, 10000), recognise(700, 30000), recognise(3, 2)
     ('web10k', 'yahoo1', '')
     """
-    alike = [known for known in KNOWN if n_features in known.widths]
+    alike = _alike(n_features)
+    near = [name for name, size in alike.items() if 0.5 < n_queries / size < 2]
     # Few queries may be a sample of any of them; the first, the one most papers use, is as good as another.
-    near = [known for known in alike if 0.5 < n_queries / known.n_queries < 2]
-    best = min(near, key=lambda known: abs(known.n_queries - n_queries), default=alike[0] if alike else None)
-    return best.name if best else ""
+    return min(near, key=lambda name: abs(alike[name] - n_queries), default=next(iter(alike), ""))
 
 
 def is_small(n_features: int, n_queries: int) -> bool:
@@ -74,8 +70,7 @@ def is_small(n_features: int, n_queries: int) -> bool:
     >>> is_small(136, 500), is_small(136, 6000), is_small(3, 2)
     (True, False, False)
     """
-    sizes = [known.n_queries for known in KNOWN if n_features in known.widths]
-    return bool(sizes) and n_queries < min(sizes) / 10
+    return n_queries < min(_alike(n_features).values(), default=0) / 10
 
 
 @dataclass(frozen=True)
@@ -97,50 +92,34 @@ class DataSource:
     fold: int | None = None
     held: tuple[Splits, ...] = field(default=(), repr=False, compare=False)
 
-    @property
-    def in_one_piece(self) -> bool:
-        """Whether the data comes without a division into training, validation and test."""
-        return not self.held and len(self.given) == 1 and not Path(self.given[0]).is_dir()
-
     def folds(self) -> list[int]:
         """The numbers of the folds of a folder, or of the splits in memory; [1] for other data."""
         if self.fold is not None:
             return [self.fold]
         if self.held:
             return list(range(1, len(self.held) + 1))
-        if len(self.given) == 1 and Path(self.given[0]).is_dir():
-            return list_folds(self.given[0]) or [1]
-        return [1]
+        return (list_folds(self.given[0]) if Path(self.given[0]).is_dir() else []) or [1]
 
-    def parts(self, fold: int = 1) -> Splits:
-        """Return training, validation and test data as they come.
+    def read(self, fold: int = 1) -> RankingData | Splits | None:
+        """Return the data as it comes, in one piece or in three parts; None for ``none``.
 
         Args:
             fold: the number of the fold.
         """
         if self.held:
             return self.held[fold - 1]
-        if len(self.given) == 1:
-            return read_folder(self.given[0], fold)
-        paths = [Path(path) for path in self.given]
-        parts = same_columns([read_data(path) for path in paths], paths)
-        return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
-
-    def read(self, fold: int = 1) -> RankingData | Splits:
-        """Return the data as it comes: in one piece, or in three parts.
-
-        Args:
-            fold: the number of the fold.
-        """
-        if not self.in_one_piece:
-            return self.parts(fold)
-        text = self.given[0]
+        text, paths = self.given[0], [Path(path) for path in self.given]
+        if len(paths) > 1:
+            parts = same_columns([read_data(path) for path in paths], paths)
+            return Splits(parts[0], parts[1] if len(parts) == 3 else None, parts[-1])
+        if text == NONE:
+            return None
         if text == FIVE_DOCUMENTS:
             return five_documents()
         if text.startswith(f"{SIMULATED}:"):
             made: RankingData = simulate_web_search(**_simulation(text))
             return made
-        return read_data(Path(text))
+        return read_folder(text, fold) if paths[0].is_dir() else read_data(paths[0])
 
 
 def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSource:
@@ -150,8 +129,8 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
         given: one name, or several files.
         fold: the only fold (or set) of a folder to use; None for all.
 
-    >>> read_source("simulated:mslr:200").in_one_piece
-    True
+    >>> read_source("simulated:mslr:200").folds()
+    [1]
     >>> read_source("simulated:mlsr:200")
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown shape of simulated data 'mlsr'; did you mean 'mslr'? (known: mslr, simple, ...)
@@ -163,12 +142,11 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
         raise OptionError(
             f"--data: found {len(texts)} names; expected {_EXAMPLE}, or training, validation and test files"
         )
-    if len(texts) == 1:
-        if texts[0] in (NONE, FIVE_DOCUMENTS):
-            return DataSource(texts)
-        if texts[0].startswith(f"{SIMULATED}:") or texts[0] == SIMULATED:
+    is_simulated = texts[0].partition(":")[0] == SIMULATED
+    if len(texts) == 1 and (is_simulated or texts[0] in (NONE, FIVE_DOCUMENTS)):
+        if is_simulated:
             _simulation(texts[0])
-            return DataSource(texts)
+        return DataSource(texts)
     paths = []
     for text in texts:
         path = Path(text).expanduser()
@@ -180,28 +158,8 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
     return DataSource(tuple(paths), fold)
 
 
-def fingerprint(splits: Splits) -> str:
-    """Return a hash of everything in a split, so that changed data does not get old results.
-
-    Args:
-        splits: the three parts.
-    """
-    digest = hashlib.sha256()
-    for part in splits:
-        if part is None:
-            digest.update(b"none")
-            continue
-        X = part.X if isinstance(part.X, np.ndarray) else part.X.tocsr()
-        arrays: list[npt.NDArray[Any]] = [part.labels, part.offsets]
-        arrays += [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
-        for array in arrays:
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()
-
-
 def fingerprint_of(data: RankingData | Splits | None) -> str:
-    """Return a hash of the data of a source.
+    """Return a hash of everything in some data, so that changed data does not get old results.
 
     Args:
         data: in one piece or in parts; None for no data.
@@ -211,7 +169,17 @@ def fingerprint_of(data: RankingData | Splits | None) -> str:
     """
     if data is None:
         return NONE
-    return fingerprint(data if isinstance(data, Splits) else Splits(data, None, data.subset([])))[:32]
+    digest = hashlib.sha256()
+    for part in data if isinstance(data, Splits) else Splits(data, None, data.subset([])):
+        if part is None:
+            digest.update(b"none")
+            continue
+        X = part.X if isinstance(part.X, np.ndarray) else part.X.tocsr()
+        features = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+        for array in (part.labels, part.offsets, *features):
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    return digest.hexdigest()[:32]
 
 
 def _simulation(text: str) -> dict[str, Any]:

@@ -12,12 +12,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from tautrank.data import RankingData
 from tautrank.errors import DataError
 from tautrank.experiments.plain_values import declare
 from tautrank.json_values import or_none
+from tautrank.metrics.base import mean_over_queries
 
 
 @dataclass(frozen=True)
@@ -118,7 +118,8 @@ def softrank_distance(
     for name, bound in bounds.items():
         says_something = np.isfinite(bound) & ~np.isnan(distance)
         values[name] = np.where(says_something, distance <= bound, np.nan)
-    points = {name: _finite_mean(bound) for name, bound in {"distance": distance, **bounds}.items()}
+    finite = {n: np.where(np.isfinite(v), v, np.nan) for n, v in {"distance": distance, **bounds}.items()}
+    points = {name: or_none(mean_over_queries(numbers)) for name, numbers in finite.items()}
     return {"values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()}, "points": points}
 
 
@@ -151,11 +152,6 @@ def directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -
         "within-guarantee": math.nan if math.isnan(found.margin) else float(found.margin >= 0),
     }
     return {"values": {name: [or_none(value)] for name, value in values.items()}}
-
-
-def _finite_mean(numbers: npt.NDArray[np.float64]) -> float | None:
-    finite = numbers[np.isfinite(numbers)]
-    return float(finite.mean()) if finite.size else None
 
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {

@@ -11,10 +11,11 @@ import numpy as np
 
 import tautrank
 from tautrank.arguments import whole
-from tautrank.engines import DEFAULT_ENGINE, NativeLoss, engine_for, read_loss
+from tautrank.data import Splits
+from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
 from tautrank.errors import OptionError, unknown
 from tautrank.experiments.configuration import with_parameters
-from tautrank.experiments.data_source import NONE, DataSource, fingerprint_of
+from tautrank.experiments.data_source import DataSource, fingerprint_of
 from tautrank.experiments.divide import GivenSplits, Protocol, Resampling, folds_of
 from tautrank.experiments.measurements import MEASUREMENTS, Measurement
 from tautrank.experiments.perturb import PARTS, Change
@@ -133,11 +134,10 @@ class Experiment:
             if system.kind not in MEASUREMENTS:
                 raise unknown("measurement", system.kind, MEASUREMENTS)
             return
-        wanted = read_loss(system.loss)
-        engine_for(str({**self.parameters, **system.parameters}.get("engine", DEFAULT_ENGINE)), wanted)
+        engine = {**self.parameters, **system.parameters}.get("engine", DEFAULT_ENGINE)
+        engine_for(str(engine), read_loss(system.loss))
         for condition in self.conditions:
-            if not isinstance(wanted, NativeLoss):
-                read_loss(with_parameters(system.loss, condition.loss))
+            read_loss(with_parameters(system.loss, condition.loss))
             for name in condition.metrics or self.metrics:
                 metric(name)
 
@@ -233,19 +233,16 @@ class Plan:
     @property
     def size(self) -> int:
         """The number of trials (of single trainings: each system under each condition on each fold counts)."""
-        assert self.budget.trials is not None
-        folds = sum(len(self.folds_of(trial)) for trial in range(self.budget.trials))
-        return folds * len(self.study.conditions) * len(self.study.systems)
+        return len(self.trials())
 
     def trials(self) -> list[Trial]:
         """Every trial, in the order they are run: all systems and conditions of the first repetition, then the next.
 
         So a run that is stopped half-way has whole repetitions to compare.
         """
-        assert self.budget.trials is not None
         specs = [
             self._spec(trial, *place)
-            for trial in range(self.budget.trials)
+            for trial in range(self.budget.trials or 1)
             for place in product(self.folds_of(trial), self.study.conditions, range(len(self.study.systems)))
         ]
         return [Trial(number, trial_key(spec), spec, title_of(spec)) for number, spec in enumerate(specs)]
@@ -350,18 +347,17 @@ def settle(study: Experiment, source: DataSource, budget: Budget) -> dict[str, A
     """
     found: dict[str, Any] = {"study": study, "data": source, "budget": budget}
     found["codes"] = tuple((own.name, own.code) for own in own_losses(study.losses))
-    if source.given == (NONE,):
-        return {**found, "fingerprints": ((1, fingerprint_of(None)),), "n_queries": 0, "n_features": 0}
-    assert budget.trials is not None
     folds = source.folds()
-    used = sorted({fold for trial in range(budget.trials) for fold in folds_of(study.protocol, trial, folds)})
-    marks, sizes = [], []
-    for fold in used:
+    used = {fold for trial in range(budget.trials or 1) for fold in folds_of(study.protocol, trial, folds)}
+    marks = {}
+    for fold in sorted(used):
         data = source.read(fold)
-        marks.append((fold, fingerprint_of(data)))
-        parts = data if isinstance(data, tuple) else (data,)
-        sizes.append((sum(part.n_queries for part in parts if part is not None), parts[0].n_features))
-    return {**found, "fingerprints": tuple(marks), "n_queries": sizes[0][0], "n_features": sizes[0][1]}
+        marks[fold] = fingerprint_of(data)
+        if len(marks) == 1:
+            parts = [part for part in (data if isinstance(data, Splits) else [data]) if part is not None]
+            found["n_queries"] = sum(part.n_queries for part in parts)
+            found["n_features"] = parts[0].n_features if parts else 0
+    return {**found, "fingerprints": tuple(marks.items())}
 
 
 def by_name(kind: str, name: str, known: Mapping[str, _T]) -> _T:

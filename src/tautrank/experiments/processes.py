@@ -7,14 +7,14 @@ import os
 import signal
 import threading
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from multiprocessing.pool import ExceptionWithTraceback  # type: ignore[attr-defined]
-from typing import Any, Generic, TypeAlias, TypeVar
+from operator import length_hint
+from typing import Any, TypeAlias, TypeVar
 
 from tautrank.errors import OptionError
 
@@ -24,7 +24,7 @@ MOST_LOSSES = 3
 Ask: TypeAlias = Callable[[Any], Any]
 """A function that a job may call to send something to the process that gave it, and to get an answer."""
 
-_READY, _ASKS, _DONE, _RAISED, _DIED = "ready", "asks", "done", "raised", "died"
+_READY, _ASKS, _DONE, _DIED = "ready", "asks", "done", "died"
 _Job = TypeVar("_Job")
 
 
@@ -36,15 +36,20 @@ class Lost:
         times: the number of deaths.
         how: what is known about the last one.
 
-    >>> print(Lost(3, "signal SIGKILL"))
-    its worker died 3 times (signal SIGKILL); perhaps there is not enough memory
+    >>> print(Lost(1, "exit code 1"))
+    its worker died once (exit code 1); perhaps there is not enough memory
     """
 
     times: int
     how: str
 
     def __str__(self) -> str:
-        return f"its worker died {self.times} times ({self.how}); perhaps there is not enough memory"
+        times = "once" if self.times == 1 else f"{self.times} times"
+        return f"its worker died {times} ({self.how}); perhaps there is not enough memory"
+
+
+def no_answer(job: Any, what: Any) -> None:
+    """Answer a job that asks nothing."""
 
 
 def run_jobs(
@@ -52,7 +57,7 @@ def run_jobs(
     work: Callable[[_Job, Ask], Any],
     jobs: Iterable[_Job],
     *,
-    answer: Callable[[_Job, Any], Any] | None = None,
+    answer: Callable[[_Job, Any], Any] = no_answer,
     deadline: float | None = None,
     most_losses: int = MOST_LOSSES,
 ) -> Iterator[tuple[_Job, Any]]:
@@ -60,30 +65,33 @@ def run_jobs(
 
     Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. If one dies, its job is
     given to another. When this process dies, so do they; what is not finished when the iterator is closed is given up.
-    What a job raises is raised here.
 
     Args:
-        n: the number of processes.
-        work: a function of a job and of `Ask`; a `functools.partial` of one brings what all jobs need.
+        n: the number of processes; as many as jobs are enough.
+        work: a function of a job and of `Ask` that raises nothing; a `functools.partial` of one brings what all jobs
+            need.
         jobs: the jobs; the next one is taken when a process is free and the last result has been taken.
         answer: the function that answers a job, given the job and what it sent.
         deadline: the time, by `time.monotonic`, at which to give up what is running.
         most_losses: how often a job may lose its process.
     """
-    source = (_Given(job) for job in jobs)
-    again: deque[_Given[_Job]] = deque()
-    processes: dict[Any, _Process[_Job]] = {}
+    n = min(n, length_hint(jobs, n))
+    source = enumerate(jobs)
+    again: deque[tuple[int, _Job]] = deque()
+    losses: Counter[int] = Counter()
+    processes: dict[Any, _Process] = {}
     are_more = n > 0  # jobs, as far as is known
     try:
         while True:
             # A process with nothing left to do takes over the job of one that died.
             for process in processes.values():
-                if process.is_idle and (again or are_more):
-                    given = again.popleft() if again else next(source, None)
-                    are_more = are_more and given is not None
-                    process.give(given)
+                if process.is_ready and process.given is None and (again or are_more):
+                    process.given = again.popleft() if again else next(source, None)
+                    are_more = are_more and process.given is not None
+                    if process.given is not None:
+                        process.send(process.given[1])
             while (again or are_more) and len(processes) < n:
-                process = _Process[_Job](work)
+                process = _Process(work)
                 processes[process.connection] = process
             if not (again or are_more or any(process.given for process in processes.values())):
                 return
@@ -96,23 +104,20 @@ def run_jobs(
                 kind, content = process.receive()
                 if kind == _DIED:
                     del processes[connection]
-                given = process.given
-                if given is None:  # it has become ready, or died without a job
+                if process.given is None:  # it has become ready, or died without a job
                     continue
-                if kind == _RAISED:
-                    raise content
+                number, job = process.given
                 if kind == _ASKS:
-                    assert answer is not None
-                    process.send(answer(given.job, content))
+                    process.send(answer(job, content))
                     continue
                 process.given = None
-                given.losses += kind == _DIED
+                losses[number] += kind == _DIED
                 if kind == _DONE:
-                    yield given.job, content
-                elif given.losses < most_losses:
-                    again.append(given)
+                    yield job, content
+                elif losses[number] < most_losses:
+                    again.append((number, job))
                 else:
-                    yield given.job, Lost(given.losses, content)
+                    yield job, Lost(losses[number], content)
     finally:
         for process in processes.values():
             process.end()
@@ -136,18 +141,10 @@ def ignoring_ctrl_c() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-@dataclass
-class _Given(Generic[_Job]):
-    """A job, and how often it has lost its process."""
+class _Process:
+    """A process, and the number and content of the job it has."""
 
-    job: _Job
-    losses: int = 0
-
-
-class _Process(Generic[_Job]):
-    """A process and the job it has."""
-
-    def __init__(self, work: Callable[[_Job, Ask], Any]) -> None:
+    def __init__(self, work: Callable[[Any, Ask], Any]) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
         self._process = context.Process(target=_work, args=(theirs, work), daemon=True)
@@ -155,18 +152,8 @@ class _Process(Generic[_Job]):
             self._process.start()
         # With the other end closed here, the death of the process is the end of what can be received.
         theirs.close()
-        self.given: _Given[_Job] | None = None
-        self._is_ready = False
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it waits for a job."""
-        return self._is_ready and self.given is None
-
-    def give(self, given: _Given[_Job] | None) -> None:
-        self.given = given
-        if given is not None:
-            self.send(given.job)
+        self.given: tuple[int, Any] | None = None
+        self.is_ready = False
 
     def send(self, message: Any) -> None:
         # A process that just died is noticed by what it does not send.
@@ -181,13 +168,13 @@ class _Process(Generic[_Job]):
             self._process.join()
             self.connection.close()
             how = _cause_of_death(self._process.exitcode or 0)
-            if not self._is_ready:
+            if not self.is_ready:
                 raise OptionError(
                     f"workers: a new process ended before it was ready ({how}); expected one that can start (a script "
                     "needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes)"
                 ) from None
             return _DIED, how
-        self._is_ready = True
+        self.is_ready = True
         return kind, content
 
     def end(self) -> None:
@@ -216,12 +203,7 @@ def _work(connection: Connection, work: Callable[[Any, Ask], Any]) -> None:
     with suppress(EOFError, OSError):
         connection.send((_READY, None))
         while True:
-            job = connection.recv()
-            try:
-                told = _DONE, work(job, ask)
-            except Exception as error:
-                told = _RAISED, ExceptionWithTraceback(error, error.__traceback__)
-            connection.send(told)
+            connection.send((_DONE, work(connection.recv(), ask)))
 
 
 def _die_with_parent() -> None:

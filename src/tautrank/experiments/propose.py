@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tautrank.errors import MissingDependencyError
+from tautrank.errors import require
 from tautrank.experiments.space import Choice, Dimension, WholeNumber
 
 if TYPE_CHECKING:
-    from optuna.trial import Trial
-
+    from tautrank.experiments.result import TunedTrial
     from tautrank.experiments.search_plan import SearchPlan
-    from tautrank.experiments.tune import TunedTrial
+    from tautrank.experiments.store import Trial
 
 SAMPLERS = ("random", "tpe")
 DONE, PRUNED, FAILED, UNFINISHED = "done", "pruned", "failed", "unfinished"
@@ -24,12 +23,9 @@ DONE, PRUNED, FAILED, UNFINISHED = "done", "pruned", "failed", "unfinished"
 _FIRST = 5
 
 
-def require_optuna() -> None:
-    """Raise an error that says how to install Optuna, if it is missing."""
-    try:
-        import optuna  # noqa: F401
-    except ImportError:
-        raise MissingDependencyError("tune needs Optuna; install it with: pip install 'tautrank[tune]'") from None
+def require_optuna() -> Any:
+    """Return Optuna, or raise an error that says how to install it."""
+    return require("optuna", "tune needs Optuna", "tune")
 
 
 class Proposer:
@@ -40,18 +36,17 @@ class Proposer:
     """
 
     def __init__(self, plan: SearchPlan) -> None:
-        import optuna
-
+        optuna = self._optuna = require_optuna()
         self._plan = plan
-        self._running: dict[int, Trial] = {}
-        pruner: Any = optuna.pruners.NopPruner()
-        if plan.prune:
-            pruner = optuna.pruners.MedianPruner(_FIRST, plan.first_checkpoint, n_min_trials=_FIRST)
+        self._running: dict[int, Any] = {}
+        pruner = optuna.pruners.MedianPruner(_FIRST, plan.first_checkpoint, n_min_trials=_FIRST)
+        if not plan.prune:
+            pruner = optuna.pruners.NopPruner()
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         try:
             best = "maximize" if plan.metric.higher_is_better else "minimize"
-            self._study = optuna.create_study(direction=best, pruner=pruner)  # type: ignore[arg-type]
+            self._study = optuna.create_study(direction=best, pruner=pruner)
         finally:
             optuna.logging.set_verbosity(verbosity)
 
@@ -64,10 +59,9 @@ class Proposer:
         Args:
             number: The number of the trial, from 0.
         """
-        import optuna
-
         seed = int(np.random.SeedSequence((self._plan.seed, number)).generate_state(1)[0])
-        kind = optuna.samplers.TPESampler if self._plan.sampler == "tpe" else optuna.samplers.RandomSampler
+        samplers = self._optuna.samplers
+        kind = samplers.TPESampler if self._plan.sampler == "tpe" else samplers.RandomSampler
         self._study.sampler = kind(seed=seed)
         trial = self._running[number] = self._study.ask()
         losses = self._plan.losses
@@ -76,18 +70,17 @@ class Proposer:
         values = {name: _suggest(trial, key, space[name]) for name, key in self._plan.keys(loss).items()}
         return {"loss": loss, **values}
 
-    def falls_behind(self, number: int, trees: int, best: float) -> bool:
+    def falls_behind(self, trial: Trial, told: tuple[int, float]) -> bool:
         """Return whether a trial is worse than the median of the others after as many trees.
 
         Args:
-            number: The number of the trial.
-            trees: The number of its trees so far.
-            best: Its best validation value so far.
+            trial: The trial.
+            told: The number of its trees so far, and its best validation value so far.
         """
-        trial = self._running[number]
-        trial.report(best, trees)
+        running, (trees, best) = self._running[trial.number], told
+        running.report(best, trees)
         # A trial that has all its trees may as well finish.
-        return trees < self._plan.most_trees and trial.should_prune()
+        return bool(trees < self._plan.most_trees and running.should_prune())
 
     def repeat(self, trial: TunedTrial) -> None:
         """Take a trial of an earlier run into account.
@@ -100,22 +93,17 @@ class Proposer:
         self.propose(trial.number)
         for trees, best in zip(self._plan.checkpoints, trial.curve, strict=False):
             self._running[trial.number].report(best, trees)
-        self.end(trial.number, trial)
+        self.end(trial)
 
-    def end(self, number: int, ended: TunedTrial | None) -> None:
+    def end(self, ended: TunedTrial) -> None:
         """Learn from a trial that has ended; one that failed, or was given up, says nothing.
 
         Args:
-            number: The number of the trial.
-            ended: The trial; None if it was given up.
+            ended: The trial.
         """
-        from optuna.trial import TrialState
-
-        trial = self._running.pop(number)
-        if ended is None or ended.state == FAILED:
-            self._study.tell(trial, state=TrialState.FAIL)
-        elif ended.state == PRUNED:
-            self._study.tell(trial, state=TrialState.PRUNED)
+        trial, states = self._running.pop(ended.number), self._optuna.trial.TrialState
+        if ended.state != DONE:
+            self._study.tell(trial, state=states.PRUNED if ended.state == PRUNED else states.FAIL)
         else:
             assert ended.score is not None
             # A training that stopped early has found its best value: its curve stays there.
@@ -124,7 +112,7 @@ class Proposer:
             self._study.tell(trial, ended.score)
 
 
-def _suggest(trial: Trial, key: str, given: Dimension) -> Any:
+def _suggest(trial: Any, key: str, given: Dimension) -> Any:
     if isinstance(given, Choice):
         return trial.suggest_categorical(key, given.values)
     if isinstance(given, WholeNumber):

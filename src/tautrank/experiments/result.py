@@ -7,7 +7,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.divide import overlap_of
-from tautrank.experiments.plan import Plan, title_of
-from tautrank.experiments.store import DONE, Outcome, Store, Trial
+from tautrank.experiments.plan import Plan
+from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED
+from tautrank.experiments.store import Outcome, Store, Trial
 from tautrank.files import handed_out
 from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
@@ -25,6 +27,8 @@ from tautrank.significance.paired import holm
 from tautrank.significance.repeated import repeated_runs_test
 
 if TYPE_CHECKING:
+    from tautrank.experiments.search_plan import SearchPlan
+    from tautrank.ranker.estimator import Ranker
     from tautrank.report.table import ReportTable
 
 F64 = NDArray[np.float64]
@@ -182,7 +186,6 @@ class Comparison(Result):
         tried: by (condition, system), all configurations of each trial with their scores; empty without a search.
         curves: by (condition, system, part), the first metric after each tree, one list per trial.
         points: by (condition, system), what a measurement gives for a figure, of the first trial.
-        pairs: by metric, the test of every two systems of a comparison.
         failures: trials that raised an error.
         n_done: the number of trials that are done.
         n_constant: how many of them have a model that gives every document the same score.
@@ -207,7 +210,6 @@ class Comparison(Result):
     tried: Mapping[Place, list[list[dict[str, Any]]]] = field(default_factory=dict)
     curves: Mapping[tuple[str, str, str], list[list[float]]] = field(default_factory=dict)
     points: Mapping[Place, dict[str, Any]] = field(default_factory=dict)
-    pairs: Mapping[str, list[PairTest]] = field(default_factory=dict)
     failures: tuple[Failure, ...] = ()
     n_done: int = 0
     n_constant: int = 0
@@ -224,34 +226,49 @@ class Comparison(Result):
     @cached_property
     def systems(self) -> tuple[SystemResult, ...]:
         """The systems of a comparison, in their order."""
-        condition, names = self.plan.study.condition_names[0], self.plan.study.metrics
-        return tuple(self._system((condition, name), names) for name in self.plan.study.system_names)
+        return tuple(map(self._system, self.plan.study.system_names))
 
-    def _system(self, place: Place, names: Sequence[str]) -> SystemResult:
+    def _system(self, name: str) -> SystemResult:
+        place, metrics = (self.plan.study.condition_names[0], name), self.plan.study.metrics
         folds = len(self.plan.folds_of(0))
-        by_repeat = [slice(i, i + folds) for i in range(0, len(self.values[(*place, names[0])]), folds)]
-        values = {m: np.array([np.concatenate(self.values[(*place, m)][row]) for row in by_repeat]) for m in names}
-        tried = self.tried.get(place)
-        untuned = tried and {
-            m: [_mean_over_tried(self.values[(*place, m)][row], tried[row], m) for row in by_repeat] for m in names
-        }
+        by_repeat = [slice(i, i + folds) for i in range(0, len(self.values[(*place, metrics[0])]), folds)]
+        by_metric = {m: self.values[(*place, m)] for m in metrics}
+        untuned, tried = None, self.tried.get(place)
+        if tried:
+            untuned = {m: [_mean_over_tried(v[row], tried[row], m) for row in by_repeat] for m, v in by_metric.items()}
         return SystemResult(
-            name=place[1],
-            values=values,
+            name=name,
+            values={m: np.array([np.concatenate(v[row]) for row in by_repeat]) for m, v in by_metric.items()},
             trees=self.trees.get(place, []),
             seconds=self.seconds.get(place, []),
             valid=self.valid.get(place, []),
-            untuned=untuned or None,
+            untuned=untuned,
             histories=self.curves.get((*place, "valid"), []),
         )
 
     def tests(self, m: str | Metric) -> list[PairTest]:
-        """Return the tests of every two systems on one metric.
+        """Return the tests of every two systems on one metric; Holm's correction counts all of its pairs.
 
         Args:
             m: the metric.
         """
-        return self.pairs[str(m)]
+        return self._tests[str(m)]
+
+    @cached_property
+    def _tests(self) -> dict[str, list[PairTest]]:
+        return {str(m): self._pair_tests(m) for m in self.metrics}
+
+    def _pair_tests(self, m: Metric) -> list[PairTest]:
+        values = [system.values[str(m)] for system in self.systems]
+        testable = [np.count_nonzero(~np.isnan(v).any(axis=0)) > 1 for v in values]
+        pairs = [(i, j) for i, j in combinations(range(len(values)), 2) if testable[i]]
+        tests = [repeated_runs_test(values[i], values[j], overlap=self.overlap) for i, j in pairs]
+        adjusted = holm([test.p_value for test in tests]).tolist() if tests else []
+        found = []
+        for pair, test, corrected in zip(pairs, tests, adjusted, strict=True):
+            better, worse = pair if (test.difference > 0) == m.higher_is_better else reversed(pair)
+            found.append(PairTest(better, worse, abs(test.difference), test.p_value, corrected))
+        return found
 
     def wins(self, m: str | Metric) -> list[list[int]]:
         """Return for each system the systems it is significantly better than.
@@ -285,37 +302,6 @@ class Comparison(Result):
         return win_tie_loss(self.query_gains(m, system, reference))
 
 
-def compared(plan: Plan, values: Mapping[Cell, list[F64]], **found: Any) -> Comparison:
-    """Make the result of a comparison: test every two systems on every metric.
-
-    Args:
-        plan: the plan of the comparison.
-        values: by (condition, system, metric), one array per trial.
-        **found: the other fields of `Comparison`.
-    """
-    result = Comparison(plan=plan, values=values, **found)
-    return replace(result, pairs={str(m): pair_tests(result, m) for m in result.metrics})
-
-
-def pair_tests(result: Comparison, m: Metric) -> list[PairTest]:
-    """Test every two systems on a metric; Holm's correction counts all of the metric's pairs.
-
-    Args:
-        result: a comparison.
-        m: the metric.
-    """
-    values = [system.values[str(m)] for system in result.systems]
-    testable = [np.count_nonzero(~np.isnan(v).any(axis=0)) > 1 for v in values]
-    pairs = [(i, j) for i, j in combinations(range(len(values)), 2) if testable[i]]
-    tests = [repeated_runs_test(values[i], values[j], overlap=result.overlap) for i, j in pairs]
-    adjusted = holm([test.p_value for test in tests]).tolist() if tests else []
-    found = []
-    for pair, test, corrected in zip(pairs, tests, adjusted, strict=True):
-        better, worse = pair if (test.difference > 0) == m.higher_is_better else reversed(pair)
-        found.append(PairTest(better, worse, abs(test.difference), test.p_value, corrected))
-    return found
-
-
 def win_tie_loss(gains: F64) -> tuple[int, int, int]:
     """Count the queries that gain, stay the same, and lose; a rounding error is no difference.
 
@@ -340,6 +326,93 @@ def _mean_over_tried(values: list[F64], tried: list[list[dict[str, Any]]], name:
             total += counted * float(np.mean(tests))
             weight += counted
     return total / weight if weight else math.nan
+
+
+@dataclass(frozen=True)
+class TunedTrial:
+    """A trial of a search that has ended.
+
+    Args:
+        number: The number of the trial, from 0.
+        configuration: The loss and the values that were tried, by their names in the space.
+        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot be trained.
+        score: The best validation value; of a pruned trial the best until then.
+        trees: The number of trees that gives `score`.
+        grown: The number of trees that were trained.
+        seconds: The time the training took.
+        error: One sentence, if it failed.
+        curve: The best validation value so far, at each checkpoint of the plan.
+    """
+
+    number: int
+    configuration: dict[str, Any]
+    state: str
+    score: float | None = None
+    trees: int = 0
+    grown: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    curve: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
+        """Read a trial from what a store holds."""
+        failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
+        found = json.loads(outcome.result) if outcome.result else failed
+        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning(Result):
+    """The result of a search.
+
+    Args:
+        plan: The search.
+        trials: All trials that have ended, by number.
+        ranker: The model of the best configuration; None if none was asked for.
+    """
+
+    plan: SearchPlan
+    trials: tuple[TunedTrial, ...]
+    ranker: Ranker | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that was optimised."""
+        return self.plan.metric
+
+    @property
+    def has_best(self) -> bool:
+        """Whether any trial was trained to the end."""
+        return any(trial.state == DONE for trial in self.trials)
+
+    @property
+    def best(self) -> TunedTrial:
+        """The trial with the best validation value, the first one if several have it."""
+        return self.ranked()[0]
+
+    @property
+    def best_score(self) -> float:
+        """The best validation value. As the best of many it is too optimistic: judge the model on test data."""
+        assert self.best.score is not None
+        return self.best.score
+
+    @property
+    def best_configuration(self) -> dict[str, Any]:
+        """The loss and the best values, by their names in the space."""
+        return self.best.configuration
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The parameters of `Ranker` that train the best model: the best number of trees, no early stopping."""
+        parameters = {"metric": str(self.metric), **parameters_of(self.best.configuration, self.plan.fixed)}
+        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
+
+    def ranked(self) -> list[TunedTrial]:
+        """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
+        sign = -1.0 if self.metric.higher_is_better else 1.0
+        states = (DONE, PRUNED, FAILED)
+        return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
 
 
 class Gathered:
@@ -369,7 +442,7 @@ class Gathered:
     def _add(self, trial: Trial, outcome: Outcome) -> None:
         spec = trial.spec
         if outcome.status != DONE or not outcome.result:
-            self._failures.append(Failure(title_of(spec), outcome.error))
+            self._failures.append(Failure(trial.title, outcome.error))
             return
         place, folds = (spec["condition"], spec["system"]), self.plan.folds_of(spec["trial"])
         number = spec["trial"] * len(folds) + folds.index(spec["data"]["fold"])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
 from tautrank.ranker.estimator import Ranker
+from tautrank.ranker.inputs import check_columns
 
 REFITS = ("train", "train+valid")
 _VERSION = 2
@@ -81,7 +82,10 @@ class SearchPlan:
         if self.storage is not None and "://" in os.fspath(self.storage):
             raise OptionError(f"storage: found the address '{self.storage}'; expected a file, such as tune.db")
         if self.storage is not None:
-            require_writable(Path(self.storage))
+            try:
+                require_writable(self.storage)
+            except DataError as error:
+                raise OptionError(f"storage: {error}; expected a file that can be written, such as tune.db") from None
 
     @property
     def threads(self) -> int:
@@ -194,10 +198,7 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
             raise DataError(
                 f"{name}: found {part.n_documents} documents of {part.n_features} features; expected one of each"
             )
-    if valid.n_features != train.n_features:
-        raise DataError(f"valid: found {valid.n_features} features; expected {train.n_features}, as in train")
-    if None not in (train.feature_names, valid.feature_names) and train.feature_names != valid.feature_names:
-        raise DataError("valid: found other names of features than in train; expected the same, in the same order")
+    check_columns("valid", valid.n_features, valid.feature_names, train.n_features, train.feature_names, "as in train")
     if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid.labels, valid.offsets)):
         raise DataError(
             f"valid: {plan.metric} skips every one of its {valid.n_queries} queries; expected a query with a relevant "
@@ -216,7 +217,7 @@ def _loss_text(loss: Any) -> str:
 def _check_parameters(plan: SearchPlan) -> None:
     """Train one tree on tiny data with each tool, which reports the names that it does not know."""
     Settings(n_estimators=plan.fixed.get("n_estimators", 1))
-    left_out = {"n_estimators", "categorical_feature"}
+    few = {"n_estimators": 1, "n_jobs": 1, "categorical_feature": None}
     lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
     seen = []
     for loss, space in zip(plan.losses, plan.spaces, strict=True):
@@ -225,11 +226,7 @@ def _check_parameters(plan: SearchPlan) -> None:
         if tried in seen:
             continue
         seen.append(tried)
-        parameters = {name: value for name, value in parameters_of(tried, plan.fixed).items() if name not in left_out}
-        with warnings.catch_warnings():
+        # Warnings, and errors about values and about data as small as this, are left to the trials.
+        with warnings.catch_warnings(), suppress(DataError):
             warnings.simplefilter("ignore")
-            # Errors about values, and about data as small as this, are left to the trials.
-            try:
-                Ranker(metric=plan.metric, n_estimators=1, n_jobs=1, **parameters).fit(lists, lists)
-            except DataError:
-                continue
+            Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)

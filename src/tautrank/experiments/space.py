@@ -278,9 +278,7 @@ def read_space_file(path: str | os.PathLike[str]) -> Space:
         content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=once)
     except OSError as error:
         raise DataError(f"{path}: cannot be read ({error.strerror}); expected a JSON file of ranges by name") from None
-    except DataError:
-        raise
-    except ValueError as error:
+    except json.JSONDecodeError as error:
         raise DataError(f"{path}: is not JSON ({error}); expected an object of ranges by name") from None
     if not isinstance(content, dict):
         raise DataError(f'{path}: found something else; expected an object such as {{"num_leaves": ["int", 4, 64]}}')
@@ -345,10 +343,7 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
     if isinstance(space, Mapping):
         given = read_space(space)
         _check_names(given, read, fixed)
-        found = [{name: one for name, one in given.items() if _applies(loss, name)} for loss in read]
-        for loss, own in zip(read, found, strict=True):
-            for name, one in own.items():
-                _check_values(loss, name, one)
+        found = [{name: one for name, one in given.items() if _applies(loss, name, one)} for loss in read]
     elif space is None or isinstance(space, str):
         make = SPACES[choice("space", space or "default", tuple(SPACES))]
         found = [{name: one for name, one in make(loss).items() if _is_free(loss, name, one, fixed)} for loss in read]
@@ -370,41 +365,42 @@ def _takes_langevin(loss: Loss | NativeLoss) -> bool:
     return not isinstance(loss, NativeLoss) or engine_named(loss.tool).has_langevin
 
 
-def _applies(loss: Loss | NativeLoss, name: str) -> bool:
-    part, _, parameter = name.rpartition(".")
-    return {"": True, "loss": parameter in _parameters(loss), "langevin": _takes_langevin(loss)}[part]
-
-
 def _is_free(loss: Loss | NativeLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:
     """Return whether a range of a named space is to be searched: nothing else sets it, and the loss takes it."""
-    part, _, parameter = name.rpartition(".")
-    if (part or name) in fixed or not _applies(loss, name) or (part == "loss" and _is_given(loss, parameter)):
+    if name.partition(".")[0] in fixed or _is_given(loss, name):
         return False
     try:
-        _check_values(loss, name, one)
+        return _applies(loss, name, one)
     except OptionError:  # `mu`, for example, is refused with a metric that has no ties
         return False
-    return True
 
 
-def _is_given(loss: Loss | NativeLoss, parameter: str) -> bool:
-    known = _parameters(loss)
-    return parameter in known and getattr(loss, parameter) != known[parameter]
-
-
-def _check_values(loss: Loss | NativeLoss, name: str, given: Dimension) -> None:
-    """Raise the error that trials would raise; the values of an engine's own parameters are left to the engine."""
+def _is_given(loss: Loss | NativeLoss, name: str) -> bool:
+    """Return whether the text of a loss sets a parameter of it, ``loss.NAME``."""
     part, _, parameter = name.rpartition(".")
+    known = _parameters(loss)
+    return part == "loss" and parameter in known and getattr(loss, parameter) != known[parameter]
+
+
+def _applies(loss: Loss | NativeLoss, name: str, given: Dimension) -> bool:
+    """Return whether a loss is trained with a parameter; raise the error that trials would raise for its values.
+
+    The values of an engine's own parameters are left to the engine.
+    """
+    part, _, parameter = name.rpartition(".")
+    if part and not (_takes_langevin(loss) if part == "langevin" else parameter in _parameters(loss)):
+        return False
     try:
         for value in given.probes():
             if part == "langevin":
                 Langevin(**{parameter: value})
-            elif part == "loss" and not isinstance(loss, NativeLoss):
+            elif part == "loss":
                 dataclasses.replace(loss, **{parameter: value})
             elif name in DEFAULTS:
                 Settings(**{name: value})
     except OptionError as error:
         raise OptionError(f"{part}.{error}" if part else str(error)) from None
+    return True
 
 
 def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[str, Any]) -> None:
@@ -420,22 +416,20 @@ def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[s
         if "." in name and name not in known:
             raise unknown(f"parameter of {of}:", name, known)
         for loss in losses:
-            if name.startswith("loss.") and _is_given(loss, name.removeprefix("loss.")):
+            if _is_given(loss, name):
                 raise OptionError(f"{name}: found in the space and in {loss}; expected it once")
 
 
 def _tree_space(_: Loss | NativeLoss) -> Space:
     """From the smallest to the largest value of `TREE_SPACE`; counts and rates on a logarithmic scale."""
-    space: Space = {}
-    for name, values in TREE_SPACE.items():
-        low, high = min(values.values), max(values.values)
-        if low == 0:
-            space[name] = values
-        elif isinstance(low, int):
-            space[name] = WholeNumber(low, high, log=True)
-        else:
-            space[name] = Uniform(low, high, log=name == "learning_rate")
-    return space
+    return {
+        "learning_rate": Uniform(0.02, 0.2, log=True),
+        "num_leaves": WholeNumber(4, 63, log=True),
+        "min_child_samples": WholeNumber(5, 100, log=True),
+        "colsample_bytree": Uniform(0.4, 1.0),
+        "subsample": Uniform(0.5, 1.0),
+        "reg_lambda": TREE_SPACE["reg_lambda"],
+    }
 
 
 def _default_space(loss: Loss | NativeLoss) -> Space:

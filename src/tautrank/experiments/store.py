@@ -17,7 +17,7 @@ from typing import Any
 
 import tautrank
 from tautrank.errors import DataError
-from tautrank.experiments.run_lock import RunLock
+from tautrank.experiments.run_lock import run_lock
 from tautrank.json_values import canonical
 
 DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
@@ -34,6 +34,9 @@ _SCHEMA = (
         seconds REAL NOT NULL, host TEXT NOT NULL, finished TEXT NOT NULL
     ) WITHOUT ROWID""",
 )
+
+_RECORD = """INSERT OR REPLACE INTO trials SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
+    WHERE NOT EXISTS (SELECT 1 FROM trials WHERE key = ? AND status = 'done')"""
 
 
 @dataclass(frozen=True)
@@ -64,6 +67,7 @@ class Outcome:
         error: one sentence, if it is not.
         seconds: how long it took.
         host: the machine it ran on.
+        is_option: whether the error is an `OptionError`, about what the user asked for.
     """
 
     status: str
@@ -71,6 +75,7 @@ class Outcome:
     error: str = ""
     seconds: float = 0.0
     host: str = ""
+    is_option: bool = False
 
 
 class Store:
@@ -168,7 +173,7 @@ class Store:
         if self.path is None:
             yield
             return
-        with RunLock(self.path):
+        with run_lock(self.path):
             with _naming(self.path):
                 self._connection.execute("PRAGMA journal_mode = WAL")
                 self._connection.execute("PRAGMA synchronous = FULL")
@@ -199,12 +204,8 @@ class Store:
         """
         what = (trial.key, trial.number, canonical(trial.spec), outcome.status)
         row = (*what, outcome.result or None, outcome.error or None, outcome.seconds, outcome.host, _now())
-        with self.transaction():
-            before = self._connection.execute("SELECT status FROM trials WHERE key = ?", (trial.key,)).fetchone()
-            if before is not None and before[0] == DONE:
-                return False
-            self._connection.execute("INSERT OR REPLACE INTO trials VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)", row)
-        return True
+        with _naming(self.path):
+            return self._connection.execute(_RECORD, (*row, trial.key)).rowcount > 0
 
     def finished(self) -> Iterator[tuple[Trial, Outcome]]:
         """Every finished trial, in the order of its number."""
@@ -221,14 +222,8 @@ class Store:
         """Everything in the block happens, or nothing of it."""
         with _naming(self.path):
             self._connection.execute("BEGIN IMMEDIATE")
-            try:
+            with self._connection:
                 yield
-                self._connection.execute("COMMIT")
-            except BaseException:
-                # A full disk may have ended the transaction already.
-                with suppress(sqlite3.Error):
-                    self._connection.execute("ROLLBACK")
-                raise
 
     def close(self) -> None:
         """Let go of the file."""
@@ -248,19 +243,15 @@ def _naming(path: Path | None) -> Iterator[None]:
     try:
         yield
     except sqlite3.Error as error:
-        what = str(error)
-        where = str(path) if path else "the store in memory"
-        if "full" in what:
-            raise DataError(
-                f"{where}: the disk is full; expected room for one more trial (every finished trial is kept)"
-            ) from None
-        if "not a database" in what or "malformed" in what:
-            raise DataError(
-                f"{where}: is not a whole SQLite file ({what}); expected a store of trials {_OLD}"
-            ) from None
-        if "locked" in what:
-            raise DataError(f"{where}: was in use by another process for {_SECONDS:g} s; expected it free") from None
-        raise DataError(f"{where}: cannot be read or written ({what})") from None
+        found = str(error)
+        sentence = f"cannot be read or written ({found})"
+        if "full" in found:
+            sentence = "the disk is full; expected room for one more trial (every finished trial is kept)"
+        elif "not a database" in found or "malformed" in found:
+            sentence = f"is not a whole SQLite file ({found}); expected a store of trials {_OLD}"
+        elif "locked" in found:
+            sentence = f"was in use by another process for {_SECONDS:g} s; expected it free"
+        raise DataError(f"{path or 'the store in memory'}: {sentence}") from None
 
 
 def _now() -> str:

@@ -7,18 +7,19 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 import tautrank
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
-from tautrank.experiments.data_source import MEMORY, NONE, DataSource, fingerprint_of
+from tautrank.experiments.configuration import parameters_of
+from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
 from tautrank.experiments.divide import divide, pooled, takes_all_queries
-from tautrank.experiments.fit_best import in_a_sentence, mean_of_counted, train_best
 from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain
@@ -26,7 +27,9 @@ from tautrank.experiments.space import Search, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
 from tautrank.json_values import canonical, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
-from tautrank.metrics import metric
+from tautrank.metrics import Metric, metric
+from tautrank.metrics.base import mean_over_queries
+from tautrank.ranker.estimator import Ranker
 
 
 @dataclass(frozen=True)
@@ -46,6 +49,7 @@ class Surroundings:
     threads: int = 1
 
 
+_Values: TypeAlias = dict[str, npt.NDArray[np.float64]]
 RunTrial: TypeAlias = Callable[[Mapping[str, Any], Surroundings], dict[str, Any]]
 """A function of a specification, and of what all trials need, that returns the result of a trial as JSON values."""
 
@@ -72,29 +76,37 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     sizes = {name: part.n_queries for name, part in zip(splits._fields, splits, strict=True) if part is not None}
     splits = changed(splits, from_plain(spec["changes"]), spec["seed"])
     metrics = [metric(name) for name in spec["metrics"]]
-    threads = spec.get("n_jobs", around.threads)
-    fixed = {"random_state": spec["seed"], "n_jobs": threads, "verbose": 0}
+    fixed = {"random_state": spec["seed"], "n_jobs": spec.get("n_jobs", around.threads), "verbose": 0}
     fixed |= {"eval_train": "train" in spec["curves"], **from_plain(spec["parameters"])}
-    best = train_best(spec["loss"], _configurations(spec), fixed, splits, metrics)
-    means = {"test": {name: or_none(mean_of_counted(values)) for name, values in best.values.items()}}
-    for part in (name for name in spec["judged"] if name != "test"):
-        judged = getattr(splits, part)
-        scores = best.ranker.predict(judged)
-        means[part] = {str(m): or_none(m.mean(scores, judged.labels, judged.offsets)) for m in metrics}
+    # The configuration that validates best by the first metric is the result; the others are told beside it.
+    sign = 1 if metrics[0].higher_is_better else -1
+    best: tuple[float, Ranker, dict[str, Any], _Values] | None = None
+    tried = []
+    for configuration in _configurations(spec):
+        ranker = Ranker(metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed))
+        ranker.fit(splits.train, splits.valid)
+        valid = mean_over_queries(_per_query(ranker, splits.valid, metrics[:1])[str(metrics[0])])
+        test = _per_query(ranker, splits.test, metrics)
+        tried.append({"configuration": configuration, "valid": or_none(valid), "test": _means(test)})
+        if best is None or sign * valid > sign * best[0]:
+            best = valid, ranker, configuration, test
+    assert best is not None
+    valid, ranker, configuration, test = best
+    judged = {part: _per_query(ranker, getattr(splits, part), metrics) for part in spec["judged"] if part != "test"}
     result = {
-        "test": {name: [or_none(x) for x in values.tolist()] for name, values in best.values.items()},
-        "means": means,
-        "valid": or_none(best.valid),
-        "trees": int(best.ranker.n_trees_),
-        "trained_with": f"{best.ranker.model_.tool} {best.ranker.model_.version()}",
+        "test": {name: [or_none(x) for x in values.tolist()] for name, values in test.items()},
+        "means": {part: _means(values) for part, values in {"test": test, **judged}.items()},
+        "valid": or_none(valid),
+        "trees": int(ranker.n_trees_),
+        "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}",
         # Nothing could be split: such a model ranks nothing, and a report has to say so.
-        "constant": bool(np.ptp(best.ranker.predict(splits.test)) == 0),
+        "constant": bool(np.ptp(ranker.predict(splits.test)) == 0),
         "queries": sizes,
     }
     if spec["configurations"]:
-        result |= {"configuration": best.configuration, "tried": best.tried}
+        result |= {"configuration": configuration, "tried": tried}
     if spec["curves"]:
-        history = best.ranker.evals_result_
+        history = ranker.evals_result_
         result["curves"] = {part: [or_none(x) for x in next(iter(history[part].values()))] for part in spec["curves"]}
     return result
 
@@ -109,7 +121,7 @@ def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial | None 
     """
     start, host = time.perf_counter(), socket.gethostname()
 
-    def outcome(status: str, **content: str) -> Outcome:
+    def outcome(status: str, **content: Any) -> Outcome:
         return Outcome(status, seconds=time.perf_counter() - start, host=host, **content)
 
     if around.version != tautrank.__version__:
@@ -118,15 +130,40 @@ def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial | None 
     try:
         import_own(around.own)
         _load(spec, around)
-    except (TautrankError, OSError) as error:
-        return outcome(IMPOSSIBLE, error=f"{host}: {error}")
+    except Exception as error:
+        return outcome(IMPOSSIBLE, error=f"{host}: {in_a_sentence(error)}")
     try:
         with warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
             return outcome(DONE, result=canonical((run or run_trial)(spec, around)))
     except Exception as error:
-        return outcome(FAILED, error=in_a_sentence(error))
+        return outcome(FAILED, error=in_a_sentence(error), is_option=isinstance(error, OptionError))
+
+
+def in_a_sentence(error: Exception) -> str:
+    """Turn an error into one sentence.
+
+    Args:
+        error: an error of this library is a sentence already; of another, its type and first line are used.
+
+    >>> in_a_sentence(ValueError("no such thing\\nat all"))
+    'ValueError: no such thing'
+    """
+    if isinstance(error, TautrankError):
+        return str(error)
+    first = (str(error).strip().splitlines() or [""])[0]
+    return f"{type(error).__name__}: {first}".rstrip(": ")
+
+
+def _per_query(ranker: Ranker, part: RankingData | None, metrics: Sequence[Metric]) -> _Values:
+    assert part is not None
+    scores = ranker.predict(part)
+    return {str(m): m.per_query(scores, part.labels, part.offsets) for m in metrics}
+
+
+def _means(values: _Values) -> dict[str, float | None]:
+    return {name: or_none(mean_over_queries(of_queries)) for name, of_queries in values.items()}
 
 
 def _divide(spec: Mapping[str, Any], data: RankingData | Splits) -> Splits:
@@ -152,21 +189,19 @@ def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict
     if missing:
         raise OptionError(f"metrics: found '{missing[0]}'; expected what is measured: {', '.join(values)}")
     test = {name: list(values[name]) for name in spec["metrics"]}
-    means = {name: or_none(mean_of_counted(np.array(v, np.float64))) for name, v in test.items()}
+    means = _means({name: np.array(of_queries, np.float64) for name, of_queries in test.items()})
     return {"test": test, "means": {"test": means}, **found}
 
 
 # The data of the last trials, so that a worker reads it once. Dask runs trials on several threads of one process.
 _MOST_LOADED = 2
-_loaded: OrderedDict[tuple[Any, ...], RankingData | Splits] = OrderedDict()
+_loaded: OrderedDict[tuple[Any, ...], RankingData | Splits | None] = OrderedDict()
 _loading = threading.Lock()
 
 
 def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits | None:
     """The data of a trial, after making sure that it is the data of the plan."""
     given, fold, expected = spec["data"]["given"], spec["data"]["fold"], spec["data"]["fingerprint"]
-    if list(given) == [NONE]:
-        return None
     if list(given) == [MEMORY]:
         return around.held[expected]
     # Resampled data is kept in one piece, rather than put together for every trial.
@@ -182,5 +217,5 @@ def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits
         if fingerprint_of(data) != expected:
             where = ", ".join(given)
             raise DataError(f"{where}: found other data than the study was planned with; expected the same content")
-        _loaded[key] = pooled(data) if in_one_piece else data
+        _loaded[key] = pooled(data) if in_one_piece and data is not None else data
         return _loaded[key]

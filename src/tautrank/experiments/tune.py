@@ -8,7 +8,6 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import starmap
 from pathlib import Path
@@ -19,13 +18,13 @@ from tautrank.engines import Step
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
-from tautrank.experiments.fit_best import Progress
-from tautrank.experiments.processes import Ask, Lost, run_jobs
+from tautrank.experiments.processes import Ask
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED, Proposer
-from tautrank.experiments.result import Result
+from tautrank.experiments.result import TunedTrial, Tuning
 from tautrank.experiments.search_plan import SearchPlan, check_data, plan_search
 from tautrank.experiments.store import IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.experiments.workers import Progress, run_trials
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
@@ -118,93 +117,6 @@ def tune(
     return run_search(plan, train, valid, progress)
 
 
-@dataclass(frozen=True)
-class TunedTrial:
-    """A trial of a search that has ended.
-
-    Args:
-        number: The number of the trial, from 0.
-        configuration: The loss and the values that were tried, by their names in the space.
-        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot be trained.
-        score: The best validation value; of a pruned trial the best until then.
-        trees: The number of trees that gives `score`.
-        grown: The number of trees that were trained.
-        seconds: The time the training took.
-        error: One sentence, if it failed.
-        curve: The best validation value so far, at each checkpoint of the plan.
-    """
-
-    number: int
-    configuration: dict[str, Any]
-    state: str
-    score: float | None = None
-    trees: int = 0
-    grown: int = 0
-    seconds: float = 0.0
-    error: str = ""
-    curve: Sequence[float] = ()
-
-    @classmethod
-    def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
-        """Read a trial from what a store holds."""
-        failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
-        found = json.loads(outcome.result) if outcome.result else failed
-        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Tuning(Result):
-    """The result of a search.
-
-    Args:
-        plan: The search.
-        trials: All trials that have ended, by number.
-        ranker: The model of the best configuration; None if none was asked for.
-    """
-
-    plan: SearchPlan
-    trials: tuple[TunedTrial, ...]
-    ranker: Ranker | None = None
-
-    @property
-    def metric(self) -> Metric:
-        """The metric that was optimised."""
-        return self.plan.metric
-
-    @property
-    def has_best(self) -> bool:
-        """Whether any trial was trained to the end."""
-        return any(trial.state == DONE for trial in self.trials)
-
-    @property
-    def best(self) -> TunedTrial:
-        """The trial with the best validation value, the first one if several have it."""
-        return self.ranked()[0]
-
-    @property
-    def best_score(self) -> float:
-        """The best validation value. As the best of many it is too optimistic: judge the model on test data."""
-        assert self.best.score is not None
-        return self.best.score
-
-    @property
-    def best_configuration(self) -> dict[str, Any]:
-        """The loss and the best values, by their names in the space."""
-        return self.best.configuration
-
-    @property
-    def best_params(self) -> dict[str, Any]:
-        """The parameters of `Ranker` that train the best model: the best number of trees, no early stopping."""
-        parameters = {"metric": str(self.metric), **parameters_of(self.best.configuration, self.plan.fixed)}
-        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
-
-    def ranked(self) -> list[TunedTrial]:
-        """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
-        sign = -1.0 if self.metric.higher_is_better else 1.0
-        states = (DONE, PRUNED, FAILED)
-        return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
-
-
 class SearchInterrupted(KeyboardInterrupt):
     """A search was stopped by hand.
 
@@ -246,16 +158,22 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
             proposer.repeat(trial)
         waiting = [number for number in range(plan.n_trials) if number not in ended]
         tell(f"continuing after {len(result().trials)} trials" if ended else "")
+        n = min(plan.workers, len(waiting))
+        own = sendable(plan.losses) if n > 1 else ()
+        around = Surroundings(own=own, held={spec["data"]: data}, threads=plan.threads)
+        work = partial(run_search_trial, plan=plan, around=around, deadline=deadline if n == 1 else None)
+        trials = _proposed(proposer, spec, waiting, deadline)
+        # A trial that lost its process is left unfinished; the next run proposes it again.
+        how: dict[str, Any] = {"deadline": deadline, "most_losses": 1, "lost": IMPOSSIBLE}
         try:
-            for job, outcome in _outcomes(plan, proposer, spec, waiting, data, deadline):
+            for job, outcome in run_trials(n, work, trials, answer=proposer.falls_behind, **how):
                 trial = TunedTrial.of(job, outcome)
+                proposer.end(trial)
                 if trial.state == UNFINISHED:
-                    proposer.end(job.number, None)
                     unfinished = trial.error or unfinished
                     continue
                 store.record(job, outcome)
                 ended[job.number] = trial
-                proposer.end(job.number, trial)
                 tell(_describe(result(), trial))
         except KeyboardInterrupt:
             raise SearchInterrupted(result()) from None
@@ -302,37 +220,16 @@ def run_search_trial(
     return attempt(trial.spec, around, train)
 
 
-def _outcomes(
-    plan: SearchPlan,
-    proposer: Proposer,
-    search: Mapping[str, Any],
-    waiting: list[int],
-    data: Splits,
-    deadline: float | None,
-) -> Iterator[tuple[Trial, Outcome]]:
-    def jobs() -> Iterator[Trial]:
-        source = {"given": [MEMORY], "fold": 1, "fingerprint": search["data"]}
-        for number in waiting:
-            if deadline is not None and time.monotonic() > deadline:
-                return
-            configuration = proposer.propose(number)
-            spec = {"search": digest(search), "data": source, "number": number, "configuration": configuration}
-            yield Trial(number, digest(spec), spec)
-
-    def is_hopeless(trial: Trial, told: tuple[int, float]) -> bool:
-        return proposer.falls_behind(trial.number, *told)
-
-    around = Surroundings(held={search["data"]: data}, threads=plan.threads)
-    n = min(plan.workers, len(waiting))
-    if n > 1:
-        work = partial(run_search_trial, plan=plan, around=dataclasses.replace(around, own=sendable(plan.losses)))
-        # A trial that lost its process is left unfinished; the next run proposes it again.
-        for trial, outcome in run_jobs(n, work, jobs(), answer=is_hopeless, deadline=deadline, most_losses=1):
-            yield trial, Outcome(IMPOSSIBLE, error=str(outcome)) if isinstance(outcome, Lost) else outcome
-        return
-    for trial in jobs():
-        ask = partial(is_hopeless, trial)
-        yield trial, run_search_trial(trial, ask, plan=plan, around=around, deadline=deadline)
+def _proposed(
+    proposer: Proposer, search: Mapping[str, Any], waiting: list[int], deadline: float | None
+) -> Iterator[Trial]:
+    source = {"given": [MEMORY], "fold": 1, "fingerprint": search["data"]}
+    for number in waiting:
+        if deadline is not None and time.monotonic() > deadline:
+            return
+        configuration = proposer.propose(number)
+        spec = {"search": digest(search), "data": source, "number": number, "configuration": configuration}
+        yield Trial(number, digest(spec), spec)
 
 
 def _refit(found: Tuning, train: RankingData, valid: RankingData) -> Ranker:
@@ -374,7 +271,7 @@ def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
     found = json.loads(store.meta[_SEARCH])
     if found != spec:
         store.close()
-        raise DataError(f"{path}: holds {_difference(found, spec)}")
+        raise DataError(f"{path}: holds another search, {_difference(found, spec)}, or another file")
     return store
 
 
@@ -382,10 +279,7 @@ def _difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
     """Return the first difference between two specifications of searches, in words."""
     name = next(name for name in [*expected, *found] if found.get(name) != expected.get(name))
     if name == "data":
-        return "another search, on other data; expected the same data, or another file"
-    old, new = (_text(spec.get(name, "none")) for spec in (found, expected))
-    return f"another search, with {name} {old}; found {new}, expected the same, or another file"
-
-
-def _text(value: Any) -> str:
-    return ", ".join(map(str, value)) if isinstance(value, list) else str(value)
+        return "on other data; expected the same data"
+    old, new = (spec.get(name, "none") for spec in (found, expected))
+    old, new = (", ".join(map(str, value)) if isinstance(value, list) else value for value in (old, new))
+    return f"with {name} {old}; found {new}, expected the same"

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Protocol
+from typing import Any, Protocol, TypeAlias
 
-from tautrank.arguments import job_count, whole
-from tautrank.data import Splits
-from tautrank.errors import DataError
-from tautrank.experiments.fit_best import Progress
+from tautrank.arguments import whole
+from tautrank.errors import DataError, OptionError
 from tautrank.experiments.plan import Plan
-from tautrank.experiments.processes import Ask, Lost, run_jobs
+from tautrank.experiments.processes import MOST_LOSSES, Ask, Lost, no_answer, run_jobs
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
 from tautrank.losses.own_losses import OwnLoss, sendable
 
-_SMALL = 5e7  # numbers in the features; less trains faster side by side than on several threads
+Progress: TypeAlias = Callable[[int, int, str], None]
+"""Called with (finished, all, title of the last one finished)."""
 
 
 class Workers(Protocol):
@@ -33,26 +32,8 @@ class Workers(Protocol):
         ...
 
 
-class ThisProcess:
-    """One trial after the other, in this process.
-
-    >>> list(ThisProcess().run([], Surroundings()))
-    []
-    """
-
-    def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
-        """Run trials in their order.
-
-        Args:
-            trials: the trials.
-            around: what all of them need.
-        """
-        for trial in trials:
-            yield trial, attempt(trial.spec, around)
-
-
 class LocalProcesses:
-    """Processes of this machine, one trial in each.
+    """Processes of this machine, one trial in each; a single one is this process itself.
 
     Args:
         n: the number of processes.
@@ -71,9 +52,35 @@ class LocalProcesses:
             trials: the trials.
             around: what all of them need.
         """
-        work = partial(_attempt, replace(around, own=own_losses_of(trials, "workers")))
-        for trial, outcome in run_jobs(min(self.n, len(trials)), work, trials):
-            yield trial, Outcome(FAILED, error=str(outcome)) if isinstance(outcome, Lost) else outcome
+        if self.n > 1:
+            around = replace(around, own=own_losses_of(trials, "workers"))
+        return run_trials(self.n, partial(_attempt, around), trials)
+
+
+def run_trials(
+    n: int,
+    work: Callable[[Trial, Ask], Outcome],
+    trials: Iterable[Trial],
+    *,
+    answer: Callable[[Trial, Any], Any] = no_answer,
+    deadline: float | None = None,
+    most_losses: int = MOST_LOSSES,
+    lost: str = FAILED,
+) -> Iterator[tuple[Trial, Outcome]]:
+    """Run trials in this process one after the other, or in others as `run_jobs` does.
+
+    Args:
+        n: the number of processes; 1 for this process.
+        work, answer, deadline, most_losses: as those of `run_jobs`.
+        trials: the trials.
+        lost: the status of a trial whose processes died.
+    """
+    if n == 1:
+        for trial in trials:
+            yield trial, work(trial, partial(answer, trial))
+        return
+    for trial, outcome in run_jobs(n, work, trials, answer=answer, deadline=deadline, most_losses=most_losses):
+        yield trial, Outcome(lost, error=str(outcome)) if isinstance(outcome, Lost) else outcome
 
 
 def choose_workers(workers: int, dask: str = "") -> Workers:
@@ -87,18 +94,7 @@ def choose_workers(workers: int, dask: str = "") -> Workers:
         from tautrank.experiments.dask_cluster import DaskCluster
 
         return DaskCluster(dask, workers)
-    return ThisProcess() if workers == 1 else LocalProcesses(workers)
-
-
-def workers_for(splits: Splits, n_jobs: int | None) -> int:
-    """How many processes train fastest: small data trains faster side by side than on several threads.
-
-    Args:
-        splits: the data.
-        n_jobs: threads in all; None for all cores.
-    """
-    size = sum(part.n_documents * part.n_features for part in splits if part is not None)
-    return job_count(n_jobs) if size < _SMALL else 1
+    return LocalProcesses(workers)
 
 
 def run_waiting(
@@ -124,18 +120,20 @@ def run_waiting(
     around = Surroundings(held=held, threads=threads)
     with store.running():
         waiting = unfinished(plan, store, retry_failed=retry_failed)
-        done = plan.size - len(waiting)
+        size = plan.size
+        done = size - len(waiting)
         if progress:
-            progress(done, plan.size, "")
+            progress(done, size, "")
         for trial, outcome in workers.run(waiting, around):
             if outcome.status == IMPOSSIBLE:
                 raise DataError(outcome.error)
             if outcome.status == FAILED and not plan.study.keeps_failures:
-                raise DataError(f"{trial.title}: {outcome.error}")
+                kind = OptionError if outcome.is_option else DataError
+                raise kind(f"{trial.title}: {outcome.error}")
             store.record(trial, outcome)
             done += 1
             if progress:
-                progress(done, plan.size, trial.title)
+                progress(done, size, trial.title)
 
 
 def unfinished(plan: Plan, store: Store, *, retry_failed: bool = False) -> list[Trial]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.engines.trees import Tree
-from tautrank.errors import MissingDependencyError
+from tautrank.errors import require
 from tautrank.export.base import Export
 from tautrank.export.numbers import float32_leaves, greatest_float32
 
@@ -28,12 +28,9 @@ def onnx_model(export: Export) -> bytes:
     Args:
         export: the model to write; the names of its features are kept as metadata.
     """
-    try:
-        from onnx import TensorProto, helper
-    except ImportError:
-        raise MissingDependencyError(
-            "format 'onnx' needs ONNX; install it with: pip install 'tautrank[onnx]'"
-        ) from None
+    require("onnx", "format 'onnx' needs ONNX", "onnx")
+    from onnx import TensorProto, helper
+
     node = helper.make_node(
         "TreeEnsembleRegressor",
         ["features"],

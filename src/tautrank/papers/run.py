@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING
 import tautrank
 from tautrank.errors import DataError
 from tautrank.experiments.data_source import DataSource
-from tautrank.experiments.fit_best import Progress
 from tautrank.experiments.plan import Budget, title_of
 from tautrank.experiments.store import DONE, FAILED, Store
-from tautrank.experiments.workers import Workers, choose_workers, run_waiting
+from tautrank.experiments.workers import Progress, Workers, choose_workers, run_waiting
 from tautrank.json_values import canonical
 from tautrank.losses.own_losses import own_losses
 from tautrank.papers.plan import StudyPlan, make_plan

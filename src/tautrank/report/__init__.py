@@ -12,7 +12,7 @@ def writer_of(result: Any) -> ModuleType:
     Args:
         result: a `tautrank.Result`.
     """
-    from tautrank.experiments.tune import Tuning
+    from tautrank.experiments.result import Tuning
     from tautrank.papers.results import StudyResult
     from tautrank.report import comparison, study_tables, tuning
 

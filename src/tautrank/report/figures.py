@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arrays import F64, numbers
-from tautrank.errors import DataError, MissingDependencyError, OptionError
+from tautrank.errors import DataError, OptionError, require
 from tautrank.json_values import or_none
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import Styles, band_colour, system_styles
@@ -60,13 +60,7 @@ class Curve:
 
 def require_plotly() -> Any:
     """Return Plotly's graph objects, or raise an error that says how to install it."""
-    try:
-        import plotly.graph_objects
-    except ImportError:
-        raise MissingDependencyError(
-            "figures in a page need Plotly; install it with: pip install 'tautrank[report]'"
-        ) from None
-    return plotly.graph_objects
+    return require("plotly.graph_objects", "figures in a page need Plotly", "report")
 
 
 def plotly_javascript() -> str:

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.propose import DONE, FAILED, PRUNED
-from tautrank.experiments.tune import TunedTrial, Tuning
+from tautrank.experiments.result import TunedTrial, Tuning
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 
