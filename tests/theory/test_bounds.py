@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tautrank.errors import OptionError
 from tautrank.losses import loss
 from tautrank.losses.base import Lists
 from tautrank.metrics import metric
@@ -299,41 +298,6 @@ def test_the_soft_assignment_does_not_bound_the_expected_cost() -> None:
     expected_cost = falls * (1 - 1 / math.log2(3))
     assert value == pytest.approx((1 - 1 / math.log2(3)) * math.log2(1 + math.exp(-lead)))
     assert value < expected_cost / 3
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: xe_ndcg_bound([0.0], [1], [0, 1], "listnet"), "loss: found listnet; expected a xendcg loss"),
-        (lambda: softmax_mrr_bound([0.0], [1], [0, 1], "mse"), "loss: found mse; expected a listnet loss"),
-        (lambda: lambdaloss_bound([0.0], [1], [0, 1], "mse"), "loss: found mse; expected one of the LambdaLoss family"),
-        (
-            lambda: lambdaloss_bound([0.0], [1], [0, 1], "lambdarank(norm=lightgbm)"),
-            "loss: found norm=lightgbm; expected norm=None, which is the loss of the paper",
-        ),
-        (
-            lambda: lambdaloss_bound([0.0], [1], [0, 1], "lambdarank(assignment=soft)"),
-            "loss: found assignment=soft; expected assignment=hard, for which the bound was derived",
-        ),
-        (
-            lambda: lambdaloss_bound([0.0, 1.0], [1, 0], [0, 2], "ndcg-loss2(k=1)"),
-            "loss: found k=1 and a list of 2 documents; expected k=None or at least 2, because with a cutoff the "
-            "loss bounds neither NDCG nor NDCG@k",
-        ),
-        (
-            lambda: ndcg_cost_bound([0.0], [1], [0, 1], "ranknet"),
-            "loss: found ranknet; expected a LambdaLoss made from gains",
-        ),
-        (
-            lambda: lambdaloss_bound([0.0], [1], [0, 1], loss("ndcg-loss1", discount=(0.5,))),
-            "loss: found a discount that does not start at 1; expected 1 for the first rank",
-        ),
-    ],
-)
-def test_losses_a_theorem_does_not_speak_of_are_refused(call: object, sentence: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        call()  # type: ignore[operator]
-    assert str(caught.value) == sentence
 
 
 def test_lists_without_anything_relevant_have_no_bound() -> None:

@@ -10,7 +10,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import optimize, special
 
-from tautrank.errors import DataError, OptionError
 from tautrank.losses import loss
 from tautrank.theory import (
     cross_entropy,
@@ -166,32 +165,3 @@ def test_clouds_are_what_figure_1_describes() -> None:
     assert (clouds.losses_at_smallest_gaps > clouds.smallest_losses).all()
     again = jensen_clouds(examples=6, documents=30, draws=40, seed=3)
     assert again.gaps.tobytes() == clouds.gaps.tobytes()
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (
-            lambda: cross_entropy([0.0, 0.0], [1, 0], [0, 2], [0.5, 1.5]),
-            "gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1",
-        ),
-        (
-            lambda: cross_entropy([0.0, 0.0], [1, 0], [0, 2], [0.5]),
-            "gamma: found length 1; expected 2, one per document",
-        ),
-        (lambda: optimal_gamma([0.0], [1, 0], [0, 2]), "scores: found length 1; expected 2, one per document"),
-        (
-            lambda: optimal_gamma([0.0, np.inf], [1, 0], [0, 2]),
-            "scores[1] (query 0, document 1): found inf; expected a finite number",
-        ),
-    ],
-)
-def test_bad_arrays_are_named(call: object, sentence: str) -> None:
-    with pytest.raises(DataError) as caught:
-        call()  # type: ignore[operator]
-    assert str(caught.value) == sentence
-
-
-def test_bad_probabilities_are_named() -> None:
-    with pytest.raises(OptionError, match=r"^label_probabilities: found .* add up to 1$"):
-        jensen_clouds(label_probabilities=(0.5, 0.2))

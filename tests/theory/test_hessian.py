@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tautrank.errors import OptionError
 from tautrank.theory import smallest_eigenvalue, spectral_gap
 from tautrank.theory.hessian import DampedSoftmax
 from tests.theory_lists import Scored, lists
@@ -77,8 +76,3 @@ def test_far_scores_lose_no_digits() -> None:
     assert far.rho.tolist() == [0.0, 0.0]
     assert far.missing.tolist() == [1.0]
     assert np.isfinite(spectral_gap([-800.0, -801.0], [0, 2], 1.0)).all()
-
-
-def test_bad_input_is_named() -> None:
-    with pytest.raises(OptionError, match=r"^epsilon: found 0; expected a number above 0$"):
-        spectral_gap([0.0], [0, 1], 0)

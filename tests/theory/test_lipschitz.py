@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tautrank.errors import OptionError
 from tautrank.losses import loss
 from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import query_sums
@@ -138,22 +137,3 @@ def test_covering_a_box() -> None:
     assert log_box_covering(0.5, 7) == 0.0
     assert log_box_covering(0.1, 2) == pytest.approx(2 * math.log(5))
     assert log_box_covering(0.3, 1) == pytest.approx(math.log(2))
-
-
-@pytest.mark.parametrize(
-    ("call", "sentence"),
-    [
-        (lambda: generalisation_error(10, 2.0, lambda r: 0.0, difference=0), "difference: found 0; expected a number"),
-        (
-            lambda: generalisation_error(10, 2.0, lambda r: 0.0, 1.0),
-            "confidence: found 1; expected a number above 0 and",
-        ),
-        (lambda: generalisation_error(10, 2.0, lambda r: math.inf), "log_covering: found inf; expected a number of at"),
-        (lambda: generalisation_error(10, 2.0, lambda r: 1e9 * r * r), "log_covering: found a number that grows with"),
-        (lambda: lipschitz("listnet", [1], [0, 1], draws=0), "draws: found 0; expected a whole number of at least 1"),
-    ],
-)
-def test_bad_options_are_named(call: object, sentence: str) -> None:
-    with pytest.raises(OptionError) as caught:
-        call()  # type: ignore[operator]
-    assert str(caught.value).startswith(sentence)

@@ -11,7 +11,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from tautrank.errors import DataError, OptionError
 from tautrank.losses import loss
 from tautrank.losses.base import Lists
 from tautrank.metrics import METRICS, metric
@@ -263,44 +262,3 @@ def test_how_large_mu_must_be() -> None:
     for n, mu in ((1, pair), (10, 2.1), (100, 1.3)):
         found = smoothing_limit(np.zeros(n + 1), np.r_[1.0, np.zeros(n)], [0, n + 1], mu=mu)
         assert found.bias[0] == pytest.approx(0.01, abs=1e-9 if n == 1 else 1e-3)
-
-
-@pytest.mark.parametrize(
-    ("call", "kind", "message"),
-    [
-        (lambda: smoothing_limit([0.0], [1], [0, 1], "mrr", mu=0.1), OptionError, "judge: found mrr; expected dcg or"),
-        (
-            lambda: smoothing_limit([0.0], [1], [0, 1], mu=-1),
-            OptionError,
-            "mu: found -1; expected a number of at least 0",
-        ),
-        (
-            lambda: smoothed_metric([0.0], [1], [0, 1], "dcg-rr", sigma=1.0, mu=0.0),
-            OptionError,
-            "judge: found dcg-rr, which has no ties",
-        ),
-        (
-            lambda: smoothed_metric([0.0], [1], [0, 1], sigma=1.0, mu=0.0, draws=1),
-            OptionError,
-            "draws: found 1; expected a whole number of at least 2",
-        ),
-        (
-            lambda: consistent_smoothing([0.0], [1], [0, 1], 2.0),
-            OptionError,
-            "precision: found 2.0; expected a number above 0 and at most 1",
-        ),
-        (
-            lambda: consistent_smoothing([0.0, 0.0], [1e-13, 0.0], [0, 2], 0.1),
-            DataError,
-            "labels: found two that differ too little for any mu",
-        ),
-        (
-            lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1),
-            DataError,
-            "scores\\[0\\] \\(query 0, document 0\\): found nan",
-        ),
-    ],
-)
-def test_bad_input_gets_a_sentence(call, kind: type[Exception], message: str) -> None:
-    with pytest.raises(kind, match=f"^{message}"):
-        call()

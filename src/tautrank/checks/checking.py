@@ -68,7 +68,7 @@ class LossReport:
         return f"{self.loss}: {', '.join(words)}"
 
     def to_dict(self) -> dict[str, dict[str, Any]]:
-        """Return the outcomes as plain values by the name of the check; a margin that is no number is None."""
+        """Return the outcomes as plain values by the name of the check; a margin that is not finite is None."""
         return {
             outcome.check: {
                 "statement": CHECKS[outcome.check].statement,

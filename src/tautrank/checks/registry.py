@@ -1,4 +1,4 @@
-"""The registry of checks: what a loss must satisfy, which losses and lists that is about, and what came of it."""
+"""The registry of checks: what a loss must satisfy, to which losses and lists it applies, and the outcome."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ from numba import njit
 from tautrank.arrays import F64, I64
 from tautrank.kernels.ranking import longest_list
 
-# Half of erfc of more than this is no number of a float64.
+# Beyond this half of erfc underflows in float64.
 _FAR = 27.3
 
 

@@ -51,7 +51,7 @@ def descends(loss: Loss) -> str | None:
     if isinstance(loss, XENDCG) and loss.gamma == "tight":
         return "it is the minimum over gamma, which the E-step takes again at the new scores"
     if isinstance(loss, ListNet | XENDCG | MSE):
-        return "it has nothing to hold"
+        return "nothing in it depends on the ranking"
     return None
 
 

@@ -80,7 +80,7 @@ def gammas_of(
 
 
 def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
-    """Return the gamma that minimises the loss, hence gives the tightest bound on NDCG, and the loss there.
+    """Return the gamma that minimises the loss and so gives the tightest bound on NDCG, and that minimum.
 
     With ``c = -log rho`` the loss is ``sum t_i c_i / sum t_i`` with ``t_i = 2^y_i - gamma_i``, a ratio of linear
     functions over a box. Its minimum ``v`` is at a corner: ``gamma_i = 0`` where ``c_i < v``, and 1 elsewhere, found in

@@ -6,7 +6,7 @@ ties count as their expected value. With ``mu`` the better of two documents stan
 ``Phi(-mu (y_i - y_j) / sqrt(2))``, so that the worst case is reached as ``mu`` grows, and only then. Of the
 bias of a tied pair half is left at ``mu (y_i - y_j) = 0.95``, and a hundredth at 3.64.
 
-At a sigma above 0 the shift also turns round documents that were in the right order, those whose scores are less than
+At a sigma above 0 the shift also reverses documents that were in the right order: those whose scores are less than
 ``sigma mu (y_i - y_j)`` apart: both the shift and the bias have a price.
 
 Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020, sec. 4.

@@ -65,8 +65,8 @@ def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, hig
 def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
     """Return the bound on ``|NDCG - SoftNDCG|`` that the theorem states, without the factor ``(N - 1)/4``.
 
-    Infinity from `softrank_sigma_limit_as_stated` on, where the theorem says nothing. NaN where it says something that
-    is no number, the square root of a negative one: with two to five documents, when ``1 - erf(x)^2 >= 1/5``.
+    Infinity from `softrank_sigma_limit_as_stated` on, where the theorem says nothing. NaN where the formula
+    takes the square root of a negative number: with two to five documents, when ``1 - erf(x)^2 >= 1/5``.
 
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, Theorem 2.
 
@@ -131,7 +131,7 @@ def softrank_ndcg_bound(
     distance, the number of documents and the highest label of each query. They need the full list, the logarithmic
     discount, and no ties; queries they are not about are NaN.
 
-    ``version="contests"`` is sharper, and needs none of that. Every contest that noise turns round moves two documents
+    ``version="contests"`` is sharper, and needs none of that. Every contest that noise reverses moves two documents
     by one rank, which is worth at most the largest step ``d = max_r |1/D_r - 1/D_(r+1)|`` of the discount (at a cutoff
     it falls to 0). Where two scores are ``g`` apart this happens with probability ``erfc(g / (2 sigma)) / 2``, so
 
@@ -188,7 +188,7 @@ class SoftRankCurve:
         sigma: one per row.
         difference: ``|NDCG - SoftNDCG|``; NaN without a relevant document.
         bound: `softrank_bound`; infinity where it says nothing.
-        bound_as_stated: `softrank_bound_as_stated`; NaN where it is no number, infinity where it says nothing.
+        bound_as_stated: `softrank_bound_as_stated`; NaN where it is not a number, infinity where it says nothing.
         bound_by_contests: the sharper bound of `softrank_ndcg_bound`.
 
     >>> softrank_curve([2.0, 1.0, 0.0], [0, 1, 0], [0, 3], [0.5, 0.1]).difference.shape

@@ -1,0 +1,128 @@
+"""Losses that a theorem is not about, options out of range and broken arrays get one sentence."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable
+
+import pytest
+
+from tautrank.errors import DataError, OptionError
+from tautrank.losses import loss
+from tautrank.theory import (
+    consistent_smoothing,
+    cross_entropy,
+    directness_among,
+    generalisation_error,
+    jensen_clouds,
+    lambdaloss_bound,
+    lipschitz,
+    majorise_minimise,
+    ndcg_cost_bound,
+    optimal_gamma,
+    smoothed_metric,
+    smoothing_limit,
+    softmax_mrr_bound,
+    softrank_bound,
+    softrank_ndcg_bound,
+    softrank_sigma_limit,
+    spectral_gap,
+    surrogate,
+    xe_ndcg_bound,
+)
+
+ONE = ([0.0], [1], [0, 1])
+TWO = ([0.0, 1.0], [1, 0], [0, 2])
+late = loss("ndcg-loss1", discount=(0.5,))
+Case = tuple[Callable[[], object], str]
+
+OPTIONS: list[Case] = [
+    (lambda: xe_ndcg_bound(*ONE, "listnet"), "loss: found listnet; expected a xendcg loss"),
+    (lambda: softmax_mrr_bound(*ONE, "mse"), "loss: found mse; expected a listnet loss"),
+    (lambda: lambdaloss_bound(*ONE, "mse"), "loss: found mse; expected one of the LambdaLoss family"),
+    (
+        lambda: lambdaloss_bound(*ONE, "lambdarank(norm=lightgbm)"),
+        "loss: found norm=lightgbm; expected norm=None, which is the loss of the paper",
+    ),
+    (
+        lambda: lambdaloss_bound(*ONE, "lambdarank(assignment=soft)"),
+        "loss: found assignment=soft; expected assignment=hard, for which the bound was derived",
+    ),
+    (
+        lambda: lambdaloss_bound(*TWO, "ndcg-loss2(k=1)"),
+        "loss: found k=1 and a list of 2 documents; expected k=None or at least 2, because with a cutoff the loss "
+        "bounds neither NDCG nor NDCG@k",
+    ),
+    (
+        lambda: lambdaloss_bound(*ONE, late),
+        "loss: found a discount that does not start at 1; expected 1 for the first rank",
+    ),
+    (lambda: ndcg_cost_bound(*ONE, "ranknet"), "loss: found ranknet; expected a LambdaLoss made from gains"),
+    (lambda: surrogate("ranknet"), "loss: found ranknet; expected one whose value has the scale of a metric..."),
+    (lambda: softrank_bound(0.0, 1.0, 5, 1), "sigma: found 0; expected numbers above 0"),
+    (lambda: softrank_bound(0.1, -1.0, 5, 1), "delta: found -1; expected numbers above 0"),
+    (lambda: softrank_bound("a", 1.0, 5, 1), "sigma: found 'a'; expected numbers"),
+    (lambda: softrank_sigma_limit(1.0, 0), "documents: found 0; expected numbers of at least 1"),
+    (lambda: softrank_ndcg_bound(*ONE, version="new"), "unknown version 'new' (known: contests, proof, stated)"),
+    (
+        lambda: softrank_ndcg_bound(*TWO, "softrank(k=1)"),
+        "loss: found k=1 and a list of 2 documents; expected k=None, or version='contests'",
+    ),
+    (
+        lambda: softrank_ndcg_bound(*ONE, "softrank(discount=reciprocal)"),
+        "loss: found discount=reciprocal; expected log2, or version='contests'",
+    ),
+    (
+        lambda: softrank_ndcg_bound(*ONE, "softrank(estimator=ccs)"),
+        "loss: found softrank(estimator=ccs); expected a softrank loss with estimator=exact",
+    ),
+    (lambda: smoothing_limit(*ONE, "mrr", mu=0.1), "judge: found mrr; expected dcg or..."),
+    (lambda: smoothing_limit(*ONE, mu=-1), "mu: found -1; expected a number of at least 0"),
+    (lambda: smoothed_metric(*ONE, "dcg-rr", sigma=1.0, mu=0.0), "judge: found dcg-rr, which has no ties..."),
+    (
+        lambda: smoothed_metric(*ONE, sigma=1.0, mu=0.0, draws=1),
+        "draws: found 1; expected a whole number of at least 2",
+    ),
+    (lambda: consistent_smoothing(*ONE, 2.0), "precision: found 2.0; expected a number above 0 and at most 1"),
+    (lambda: generalisation_error(9, 2.0, lambda r: 0.0, difference=0), "difference: found 0; expected a number..."),
+    (lambda: generalisation_error(9, 2.0, lambda r: 0.0, 1.0), "confidence: found 1; expected a number above 0 and..."),
+    (lambda: generalisation_error(9, 2.0, lambda r: math.inf), "log_covering: found inf; expected a number of at..."),
+    (lambda: generalisation_error(9, 2.0, lambda r: 1e9 * r * r), "log_covering: found a number that grows with..."),
+    (lambda: lipschitz("listnet", [1], [0, 1], draws=0), "draws: found 0; expected a whole number of at least 1"),
+    (lambda: majorise_minimise("lambdarank", *ONE, steps=0), "steps: found 0; expected a whole number of at least 1"),
+    (lambda: spectral_gap([0.0], [0, 1], 0), "epsilon: found 0; expected a number above 0"),
+    (
+        lambda: jensen_clouds(label_probabilities=(0.5, 0.2)),
+        "label_probabilities: found (0.5, 0.2); expected at least two numbers that add up to 1",
+    ),
+]
+ARRAYS: list[Case] = [
+    (
+        lambda: cross_entropy(*TWO, [0.5, 1.5]),
+        "gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1",
+    ),
+    (lambda: cross_entropy(*TWO, [0.5]), "gamma: found length 1; expected 2, one per document"),
+    (lambda: optimal_gamma([0.0], [1, 0], [0, 2]), "scores: found length 1; expected 2, one per document"),
+    (
+        lambda: optimal_gamma([0.0, math.inf], [1, 0], [0, 2]),
+        "scores[1] (query 0, document 1): found inf; expected a finite number",
+    ),
+    (lambda: smoothing_limit([math.nan], [1], [0, 1], mu=0.1), "scores[0] (query 0, document 0): found nan..."),
+    (
+        lambda: consistent_smoothing([0.0, 0.0], [1e-13, 0.0], [0, 2], 0.1),
+        "labels: found two that differ too little for any mu...",
+    ),
+    (lambda: directness_among("softrank", [], [1], [0, 1]), "scorings: found none..."),
+]
+
+
+@pytest.mark.parametrize(
+    ("kind", "call", "sentence"),
+    [(kind, *case) for kind, cases in ((OptionError, OPTIONS), (DataError, ARRAYS)) for case in cases],
+    ids=lambda value: value.split(";")[0] if isinstance(value, str) else "",
+)
+def test_bad_input_gets_one_sentence(kind: type[Exception], call: Callable[[], object], sentence: str) -> None:
+    with pytest.raises(kind) as caught:
+        call()
+    assert re.fullmatch(re.escape(sentence).replace(re.escape("..."), ".*"), str(caught.value))
