@@ -123,9 +123,8 @@ def test_a_loss_that_does_not_run_is_checked_no_further() -> None:
             raise OptionError("labels: found some; expected none")
 
     report = check_loss(Never(), names=["shift", "finite"])
-    assert repr(report).splitlines()[1:] == [
-        "  runs fails: stopped with OptionError: labels: found some; expected none"
-    ]
+    assert repr(report).endswith("\n  runs fails: stopped with OptionError: labels: found some; expected none")
+    assert len(report.outcomes) == 1
     assert not report.holds
 
 
@@ -136,10 +135,8 @@ def test_a_gain_table_that_ends_too_soon_is_a_condition_and_no_failure() -> None
     assert report["large-labels"].detail == "its labels end at 4, and these lists have a label of 1000"
     assert report["curved"].status == "holds"
     outcome = CHECKS["finite"].outcome(short, np.zeros(2), Lists.of([5, 0], [0, 2], None))
-    assert (outcome.status, outcome.detail) == (
-        "does not apply",
-        "its labels end at 4, and these lists have a label of 5",
-    )
+    assert outcome.status == "does not apply"
+    assert outcome.detail == "its labels end at 4, and these lists have a label of 5"
 
 
 def test_unknown_checks_are_named() -> None:

@@ -49,11 +49,7 @@ def test_the_loss_itself_never_rises_where_it_is_said_not_to(data: Scored, text:
     trace = majorise_minimise(text, *data, iterations=3, steps=steps)
     # The tight gamma is found up to a part in 10^12.
     assert (np.diff(trace.objective, axis=0) <= 1e-11 * (1 + trace.objective[:-1])).all()
-
-
-@pytest.mark.parametrize("text", OTHERS)
-def test_nothing_is_promised_for_the_others(text: str) -> None:
-    assert descends(loss(text)) is None
+    assert not any(descends(loss(other)) for other in OTHERS)
 
 
 @pytest.mark.parametrize(

@@ -119,15 +119,13 @@ def test_the_smallest_jensen_gap_is_not_the_tightest_bound() -> None:
     assert jensen_gap(scores, labels, [0, 3], tight.gamma)[0] > 3 * gaps.min()
 
 
-def test_far_scores_underflow_nothing() -> None:
+def test_jensen_gap_by_hand_and_where_probabilities_underflow() -> None:
     scores, labels = np.array([0.0, -2000.0, -2001.0]), np.array([0.0, 1.0, 2.0])
     assert np.isfinite(smallest_jensen_gap(scores, labels, [0, 3]).value).all()
     # With every gamma 1 the best document has no share, and Jensen loses what two documents 1 apart lose.
     near = jensen_gap(np.array([-2000.0, -2001.0]), np.array([1.0, 2.0]), [0, 2], 1.0)
     np.testing.assert_allclose(jensen_gap(scores, labels, [0, 3], 1.0), near, rtol=1e-9)
-
-
-def test_jensen_gap_by_hand() -> None:
+    # By hand.
     scores, labels, gamma = np.array([1.0, 0.0]), np.array([1.0, 0.0]), np.array([0.5, 0.0])
     rho, phi = special.softmax(scores), np.array([0.6, 0.4])
     np.testing.assert_allclose(gamma_targets(labels, [0, 2], gamma), phi, rtol=1e-15)

@@ -41,20 +41,20 @@ def test_the_papers_constants_are_never_passed(kind: str) -> None:
         assert (found.measured <= found.proven * (1 + 1e-9)).all()
 
 
-def test_cross_entropy_reaches_2() -> None:
+def test_cross_entropy_reaches_2_and_ranknet_what_is_proven() -> None:
     # All of the probability on a document without any of the target.
     found = lipschitz("xendcg(gamma=1)", [1, 0, 0], [0, 3])
     assert found.measured[0] == pytest.approx(2.0, abs=1e-6)
     # Where every document has some of the target it stays below.
     found = lipschitz("listnet", [1, 1], [0, 2])
     assert found.measured[0] == pytest.approx(1.0, abs=1e-6)
-
-
-def test_ranknet_reaches_what_is_proven_with_binary_labels() -> None:
-    # Upside down and far apart, every pair pulls with all its might, and no document both ways.
+    # RankNet with binary labels: upside down and far apart, every pair pulls fully, and no document both ways.
     found = lipschitz("ranknet(k=none)", [1, 0, 0, 1], [0, 4], draws=2)
     assert found.proven[0] == pytest.approx(2 / math.log(2) * 4)
     assert found.measured[0] == pytest.approx(found.proven[0], rel=1e-6)
+    found = lipschitz("mse", [1, 0], [0, 2])
+    assert found.proven[0] == math.inf
+    assert np.isnan(found.paper[0])
 
 
 def test_lambdarank_grows_with_the_list_and_cross_entropy_does_not() -> None:
@@ -81,12 +81,6 @@ def test_lambdarank_jumps_where_documents_change_places() -> None:
     objective = loss("lambdarank(k=none)").bind([0, 1, 2], [0, 3])
     below, above = (objective.values([gap, 0.0, -3.0])[0] for gap in (-1e-9, 1e-9))
     assert abs(above - below) > 0.01
-
-
-def test_mse_has_no_constant() -> None:
-    found = lipschitz("mse", [1, 0], [0, 2])
-    assert found.proven[0] == math.inf
-    assert np.isnan(found.paper[0])
 
 
 def test_differences_of_a_quadratic_are_exact() -> None:

@@ -112,11 +112,8 @@ def test_the_limit_of_a_pair_in_closed_form() -> None:
         found = smoothing_limit([0.0, 0.0], [1, 0], [0, 2], mu=mu)
         assert found.bias[0] == pytest.approx(step * phi(-mu / math.sqrt(2)), abs=1e-12)
         assert found.share[0] == pytest.approx(2 * phi(-mu / math.sqrt(2)), abs=1e-12)
-
-
-def test_long_ties_are_exact() -> None:
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 5, 300).astype(float)
+    # Long ties are as exact.
+    y = np.random.default_rng(0).integers(0, 5, 300).astype(float)
     found = smoothing_limit(np.zeros(300), y, [0, 300], mu=0.0)
     assert found.value[0] == pytest.approx(found.expected[0], abs=1e-12)
 
