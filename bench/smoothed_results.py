@@ -18,7 +18,7 @@ import tautrank as tr
 from bench.data_sets import DATA
 from bench.measured_page import Lines, compared, protocol, steps, watched, write_page
 from tautrank.data import Splits
-from tautrank.experiments.system import System
+from tautrank.experiments.plan import System
 from tautrank.simulate import five_documents
 
 SEEDS = 3

@@ -13,10 +13,9 @@ import numpy as np
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.perturb import Change
-from tautrank.experiments.plan import Budget, Condition, Plan
+from tautrank.experiments.plan import Budget, Condition, Plan, System
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import Outcome
-from tautrank.experiments.system import System
 from tautrank.papers.claims import Better, GapGrows
 from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect

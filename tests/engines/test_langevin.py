@@ -13,7 +13,7 @@ import tautrank as tr
 from tautrank.engines import Settings, Task
 from tautrank.engines.boosting import Gradients
 from tautrank.engines.langevin import with_noise
-from tautrank.experiments.system import System
+from tautrank.experiments.plan import System
 from tautrank.ranker.estimator import Ranker
 from tests.command_line import run
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic

@@ -19,9 +19,8 @@ from tautrank.errors import DataError, OptionError
 from tautrank.experiments import workers as workers_module
 from tautrank.experiments.compare import compare_splits, comparison
 from tautrank.experiments.divide import GivenSplits, divide
-from tautrank.experiments.plan import Budget
+from tautrank.experiments.plan import Budget, System
 from tautrank.experiments.space import random_configurations
-from tautrank.experiments.system import System
 from tautrank.papers.run import run_study
 from tautrank.significance.paired import holm
 from tautrank.significance.repeated import repeated_runs_test

@@ -14,7 +14,7 @@ import pytest
 from scipy import stats
 
 from tautrank.experiments.divide import FixedParts, OnItself, Resampling
-from tautrank.experiments.system import System
+from tautrank.experiments.plan import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
 from tautrank.papers.judging import Advantage, corrected_test, own_test
 from tautrank.papers.study import PaperTest

@@ -15,12 +15,10 @@ from tautrank.data import Splits
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import read_source, recognise
 from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling, divide, folds_of
-from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.perturb import Change, changed
 from tautrank.experiments.plain_values import from_plain, to_plain
-from tautrank.experiments.plan import Budget, Condition
+from tautrank.experiments.plan import Budget, Condition, Measurement, System
 from tautrank.experiments.space import Choice, Search, Uniform
-from tautrank.experiments.system import System
 from tautrank.experiments.trial import run_trial
 from tautrank.json_values import canonical
 from tautrank.papers.catalogue import CATALOGUE

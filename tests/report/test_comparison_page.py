@@ -17,8 +17,8 @@ import pytest
 import tautrank as tr
 from tautrank.data import RankingData, Splits
 from tautrank.errors import MissingDependencyError
+from tautrank.experiments.plan import System
 from tautrank.experiments.result import Comparison
-from tautrank.experiments.system import System
 from tautrank.report.comparison import findings, pair_table
 from tautrank.report.figures import validation_curves
 from tautrank.report.gains import difficulty_groups

@@ -15,8 +15,7 @@ from scipy import stats
 
 from tautrank.errors import MissingDependencyError
 from tautrank.experiments.divide import FixedParts
-from tautrank.experiments.plan import Budget, Condition
-from tautrank.experiments.system import System
+from tautrank.experiments.plan import Budget, Condition, System
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches
 from tautrank.papers.plan import make_plan

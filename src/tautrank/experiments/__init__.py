@@ -4,13 +4,11 @@
 """
 
 from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
-from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.perturb import Change
-from tautrank.experiments.plan import Budget, Condition
+from tautrank.experiments.plan import Budget, Condition, Measurement, System
 from tautrank.experiments.result import Comparison, Result, Tuning
 from tautrank.experiments.space import Choice, Search, Uniform, WholeNumber
 from tautrank.experiments.store import Store
-from tautrank.experiments.system import System
 
 __all__ = [
     "Budget",

@@ -13,10 +13,9 @@ from tautrank.engines import DEFAULTS
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.divide import GivenSplits
-from tautrank.experiments.plan import Budget, Experiment, Plan, settle
+from tautrank.experiments.plan import Budget, Experiment, Plan, System, settle
 from tautrank.experiments.result import Comparison, Gathered
 from tautrank.experiments.store import Store
-from tautrank.experiments.system import System
 from tautrank.experiments.workers import Progress, choose_workers, run_waiting
 from tautrank.metrics import Metric, metric
 

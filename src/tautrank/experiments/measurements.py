@@ -7,41 +7,15 @@ query, and curves or points for a figure.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tautrank.data import RankingData
 from tautrank.errors import DataError
-from tautrank.experiments.plain_values import declare
 from tautrank.json_values import or_none
 from tautrank.metrics.base import mean_over_queries
-
-
-@dataclass(frozen=True)
-class Measurement:
-    """What a study runs in place of a system if nothing is trained.
-
-    Args:
-        kind: one of `MEASUREMENTS`.
-        name: the name in tables; by default the kind.
-        parameters: the parameters of the function.
-
-    >>> str(Measurement("jensen-clouds", parameters={"examples": 20}))
-    'jensen-clouds'
-    """
-
-    kind: str
-    name: str = ""
-    parameters: Mapping[str, Any] = field(default_factory=dict)
-
-    def __str__(self) -> str:
-        return self.name or self.kind
-
-
-declare(__name__)
 
 
 def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:

@@ -17,12 +17,11 @@ from tautrank.errors import OptionError, unknown
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import DataSource, fingerprint_of
 from tautrank.experiments.divide import GivenSplits, Protocol, Resampling, folds_of
-from tautrank.experiments.measurements import MEASUREMENTS, Measurement
+from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import PARTS, Change
 from tautrank.experiments.plain_values import declare, to_plain
 from tautrank.experiments.space import Search
 from tautrank.experiments.store import Trial
-from tautrank.experiments.system import System
 from tautrank.json_values import digest
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import metric
@@ -32,6 +31,48 @@ PLAIN = "plain"
 """The name of the condition of an experiment that has only one."""
 
 _T = TypeVar("_T")
+
+
+@dataclass(frozen=True)
+class System:
+    """A loss with parameters of its own, for comparing one loss under several settings.
+
+    Args:
+        loss: the loss, as `Ranker` takes it.
+        name: the name in tables; by default the loss.
+        parameters: parameters of this system's `Ranker`, on top of those of all systems, such as ``{"num_leaves": 7}``.
+
+    >>> str(System("mse", parameters={"num_leaves": 7}))
+    'mse'
+    """
+
+    loss: str
+    name: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name or self.loss
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a study runs in place of a system if nothing is trained.
+
+    Args:
+        kind: one of `MEASUREMENTS`.
+        name: the name in tables; by default the kind.
+        parameters: the parameters of the function.
+
+    >>> str(Measurement("jensen-clouds", parameters={"examples": 20}))
+    'jensen-clouds'
+    """
+
+    kind: str
+    name: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return self.name or self.kind
 
 
 @dataclass(frozen=True)

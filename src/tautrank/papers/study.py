@@ -3,7 +3,7 @@
 How to declare one: a study is a frozen `Study`; there is nothing to program. This is a complete one:
 
 >>> from tautrank.papers.claims import Better
->>> from tautrank.experiments.system import System
+>>> from tautrank.experiments.plan import System
 >>> study = Study(
 ...     name="my-table1",
 ...     title="XE-NDCG against ListNet",

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 import tautrank
-from tautrank.experiments.measurements import Measurement
+from tautrank.experiments.plan import Measurement
 from tautrank.experiments.result import Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED

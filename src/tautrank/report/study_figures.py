@@ -9,8 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tautrank.experiments.measurements import Measurement
-from tautrank.experiments.plan import PLAIN
+from tautrank.experiments.plan import PLAIN, Measurement
 from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.results import CellResult, StudyResult

@@ -6,8 +6,7 @@ import itertools
 from functools import partial
 
 from tautrank.experiments.divide import OnItself
-from tautrank.experiments.measurements import Measurement
-from tautrank.experiments.plan import Condition
+from tautrank.experiments.plan import Condition, Measurement
 from tautrank.papers.claims import Better, BetterUnder, Reaches, each
 from tautrank.papers.study import Study
 

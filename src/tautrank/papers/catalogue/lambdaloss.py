@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from tautrank.experiments.divide import FixedParts
-from tautrank.experiments.plan import Condition
+from tautrank.experiments.plan import Condition, System
 from tautrank.experiments.space import Choice, Search
-from tautrank.experiments.system import System
 from tautrank.papers.catalogue.printed_tables import OTHERS, by_data_set, leaves, printed_tables, recipes
 from tautrank.papers.claims import Better, BetterUnder, Converges, each
 from tautrank.papers.study import PaperTest, Study

@@ -6,8 +6,7 @@ from functools import partial
 
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.perturb import PARTS, Change
-from tautrank.experiments.plan import Condition
-from tautrank.experiments.system import System
+from tautrank.experiments.plan import Condition, System
 from tautrank.papers.catalogue.printed_tables import OTHERS, Number, in_percent, leaves
 from tautrank.papers.claims import Better, GapGrows, each
 from tautrank.papers.study import PaperTest, Printed, Recipe, Study

@@ -10,9 +10,8 @@ from typing import Any
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.divide import FixedParts, OnItself
 from tautrank.experiments.perturb import PARTS, Change
-from tautrank.experiments.plan import Condition
+from tautrank.experiments.plan import Condition, System
 from tautrank.experiments.space import Choice, Dimension, Search, Uniform
-from tautrank.experiments.system import System
 from tautrank.papers.catalogue.printed_tables import in_percent, printed_tables, recipes
 from tautrank.papers.claims import Better, Claim, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study

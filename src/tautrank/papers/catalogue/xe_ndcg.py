@@ -7,10 +7,8 @@ from functools import partial
 from typing import Any
 
 from tautrank.experiments.divide import OnItself
-from tautrank.experiments.measurements import Measurement
 from tautrank.experiments.perturb import Change
-from tautrank.experiments.plan import Condition
-from tautrank.experiments.system import System
+from tautrank.experiments.plan import Condition, Measurement, System
 from tautrank.papers.catalogue.printed_tables import in_percent
 from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches
 from tautrank.papers.study import PaperTest, Recipe, Study
