@@ -194,7 +194,7 @@ BROKEN = {
     "drifting": (with_values(drift), "frozen", "the value of query 0 is"),
     "negative hessian": (changed(lambda self, g, h, *_: (g, -h)), "finite", "a hessian is -1"),
     "no hessian": (changed(lambda self, g, h, *_: (g, 0 * h)), "curved", "all hessians are 0"),
-    "irrelevant": (with_shares(lambda lists: lists.weights), "no-relevant", "found a gradient of"),
+    "irrelevant": (with_shares(lambda lists: np.ones_like(lists.weights)), "no-relevant", "found a gradient of"),
     "leaks": (Leaks, "independent", "of the same list, the gradient of document"),
     "places": (with_values(lambda self, s: s[self.lists.offsets[:-1] % s.size]), "order", "the value of query"),
     "shift": (NotShiftFree, "shift", "as without the constant"),
