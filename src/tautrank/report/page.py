@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import base64
 import hashlib
 import html
@@ -11,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from string import Template
-from typing import Any, Protocol
+from typing import Any
 
 from tautrank.errors import DataError, OptionError
 from tautrank.files import handed_out
@@ -22,13 +23,17 @@ _DEEPEST_HEADING = 6
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
 
 
-class Section(Protocol):
-    """A part of a page: a title, and a body in valid HTML with all text escaped."""
+@dataclass(frozen=True)
+class Section(abc.ABC):
+    """A part of a page: a title, and a body in valid HTML with all text escaped.
 
-    @property
-    def title(self) -> str:
-        """The heading."""
+    Args:
+        title: the heading.
+    """
 
+    title: str
+
+    @abc.abstractmethod
     def body(self, name: str, level: int) -> str:
         """Return the HTML below the heading.
 
@@ -39,7 +44,7 @@ class Section(Protocol):
 
 
 @dataclass(frozen=True)
-class Text:
+class Text(Section):
     """Paragraphs of plain text.
 
     Args:
@@ -50,7 +55,6 @@ class Text:
     '<p>a &lt; b</p>'
     """
 
-    title: str
     paragraphs: Sequence[str]
 
     def body(self, name: str, level: int) -> str:
@@ -59,7 +63,7 @@ class Text:
 
 
 @dataclass(frozen=True)
-class TableSection:
+class TableSection(Section):
     """A table that scrolls in its box, sorts by a click on a heading, and is also there as CSV and LaTeX.
 
     Args:
@@ -71,7 +75,6 @@ class TableSection:
     True
     """
 
-    title: str
     table: ReportTable
     folded: bool = False
 
@@ -98,7 +101,7 @@ class TableSection:
 
 
 @dataclass(frozen=True)
-class FigureSection:
+class FigureSection(Section):
     """An interactive figure with its caption.
 
     Args:
@@ -112,7 +115,6 @@ class FigureSection:
     True
     """
 
-    title: str
     figure: Any
     caption: str
     summary: str
@@ -130,7 +132,7 @@ class FigureSection:
 
 
 @dataclass(frozen=True)
-class Facts:
+class Facts(Section):
     """Names and values: settings, versions, seeds.
 
     Args:
@@ -141,7 +143,6 @@ class Facts:
     '<dl>\\n<div><dt>seed</dt><dd>0</dd></div>\\n</dl>'
     """
 
-    title: str
     facts: Mapping[str, str]
 
     def body(self, name: str, level: int) -> str:
@@ -151,7 +152,7 @@ class Facts:
 
 
 @dataclass(frozen=True)
-class Code:
+class Code(Section):
     """A command or a program, exactly as it is typed.
 
     Args:
@@ -163,7 +164,6 @@ class Code:
     '<pre><code>tautrank compare a.txt</code></pre>'
     """
 
-    title: str
     code: str
     paragraphs: Sequence[str] = ()
 
@@ -173,7 +173,7 @@ class Code:
 
 
 @dataclass(frozen=True)
-class Group:
+class Group(Section):
     """Sections under one heading.
 
     Args:
@@ -184,7 +184,6 @@ class Group:
     '<h3 id="section-1-1-title">Source</h3>'
     """
 
-    title: str
     sections: Sequence[Section]
 
     def body(self, name: str, level: int) -> str:

@@ -6,7 +6,7 @@ import csv
 import io
 import itertools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
@@ -157,7 +157,7 @@ class ReportTable:
 
     def to_latex(self) -> str:
         """Return the table for a paper (booktabs), followed by its note as a comment."""
-        head, *rows = (" & ".join(row) + r" \\" for row in self._lines(_latex, "$^{{{}}}$"))
+        head, *rows = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, "$^{{{}}}$"))
         alignment = "".join("l" if column.words else "r" for column in self.columns)
         lines = [r"\begin{tabular}{" + alignment + "}", r"\toprule", head, r"\midrule", *rows]
         note = ["% " + " ".join(self.note.split())] if self.note else []
@@ -165,15 +165,16 @@ class ReportTable:
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, followed by its note."""
-        head, *rows = ("| " + " | ".join(row) + " |" for row in self._lines(_markdown, "<sup>{}</sup>"))
+        head, *rows = ("| " + " | ".join(row) + " |" for row in self._lines(_MARKDOWN, "<sup>{}</sup>"))
         lines = [head, "|" + "---|" * len(self.columns), *rows]
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
-    def _lines(self, escape: Callable[[str], str], superscript: str) -> Iterator[list[str]]:
+    def _lines(self, escapes: dict[int, str], superscript: str) -> Iterator[list[str]]:
         """The headings and the rows as text, marks included."""
-        yield [escape(column.title) for column in self.columns]
+        yield [column.title.translate(escapes) for column in self.columns]
         for row in self.rows:
-            yield [escape(c.text) + (superscript.format(escape(c.marks)) if c.marks else "") for c in row]
+            marks = (superscript.format(c.marks.translate(escapes)) if c.marks else "" for c in row)
+            yield [c.text.translate(escapes) + mark for c, mark in zip(row, marks, strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers are not.
@@ -238,20 +239,16 @@ def _format_value(value: Value) -> str:
 
 
 _SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "±": r"$\pm$",
-    "\n": " ",
-} | {c: "\\" + c for c in "&%#_{}$"}
-
-
-def _latex(text: str) -> str:
-    return "".join(_LATEX.get(c, c) for c in text)
-
-
-def _markdown(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", r"\|").replace("\n", " ")
+_LATEX = str.maketrans(
+    {
+        "\\": r"\textbackslash{}",
+        "~": r"\textasciitilde{}",
+        "^": r"\textasciicircum{}",
+        "<": r"\textless{}",
+        ">": r"\textgreater{}",
+        "±": r"$\pm$",
+        "\n": " ",
+        **{c: "\\" + c for c in "&%#_{}$"},
+    }
+)
+_MARKDOWN = str.maketrans({"&": "&amp;", "<": "&lt;", "|": r"\|", "\n": " "})
