@@ -162,7 +162,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "unknown loss 'lamdarank'; did you mean 'lambdarank'? (known: ...)": lambda: fit(loss="lamdarank"),
     "unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)": lambda: tr.metric("ndgc"),
     "unknown parameter of lightgbm 'min_data_in_leave'; did you mean 'min_data_in_leaf'? (closest: ...)": lambda: fit(min_data_in_leave=5),
-    "objective: is LightGBM's name for what is called loss here; expected that name": lambda: fit(objective="lambdarank"),
+    "objective: is called loss here; expected that name": lambda: fit(objective="lambdarank"),
     "min_child_samples: given twice, under two of LightGBM's names for min_data_in_leaf; expected it once": lambda: fit(min_data_in_leaf=5, min_child_samples=6),
     "k: found 0; expected a whole number of at least 1, or None for the full list": lambda: tr.metric("ndcg@0"),
     "labels[0]: found 7, above max_label = 4; expected err's max_label to be the highest label of the scale": lambda: tr.metric("err").mean([1.0], [7], [0, 1]),

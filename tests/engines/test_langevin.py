@@ -328,7 +328,7 @@ def test_what_catboost_cannot_do_is_said():
         ranker(loss, langevin=STRONG).fit(TRAIN, init_model=start)
     for parameters, sentence in (
         ({"langevin": STRONG, "model_shrink_rate": 0.1}, "model_shrink_rate: found beside langevin, which has a shrin"),
-        ({"diffusion_temperature": 1e3}, "diffusion_temperature: is CatBoost's name for what is called langevin"),
+        ({"diffusion_temperature": 1e3}, "diffusion_temperature: is called langevin"),
         (
             {"langevin": tr.Langevin(1, 5.0), "early_stopping_rounds": 999},
             "early_stopping_rounds: CatBoost shrinks the best trees to nothing in 999",

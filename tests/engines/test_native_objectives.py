@@ -142,10 +142,10 @@ def test_catboost_as_a_peer_is_catboost():
 
 WRONG = [
     ("xgboost:rank:map", {}, "loss xgboost:rank:map: XGBoost cannot train on this ("),
-    ("xgboost:rank:ndcg", {"eta": 0.1}, "eta: is XGBoost's name for what is called learning_rate here"),
+    ("xgboost:rank:ndcg", {"eta": 0.1}, "eta: is called learning_rate here"),
     ("xgboost:rank:ndcg", {"langevin": tr.Langevin()}, "langevin: the gradients of xgboost:rank:ndcg are out of reach"),
     ("xgboost:rank:ndcg", {"max_depth": "x"}, "loss xgboost:rank:ndcg: XGBoost cannot train on this ("),
-    ("catboost:YetiRank", {"iterations": 1}, "iterations: is CatBoost's name for what is called n_estimators here"),
+    ("catboost:YetiRank", {"iterations": 1}, "iterations: is called n_estimators here"),
     ("catboost:YetiRank", {"dept": 1}, "loss catboost:YetiRank: CatBoost cannot train on this ("),
     ("catboost:YetiRank", {"categorical_feature": 0}, "categorical_feature: CatBoost takes no category codes"),
     ("catboost:YetiRank:top", {}, "loss: found 'catboost:YetiRank:top'; expected CatBoost's own spelling"),

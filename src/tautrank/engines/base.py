@@ -303,8 +303,6 @@ class Engine(abc.ABC):
     """Whether it has Langevin boosting of its own, for its own objectives."""
     uses_openmp: ClassVar[bool] = False
     """Whether it hangs in a forked process unless it is held to one thread (see `packages`)."""
-    theirs: ClassVar[Mapping[str, str]] = {}
-    """Its names of parameters that have a name of their own here, to refuse: theirs to ours."""
 
     def start(self, task: Task, settings: Settings) -> Learner:
         """Begin a training.
@@ -349,18 +347,6 @@ class Engine(abc.ABC):
             fixed: names of the parameters that are set besides.
         """
         return dict(parameters)
-
-    @classmethod
-    def refuse_their_name(cls, name: str, main: str | None = None) -> None:
-        """Refuse a tool's name for a parameter that has a name of its own here.
-
-        Args:
-            name: the name as the user gave it.
-            main: the tool's main name for it, if ``name`` is an alias.
-        """
-        ours = cls.theirs.get(main or name)
-        if ours is not None:
-            raise OptionError(f"{name}: is {cls.written}'s name for what is called {ours} here; expected that name")
 
     def limit_to_one_thread(self) -> None:
         """Hold the tool to one thread in this process."""

@@ -17,7 +17,7 @@ from tautrank.engines.base import Engine, FittedModel, GradientsAt, History, Par
 from tautrank.engines.exact_sums import round_to_grid
 from tautrank.engines.langevin import with_noise
 from tautrank.engines.progress import Show, show_progress
-from tautrank.engines.registry import ENGINES, engine_named
+from tautrank.engines.registry import ENGINES, engine_named, refuse_other_name
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss
 
@@ -34,7 +34,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         settings: how.
     """
     for name in settings.extra:
-        engine.refuse_their_name(name)
+        refuse_other_name(name)
     with show_progress(str(task.loss), settings.n_estimators, settings.verbose) as show:
         watch = Watch(task, settings, show)
         model = engine.train(task, settings, watch)

@@ -99,22 +99,6 @@ class CatBoost(Engine):
     )
     takes_losses: ClassVar[bool] = False
     has_langevin: ClassVar[bool] = True
-    theirs: ClassVar[Mapping[str, str]] = {
-        "iterations": "n_estimators",
-        "num_boost_round": "n_estimators",
-        "num_trees": "n_estimators",
-        "eta": "learning_rate",
-        "max_leaves": "num_leaves",
-        "random_seed": "random_state",
-        "thread_count": "n_jobs",
-        "loss_function": "loss",
-        "objective": "loss",
-        "eval_metric": "metric",
-        "cat_features": "categorical_feature",
-        "od_wait": "early_stopping_rounds",
-        "od_type": "early_stopping_rounds",
-        "diffusion_temperature": "langevin",
-    }
 
     def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
         """Train until `watch` says stop, and return the model of the rounds to keep.

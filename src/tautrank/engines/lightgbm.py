@@ -16,7 +16,7 @@ from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Par
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.lightgbm_text import lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
-from tautrank.engines.registry import NativeLoss
+from tautrank.engines.registry import OTHER_NAMES, NativeLoss, refuse_other_name
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, unknown
 
@@ -111,19 +111,6 @@ class LightGBM(Engine):
     model_class: ClassVar[type[FittedModel]] = LightGBMModel
     objectives: ClassVar[tuple[str, ...]] = ("lambdarank", "rank_xendcg", "regression")
     uses_openmp: ClassVar[bool] = True
-    theirs: ClassVar[Mapping[str, str]] = {
-        "num_iterations": "n_estimators",
-        "learning_rate": "learning_rate",
-        "num_leaves": "num_leaves",
-        "num_threads": "n_jobs",
-        "seed": "random_state",
-        "objective": "loss",
-        "metric": "metric",
-        "eval_at": "metric (as ndcg@5)",
-        "early_stopping_round": "early_stopping_rounds",
-        "categorical_feature": "categorical_feature",
-        "input_model": "init_model",
-    }
 
     def start(self, task: Task, settings: Settings) -> Learner:
         """Begin a training.
@@ -287,8 +274,8 @@ def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
     for name, value in extra.items():
         main = main_names.get(name) if main_names else name
         if main is None:
-            raise unknown("parameter of lightgbm", name, set(main_names) | set(LightGBM.theirs.values()))
-        LightGBM.refuse_their_name(name, main)
+            raise unknown("parameter of lightgbm", name, {*main_names, *OTHER_NAMES})
+        refuse_other_name(name, main)
         if own and main in _OF_OBJECTIVES:
             raise OptionError(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
         if main in _FOR_FILES:

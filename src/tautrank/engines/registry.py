@@ -26,6 +26,38 @@ ENGINES: dict[str, str] = {
 
 DEFAULT_ENGINE = "lightgbm"
 
+OTHER_NAMES = {
+    "n_estimators": ("num_iterations", "num_boost_round", "num_trees", "iterations"),
+    "learning_rate": ("learning_rate", "eta"),
+    "num_leaves": ("num_leaves", "max_leaves"),
+    "n_jobs": ("num_threads", "nthread", "thread_count"),
+    "random_state": ("seed", "random_seed"),
+    "loss": ("objective", "loss_function"),
+    "metric": ("metric", "eval_metric"),
+    "metric (as ndcg@5)": ("eval_at",),
+    "early_stopping_rounds": ("early_stopping_round", "od_wait", "od_type"),
+    "categorical_feature": ("categorical_feature", "cat_features"),
+    "init_model": ("input_model",),
+    "langevin": ("diffusion_temperature",),
+}
+"""The parameters that have one name here for all engines, and what tools call them."""
+
+
+def refuse_other_name(name: str, main: str | None = None) -> None:
+    """Refuse a tool's name for a parameter that has one name here for all engines.
+
+    Args:
+        name: the name as the user gave it.
+        main: the tool's main name for it, if ``name`` is an alias.
+
+    >>> refuse_other_name("eta")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: eta: is called learning_rate here; expected that name
+    """
+    for ours, theirs in OTHER_NAMES.items():
+        if (main or name) in theirs:
+            raise OptionError(f"{name}: is called {ours} here; expected that name")
+
 
 @dataclass(frozen=True)
 class NativeLoss:

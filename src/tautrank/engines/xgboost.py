@@ -84,15 +84,6 @@ class XGBoost(Engine):
     objectives: ClassVar[tuple[str, ...]] = ("rank:ndcg", "rank:pairwise", "rank:map", "reg:squarederror")
     takes_losses: ClassVar[bool] = False
     uses_openmp: ClassVar[bool] = True
-    theirs: ClassVar[Mapping[str, str]] = {
-        "eta": "learning_rate",
-        "num_boost_round": "n_estimators",
-        "seed": "random_state",
-        "nthread": "n_jobs",
-        "objective": "loss",
-        "eval_metric": "metric",
-        "max_leaves": "num_leaves",
-    }
 
     def start(self, task: Task, settings: Settings) -> Learner:
         """Begin a training.
