@@ -6,6 +6,7 @@ import math
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 
 from tautrank.arrays import F32, F64, place
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, GradientsAt, History, Part, Record, Settings, Step, Task, scaled
+from tautrank.engines.base import Engine, FittedModel, History, Part, Record, Settings, Step, Task, scaled
 from tautrank.engines.exact_sums import round_to_grid
 from tautrank.engines.langevin import with_noise
 from tautrank.engines.progress import Show, show_progress
@@ -80,7 +81,7 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     gradients = Gradients(task, settings) if own_loss else None
     scales = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
-        at = None if gradients is None else gradients.at(step, scale)
+        at = None if gradients is None else partial(gradients, step=step, scale=scale)
         scale *= factor
         learner.grow(at, settings.learning_rate / scale)
         scales.append(scale)
@@ -116,24 +117,16 @@ class Gradients:
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)
 
-    def at(self, step: int, scale: float) -> GradientsAt:
-        """Return the function that an engine calls for one tree.
-
-        Args:
-            step: number of the tree.
-            scale: factor from the engine's scores to the model's.
-        """
-        return lambda scores: self(scaled(scores, scale), step)
-
-    def __call__(self, scores: NDArray[Any], step: int) -> tuple[F32, F32]:
+    def __call__(self, scores: NDArray[Any], step: int, scale: float = 1.0) -> tuple[F32, F32]:
         """Return gradient and hessian.
 
         Args:
-            scores: one per training document.
+            scores: one per training document, as the engine has them.
             step: number of the tree.
+            scale: factor from the engine's scores to the model's.
         """
         with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which is reported
-            np.copyto(self._scores, scores, casting="same_kind")
+            np.copyto(self._scores, scaled(scores, scale), casting="same_kind")
         _check_bounded(self._scores, self._loss)
         grad, hess = self._objective.gradients(self._scores, step)
         self._take("gradient", grad, step, self._grad)

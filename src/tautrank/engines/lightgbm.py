@@ -159,11 +159,7 @@ class _Learner:
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         # A plain function: LightGBM copies its parameters deeply, and any other callable would take the data along.
-        def objective(scores: NDArray[Any], _: Any) -> tuple[NDArray[Any], NDArray[Any]]:
-            assert gradients is not None
-            return gradients(scores)
-
-        given = None if gradients is None else objective
+        given = None if gradients is None else lambda scores, _: gradients(scores)
         if self._booster is None:
             self._begin(given, rate)
         else:

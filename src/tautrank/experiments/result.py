@@ -68,15 +68,15 @@ class Result:
 
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as CSV with all digits; written to `path`, too."""
-        return handed_out(self._writer().to_csv(self), path)
+        return self._handed_out("to_csv", path)
 
     def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as a LaTeX table (booktabs); written to `path`, too."""
-        return handed_out(self._writer().to_latex(self), path)
+        return self._handed_out("to_latex", path)
 
     def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as Markdown; written to `path`, too."""
-        return handed_out(self._writer().to_markdown(self), path)
+        return self._handed_out("to_markdown", path)
 
     def to_html(
         self, path: str | os.PathLike[str] | None = None, *, figures: bool = False, command: str | None = None
@@ -92,6 +92,11 @@ class Result:
         from tautrank.report.result_page import result_page
 
         return result_page(self, figures=figures, command=command).to_html(path)
+
+    def _handed_out(self, form: str, path: str | os.PathLike[str] | None) -> str:
+        # A form that the writer does not have is that of the main table.
+        of_result = getattr(self._writer(), form, None)
+        return handed_out(of_result(self) if of_result else getattr(self.table(), form)(), path)
 
     def __str__(self) -> str:
         return str(self._writer().to_text(self))

@@ -7,7 +7,7 @@ from typing import Any
 
 
 def writer_of(result: Any) -> ModuleType:
-    """Return the module that writes this kind of result: ``tables``, ``reading``, ``to_csv`` and so on.
+    """Return the module that writes this kind of result: ``tables``, ``reading``, ``to_text`` and so on.
 
     Args:
         result: a `tautrank.Result`.

@@ -187,33 +187,6 @@ def vary(result: Comparison) -> str:
     return protocol.vary
 
 
-def to_csv(result: Comparison) -> str:
-    """Return all numbers in full, one row per system.
-
-    Args:
-        result: the result of a comparison.
-    """
-    return system_table(result).to_csv()
-
-
-def to_latex(result: Comparison) -> str:
-    """Return the table of systems for a paper (booktabs).
-
-    Args:
-        result: the result of a comparison.
-    """
-    return system_table(result).to_latex()
-
-
-def to_markdown(result: Comparison) -> str:
-    """Return the table of systems with its note.
-
-    Args:
-        result: the result of a comparison.
-    """
-    return system_table(result).to_markdown()
-
-
 def to_text(result: Comparison) -> str:
     """Return the table of systems with its note, as a terminal shows it.
 

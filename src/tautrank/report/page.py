@@ -237,7 +237,11 @@ class Page:
         with_figures = _has_figure(self.sections)
         if with_figures and not self.interactive:
             raise OptionError("interactive: found False for a page with figures; expected True")
-        scripts = _scripts(with_figures) if self.interactive else []
+        scripts = [_file("page.js")] if self.interactive else []
+        if with_figures:
+            from tautrank.report.figures import plotly_javascript
+
+            scripts.insert(0, plotly_javascript())
         hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
         data = [_data_script("dark-colours", dark_counterparts())] if scripts else []
         links = "".join(
@@ -306,14 +310,6 @@ def _data_script(name: str, value: Any) -> str:
         raise DataError("figure: found NaN or infinity; expected finite numbers, or None for a gap") from None
     text = text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
     return f'<script type="application/json" id="{name}">{text}</script>'
-
-
-def _scripts(with_figures: bool) -> list[str]:
-    if not with_figures:
-        return [_file("page.js")]
-    from tautrank.report.figures import plotly_javascript
-
-    return [plotly_javascript(), _file("page.js")]
 
 
 def _file(name: str) -> str:

@@ -83,24 +83,6 @@ def to_csv(tuning: Tuning) -> str:
     return _table(tuning, tuning.trials).to_csv()
 
 
-def to_latex(tuning: Tuning) -> str:
-    """Return the best trials as a LaTeX table (booktabs).
-
-    Args:
-        tuning: The search.
-    """
-    return tuning.table().to_latex()
-
-
-def to_markdown(tuning: Tuning) -> str:
-    """Return the best trials as a Markdown table.
-
-    Args:
-        tuning: The search.
-    """
-    return tuning.table().to_markdown()
-
-
 def to_text(tuning: Tuning) -> str:
     """Return the summary and the table of the best trials.
 
