@@ -183,3 +183,10 @@ def test_module_names_say_what_a_module_holds():
         "utils",
     }
     assert not vague & {file.stem for file in FILES}
+
+
+@pytest.mark.parametrize(
+    "file", sorted((Path(__file__).parents[1] / "bench").glob("[a-z]*.py")), ids=lambda file: file.stem
+)
+def test_the_programs_that_measure_import_what_there_is(file):
+    importlib.import_module(f"bench.{file.stem}")

@@ -183,14 +183,14 @@ def _run(store: StudyStore, workers: int | None, dask: str, as_json: bool, *, re
     from tautrank.experiments.workers import choose_workers
 
     how = f"tautrank study resume {shlex.quote(str(store.path))}"
-    try:
-        chosen = choose_workers(job_count(None) if workers is None else workers, dask)
-        with trainings_bar(f"; continue with: {how}") as progress:
+    chosen = choose_workers(job_count(None) if workers is None else workers, dask)
+    with trainings_bar(f"; continue with: {how}") as progress:
+        try:
             store.run(chosen, progress, retry_failed=retry_failed)
-    except TautrankError as error:
-        if store.counts()["done"]:
-            raise type(error)(f"{error} (finished trials are kept; continue with: {how})") from None
-        raise
+        except TautrankError as error:
+            if progress.done:
+                raise type(error)(f"{error} (finished trials are kept; continue with: {how})") from None
+            raise
     _show(store, as_json)
 
 
