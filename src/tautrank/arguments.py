@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import operator
 import os
+from collections.abc import Collection
 
 import numpy as np
 
@@ -64,7 +65,7 @@ def real(name: str, value: object, least: float = 0.0, above: bool = False, most
     return number
 
 
-def choice(name: str, value: object, known: tuple[str, ...]) -> str:
+def choice(name: str, value: object, known: Collection[str]) -> str:
     """Return ``value`` if it is one of ``known``, or raise an error with the nearest of them.
 
     >>> choice("target", "liner", ("linear", "softmax"))

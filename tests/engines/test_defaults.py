@@ -7,9 +7,8 @@ import inspect
 import pytest
 
 import tautrank as tr
-from tautrank.commands.compare import compare
+from tautrank.commands.experiments import compare, tune
 from tautrank.commands.train import train
-from tautrank.commands.tune import tune
 from tautrank.engines import DEFAULTS
 from tautrank.experiments.compare import comparison
 from tests.ranker_examples import TRAIN, VALID

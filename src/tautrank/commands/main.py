@@ -11,15 +11,14 @@ import typer
 from typer.core import TyperGroup
 
 from tautrank import __version__
-from tautrank.commands.compare import compare
 from tautrank.commands.data import data_app
 from tautrank.commands.demo import demo
+from tautrank.commands.experiments import compare, tune
 from tautrank.commands.options import option
 from tautrank.commands.output import ERR, OUT
 from tautrank.commands.study import study_app
 from tautrank.commands.theory import theory_app
 from tautrank.commands.train import evaluate, export, rank, train
-from tautrank.commands.tune import tune
 from tautrank.errors import TautrankError, TautrankWarning
 
 

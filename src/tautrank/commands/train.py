@@ -157,7 +157,7 @@ def export(
     """
     from tautrank.export import FORMATS
 
-    choice("format", kind, tuple(FORMATS))  # refuse a wrong name before reading the model
+    choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
     ranker = tr.Ranker.load(model)
     tr.export_model(ranker, output, kind, features=features, name=name, store=store)
     say(f"{output}: {ranker.n_trees_} trees for {kind}")

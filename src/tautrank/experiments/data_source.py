@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.arguments import choice
 from tautrank.data import RankingData, Splits, list_folds, read_folder
 from tautrank.data.columns import same_columns
 from tautrank.data.files import read_data
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.errors import DataError, OptionError
 from tautrank.simulate import five_documents, simulate_web_search
 
 NONE = "none"
@@ -186,16 +187,15 @@ def _simulation(text: str) -> dict[str, Any]:
     """The arguments of `simulate_web_search` in ``simulated:mslr:200,seed=1``."""
     where = f"--data: found '{text}'; expected simulated:SHAPE:QUERIES, such as simulated:mslr:200"
     shape, colon, rest = text.partition(":")[2].partition(":")
-    if shape and shape not in SHAPES:
-        raise unknown("shape of simulated data", shape, SHAPES)
+    if shape:
+        choice("shape of simulated data", shape, SHAPES)
     number, *options = rest.split(",")
     if not colon or not number.isdecimal() or int(number) < 1:
         raise OptionError(where)
     given: dict[str, Any] = {"n_queries": int(number), "like": SHAPES[shape]}
     for option in options:
         name, _, value = option.partition("=")
-        if name not in ("seed", "n_features", "mean_length", "noise"):
-            raise unknown("parameter of simulated data", name, ("seed", "n_features", "mean_length", "noise"))
+        choice("parameter of simulated data", name, ("seed", "n_features", "mean_length", "noise"))
         try:
             given[name] = json.loads(value)
         except ValueError:
@@ -205,12 +205,9 @@ def _simulation(text: str) -> dict[str, Any]:
 
 def _not_there(text: str, path: Path) -> str:
     word = text.partition(":")[0]
-    words = difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1)
     beside = [p.name for p in path.parent.iterdir()] if path.parent.is_dir() else []
-    close = difflib.get_close_matches(path.name, beside, n=1)
-    hint = ""
-    if words:
-        hint = f"; did you mean '{words[0]}{text[len(word) :]}'?"
-    elif close:
-        hint = f"; did you mean '{path.parent / close[0]}'?"
+    words = difflib.get_close_matches(word.lower(), (SIMULATED, FIVE_DOCUMENTS), n=1)
+    guesses = [f"{known}{text[len(word) :]}" for known in words]
+    guesses += [str(path.parent / name) for name in difflib.get_close_matches(path.name, beside, n=1)]
+    hint = f"; did you mean '{guesses[0]}'?" if guesses else ""
     return f"--data: found no file or folder '{text}'{hint}; expected {_EXAMPLE}"

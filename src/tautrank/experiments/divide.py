@@ -187,6 +187,15 @@ def pooled(data: RankingData | Splits) -> RankingData:
     return RankingData.concat([part for part in data if part is not None], repeated="separate")
 
 
+def part_sizes(splits: Splits) -> dict[str, int]:
+    """Return the number of queries of each part, by its name.
+
+    Args:
+        splits: the parts; one that is None is left out.
+    """
+    return {name: part.n_queries for name, part in splits._asdict().items() if part is not None}
+
+
 def overlap_of(protocol: Protocol, queries: dict[str, int]) -> float:
     """Nadeau and Bengio's held out over trained on; 0 if all trials train on the same queries.
 

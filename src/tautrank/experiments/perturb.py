@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.arguments import choice
 from tautrank.data import RankingData, Splits
-from tautrank.errors import OptionError, unknown
+from tautrank.errors import OptionError
 from tautrank.experiments.plain_values import declare
 from tautrank.simulate import add_negatives, binarise, perturb_labels, simulate_clicks
 
@@ -50,8 +51,7 @@ class Change:
     parts: tuple[str, ...] = ("train",)
 
     def __post_init__(self) -> None:
-        if self.kind not in CHANGES:
-            raise unknown("change", self.kind, CHANGES)
+        choice("change", self.kind, CHANGES)
         if not self.parts or not set(self.parts) <= set(PARTS):
             raise OptionError(f"parts: found {list(self.parts)}; expected some of train, valid and test")
 

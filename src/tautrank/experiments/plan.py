@@ -10,10 +10,10 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 import tautrank
-from tautrank.arguments import whole
+from tautrank.arguments import choice, whole
 from tautrank.data import Splits
 from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
-from tautrank.errors import OptionError, unknown
+from tautrank.errors import OptionError
 from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import DataSource, fingerprint_of
 from tautrank.experiments.divide import GivenSplits, Protocol, Resampling, folds_of
@@ -172,8 +172,7 @@ class Experiment:
     def _check(self, system: System | Measurement) -> None:
         """Report a wrong name when the experiment is declared, not when it has run."""
         if isinstance(system, Measurement):
-            if system.kind not in MEASUREMENTS:
-                raise unknown("measurement", system.kind, MEASUREMENTS)
+            choice("measurement", system.kind, MEASUREMENTS)
             return
         engine = {**self.parameters, **system.parameters}.get("engine", DEFAULT_ENGINE)
         engine_for(str(engine), read_loss(system.loss))
@@ -409,6 +408,4 @@ def by_name(kind: str, name: str, known: Mapping[str, _T]) -> _T:
         name: the name.
         known: everything by name.
     """
-    if name not in known:
-        raise unknown(kind, name, known)
-    return known[name]
+    return known[choice(kind, name, known)]

@@ -13,10 +13,10 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from tautrank.arrays import F64
 from tautrank.experiments.configuration import parameters_of
-from tautrank.experiments.divide import overlap_of
+from tautrank.experiments.divide import overlap_of, part_sizes
 from tautrank.experiments.plan import Plan
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED
 from tautrank.experiments.store import Outcome, Store, Trial
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker
     from tautrank.report.table import ReportTable
 
-F64 = NDArray[np.float64]
 Cell: TypeAlias = tuple[str, str, str]
 """(condition, system, metric)."""
 Place: TypeAlias = tuple[str, str]
@@ -433,12 +432,10 @@ class Gathered:
         self.means: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
         self.queries: dict[Cell, dict[int, F64]] = defaultdict(dict)
         self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
-        self.sizes: dict[str, int] = {}
+        self._facts: list[dict[str, Any]] = []
         self._points: dict[Place, dict[str, Any]] = {}
         self._lists: dict[str, dict[Place, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        self._trained_with: set[str] = set()
         self._failures: list[Failure] = []
-        self._n_done = self._n_constant = 0
         finished = {trial.key: outcome for trial, outcome in store.finished()}
         for trial in plan.trials():
             if trial.key in finished:
@@ -452,8 +449,7 @@ class Gathered:
         place, folds = (spec["condition"], spec["system"]), self.plan.folds_of(spec["trial"])
         number = spec["trial"] * len(folds) + folds.index(spec["data"]["fold"])
         result = json.loads(outcome.result)
-        self._n_done += 1
-        self._n_constant += bool(result.get("constant"))
+        self._facts.append({name: result.get(name) for name in ("constant", "trained_with", "queries")})
         for part, by_metric in result["means"].items():
             for name, value in by_metric.items():
                 self.means[(*place, name, part)][number] = or_nan(value)
@@ -468,9 +464,6 @@ class Gathered:
                 self._lists[name][place].append(result[what])
         self._lists["valid"][place].append(or_nan(result.get("valid")))
         self._lists["seconds"][place].append(outcome.seconds)
-        if "trained_with" in result:
-            self._trained_with.add(result["trained_with"])
-        self.sizes = self.sizes or result.get("queries", {})
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a `Comparison`, without tests."""
@@ -481,9 +474,9 @@ class Gathered:
             "points": self._points,
             **{name: dict(by_place) for name, by_place in self._lists.items()},
             "failures": tuple(self._failures),
-            "n_done": self._n_done,
-            "n_constant": self._n_constant,
-            "trained_with": tuple(sorted(self._trained_with)),
+            "n_done": len(self._facts),
+            "n_constant": sum(bool(facts["constant"]) for facts in self._facts),
+            "trained_with": tuple(sorted({facts["trained_with"] for facts in self._facts} - {None})),
             "overlap": self.overlap,
         }
 
@@ -492,9 +485,8 @@ class Gathered:
         """Held out over trained on if trials draw their training queries again; else 0."""
         given, protocol = self.plan.data.held, self.plan.study.protocol
         if not given:
-            return overlap_of(protocol, self.sizes) if self.sizes else 0.0
+            sizes = next((facts["queries"] for facts in self._facts if facts["queries"]), None)
+            return overlap_of(protocol, sizes) if sizes else 0.0
         if self.plan.budget.trials == 1:
             return 0.0
-        parts = [zip(splits._fields, splits, strict=True) for splits in given]
-        sizes = [{name: part.n_queries for name, part in pairs if part is not None} for pairs in parts]
-        return float(np.mean([overlap_of(protocol, of_split) for of_split in sizes]))
+        return float(np.mean([overlap_of(protocol, part_sizes(splits)) for splits in given]))

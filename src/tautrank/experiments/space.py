@@ -234,8 +234,7 @@ def read_range(name: str, given: Any) -> Dimension:
     if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
         raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
     kind, *rest = given
-    if kind not in _KINDS:
-        raise unknown(f"kind of range for {name},", kind, _KINDS)
+    choice(f"kind of range for {name},", kind, _KINDS)
     try:
         if kind == "choice":
             return Choice(tuple(rest[0] if len(rest) == 1 and isinstance(rest[0], list | tuple) else rest))
@@ -345,7 +344,7 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
         _check_names(given, read, fixed)
         found = [{name: one for name, one in given.items() if _applies(loss, name, one)} for loss in read]
     elif space is None or isinstance(space, str):
-        make = SPACES[choice("space", space or "default", tuple(SPACES))]
+        make = SPACES[choice("space", space or "default", SPACES)]
         found = [{name: one for name, one in make(loss).items() if _is_free(loss, name, one, fixed)} for loss in read]
     else:
         raise OptionError(f"space: found {space!r}; expected a name, or ranges by name")
@@ -413,8 +412,8 @@ def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[s
         if name in _NOT_SEARCHED:
             raise OptionError(f"{name}: found in the space; expected {_NOT_SEARCHED[name]}")
         # The engine checks its own names, which have no dot.
-        if "." in name and name not in known:
-            raise unknown(f"parameter of {of}:", name, known)
+        if "." in name:
+            choice(f"parameter of {of}:", name, known)
         for loss in losses:
             if _is_given(loss, name):
                 raise OptionError(f"{name}: found in the space and in {loss}; expected it once")

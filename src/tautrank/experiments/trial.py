@@ -12,14 +12,14 @@ from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
-import numpy.typing as npt
 
 import tautrank
+from tautrank.arrays import F64
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
-from tautrank.experiments.divide import divide, pooled, takes_all_queries
+from tautrank.experiments.divide import divide, part_sizes, pooled, takes_all_queries
 from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain
@@ -49,7 +49,7 @@ class Surroundings:
     threads: int = 1
 
 
-_Values: TypeAlias = dict[str, npt.NDArray[np.float64]]
+_Values: TypeAlias = dict[str, F64]
 RunTrial: TypeAlias = Callable[[Mapping[str, Any], Surroundings], dict[str, Any]]
 """A function of a specification, and of what all trials need, that returns the result of a trial as JSON values."""
 
@@ -73,7 +73,7 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
         return _measure(spec, data)
     assert data is not None
     splits = _divide(spec, data)
-    sizes = {name: part.n_queries for name, part in zip(splits._fields, splits, strict=True) if part is not None}
+    sizes = part_sizes(splits)
     splits = changed(splits, from_plain(spec["changes"]), spec["seed"])
     metrics = [metric(name) for name in spec["metrics"]]
     fixed = {"random_state": spec["seed"], "n_jobs": spec.get("n_jobs", around.threads), "verbose": 0}

@@ -10,7 +10,7 @@ import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.divide import FixedParts, Protocol
-from tautrank.papers.study import PaperTest
+from tautrank.papers.study import PaperTest, Study
 from tautrank.significance.paired import corrected_resampled_t_test, holm, paired_t_test, t_tail
 from tautrank.significance.repeated import repeated_runs_test
 
@@ -121,24 +121,21 @@ def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overl
     return Judgement(name, p, _verdict(p, advantage.mean, level))
 
 
-def judge(
-    advantages: Sequence[Advantage], test: PaperTest, protocol: Protocol, overlap: float
-) -> list[tuple[Judgement, Judgement]]:
+def judge(advantages: Sequence[Advantage], study: Study, overlap: float) -> list[tuple[Judgement, Judgement]]:
     """Judge each by both tests; the corrected one counts all of the comparisons, by Holm's method.
 
     Args:
         advantages: one per comparison.
-        test: the paper's test.
-        protocol: the protocol of the study.
+        study: the study, with the paper's test and the protocol.
         overlap: held out over trained on, if trials draw their training data again.
     """
     if not advantages:
         return []
-    corrected = [corrected_test(advantage, protocol, test.level, overlap) for advantage in advantages]
+    corrected = [corrected_test(advantage, study.protocol, study.test.level, overlap) for advantage in advantages]
     adjusted = holm([judgement.p_value for judgement in corrected]).tolist()
     return [
-        (own_test(advantage, test), Judgement(judgement.test, p, _verdict(p, advantage.mean, test.level)))
-        for advantage, judgement, p in zip(advantages, corrected, adjusted, strict=True)
+        (own_test(advantage, study.test), Judgement(of.test, p, _verdict(p, advantage.mean, study.test.level)))
+        for advantage, of, p in zip(advantages, corrected, adjusted, strict=True)
     ]
 
 

@@ -184,7 +184,7 @@ class _Judged(Gathered):
     def judge(self, compared: Sequence[tuple[Claim, tuple[Cell, ...]]]) -> list[tuple[Advantage, Judgement, Judgement]]:
         """The advantages of comparisons, each with the judgements of the paper's and of the corrected test."""
         advantages = [self.advantage(claim, cells) for claim, cells in compared]
-        judged = judge(advantages, self.plan.study.test, self.plan.study.protocol, self.overlap)
+        judged = judge(advantages, self.plan.study, self.overlap)
         return [(advantage, *both) for advantage, both in zip(advantages, judged, strict=True)]
 
     def _trials(self, cell: Cell, part: str, of_curves: bool) -> list[int]:

@@ -49,7 +49,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from tautrank.arguments import choice
-from tautrank.errors import OptionError, unknown
+from tautrank.errors import OptionError
 from tautrank.experiments.plain_values import declare
 from tautrank.experiments.plan import PLAIN, Experiment, by_name
 from tautrank.papers.claims import Claim
@@ -208,23 +208,17 @@ class Study(Experiment):
         for name in (name for recipe in self.recipes for name in recipe.conditions):
             self.condition(name)
         for claim in self.claims:
-            looked_at = self.curves if claim.of_curves else self.judged
-            if claim.part not in looked_at:
-                raise unknown("part of a claim", claim.part, looked_at)
+            choice("part of a claim", claim.part, self.curves if claim.of_curves else self.judged)
             for group in claim.cells(self.condition_names):
                 for condition, system, measured in group:
                     self.system(system)
                     known = self.metrics_under(condition)
-                    known = known[:1] if claim.of_curves else known
-                    if measured not in known:
-                        raise unknown("metric of a claim", measured, known)
+                    choice("metric of a claim", measured, known[:1] if claim.of_curves else known)
         for recipe in self.recipes:
             for printed in recipe.printed:
                 self.system(printed.system)
-                if printed.part not in self.judged:
-                    raise unknown("part in print", printed.part, self.judged)
-                if printed.metric not in self.metrics_under(printed.condition):
-                    raise unknown("metric in print", printed.metric, self.metrics_under(printed.condition))
+                choice("part in print", printed.part, self.judged)
+                choice("metric in print", printed.metric, self.metrics_under(printed.condition))
 
 
 declare(__name__)

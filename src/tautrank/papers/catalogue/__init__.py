@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tautrank.errors import unknown
+from tautrank.experiments.plan import by_name
 from tautrank.papers.catalogue import directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.papers.study import Study
 
@@ -24,6 +24,4 @@ def find_study(name: str) -> Study:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown study 'xe-tabel1'; did you mean 'xe-table1'? (known: ...)
     """
-    if name not in CATALOGUE:
-        raise unknown("study", name, CATALOGUE)
-    return CATALOGUE[name]
+    return by_name("study", name, CATALOGUE)
