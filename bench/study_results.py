@@ -21,8 +21,7 @@ from tautrank.experiments.result import Cell
 from tautrank.files import write_whole
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Claim
-from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
-from tautrank.papers.results import StudyResult, Verdict, read_results
+from tautrank.papers.results import AGREES, DOES_NOT, UNDECIDED, StudyResult, Verdict, read_results
 from tautrank.papers.study import Study
 from tautrank.report.cells import difference_text, p_text
 

@@ -11,7 +11,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.engines import ENGINES, engine_for, engine_named, read_loss
-from tautrank.experiments.configuration import parameters_of
+from tautrank.experiments.space import parameters_of
 from tautrank.ranker.estimator import Ranker
 from tests.command_line import run
 from tests.ranker_examples import TRAIN, VALID, ranker

@@ -16,7 +16,7 @@ from scipy import stats
 from tautrank.experiments.divide import FixedParts, OnItself, Resampling
 from tautrank.experiments.plan import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
-from tautrank.papers.judging import Advantage, corrected_test, own_test
+from tautrank.papers.results import Advantage, corrected_test, own_test
 from tautrank.papers.study import PaperTest
 from tautrank.significance.repeated import repeated_runs_test
 from tests import study_examples

@@ -7,8 +7,8 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, TautrankError
-from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.search_plan import check_data, plan_search
+from tautrank.experiments.space import parameters_of
 
 BAD = [
     ({"space": {"min_dat_in_leaf": ("int", 1, 9)}}, "unknown parameter of lightgbm 'min_dat_in_leaf'; did you mean 'min_data_in_leaf'?"),

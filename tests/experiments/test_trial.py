@@ -115,8 +115,8 @@ def test_a_condition_sets_parameters_of_the_losses_that_have_them():
 
 
 def test_recipes_are_found_by_what_the_data_looks_like():
-    assert [recognise(136, n) for n in (200, 9000, 31000)] == ["web30k", "web10k", "web30k"]
-    assert recognise(700, 6000) == "yahoo2"
+    assert [recognise(136, n)[0] for n in (200, 9000, 31000)] == ["web30k", "web10k", "web30k"]
+    assert recognise(700, 6000) == ("yahoo2", False)
     study = replace(TINY, recipes=(Recipe("web30k", "W"), Recipe("yahoo1", "Y", {"num_leaves": 9})), claims=())
     assert make_plan(study, "simulated:yahoo:10", budget=SMALL).recipe == "yahoo1"
     assert make_plan(study, DATA, budget=SMALL).recipe == "web30k"  # like none of them: the first

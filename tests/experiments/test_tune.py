@@ -16,9 +16,9 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, Proposer
 from tautrank.experiments.result import TunedTrial, Tuning
+from tautrank.experiments.space import parameters_of
 from tautrank.experiments.tune import SearchInterrupted
 from tests import dying_workers
 

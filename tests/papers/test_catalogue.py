@@ -17,13 +17,13 @@ import tautrank as tr
 from tautrank.data import RankingData, Splits
 from tautrank.engines import NativeLoss, read_loss
 from tautrank.errors import DataError
-from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import KNOWN
 from tautrank.experiments.measurements import directness as measured_directness
 from tautrank.experiments.measurements import softrank_distance
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import PLAIN, Budget, Measurement
+from tautrank.experiments.space import with_parameters
 from tautrank.experiments.trial import run_trial
 from tautrank.experiments.workers import choose_workers
 from tautrank.json_values import canonical

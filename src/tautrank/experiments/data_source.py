@@ -40,38 +40,24 @@ KNOWN = {
 }
 
 
-def _alike(n_features: int) -> dict[str, int]:
-    """The published data sets of that width, and their numbers of queries."""
-    return {name: size for name, (widths, size) in KNOWN.items() if n_features in widths}
-
-
-def recognise(n_features: int, n_queries: int) -> str:
+def recognise(n_features: int, n_queries: int) -> tuple[str, bool]:
     """Name the published data set that some data is, or looks most like; empty if it looks like none.
 
     Args:
         n_features: the number of columns.
         n_queries: the number of queries, of all parts.
 
-    >>> recognise(136, 10000), recognise(700, 30000), recognise(3, 2)
-    ('web10k', 'yahoo1', '')
+    Returns:
+        The name, and whether the data has less than a tenth of the queries of every data set of that width.
+
+    >>> recognise(136, 10000), recognise(700, 30000), recognise(136, 500), recognise(3, 2)
+    (('web10k', False), ('yahoo1', False), ('web30k', True), ('', False))
     """
-    alike = _alike(n_features)
+    alike = {name: size for name, (widths, size) in KNOWN.items() if n_features in widths}
     near = [name for name, size in alike.items() if 0.5 < n_queries / size < 2]
     # Few queries may be a sample of any of them; the first, the one most papers use, is as good as another.
-    return min(near, key=lambda name: abs(alike[name] - n_queries), default=next(iter(alike), ""))
-
-
-def is_small(n_features: int, n_queries: int) -> bool:
-    """Whether some data has the features of a published data set, but less than a tenth of its queries.
-
-    Args:
-        n_features: the number of columns.
-        n_queries: the number of queries, of all parts.
-
-    >>> is_small(136, 500), is_small(136, 6000), is_small(3, 2)
-    (True, False, False)
-    """
-    return n_queries < min(_alike(n_features).values(), default=0) / 10
+    name = min(near, key=lambda name: abs(alike[name] - n_queries), default=next(iter(alike), ""))
+    return name, n_queries < min(alike.values(), default=0) / 10
 
 
 @dataclass(frozen=True)

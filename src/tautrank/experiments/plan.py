@@ -14,13 +14,12 @@ from tautrank.arguments import choice, whole
 from tautrank.data import Splits
 from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
 from tautrank.errors import OptionError
-from tautrank.experiments.configuration import with_parameters
 from tautrank.experiments.data_source import DataSource, fingerprint_of
 from tautrank.experiments.divide import GivenSplits, Protocol, Resampling, folds_of
 from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import PARTS, Change
 from tautrank.experiments.plain_values import declare, to_plain
-from tautrank.experiments.space import Search
+from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
 from tautrank.json_values import digest
 from tautrank.losses.own_losses import own_losses

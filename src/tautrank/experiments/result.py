@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from tautrank.arrays import F64
-from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.divide import overlap_of, part_sizes
 from tautrank.experiments.plan import Plan
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED
+from tautrank.experiments.space import parameters_of
 from tautrank.experiments.store import Outcome, Store, Trial
 from tautrank.files import handed_out
 from tautrank.json_values import or_nan

@@ -16,9 +16,8 @@ from tautrank.arguments import choice, job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.propose import SAMPLERS, require_optuna
-from tautrank.experiments.space import Space, spaces_of
+from tautrank.experiments.space import Space, parameters_of, spaces_of
 from tautrank.files import require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses

@@ -17,13 +17,12 @@ import tautrank
 from tautrank.arrays import F64
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
-from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
 from tautrank.experiments.divide import divide, part_sizes, pooled, takes_all_queries
 from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.plain_values import from_plain
-from tautrank.experiments.space import Search, random_configurations
+from tautrank.experiments.space import Search, parameters_of, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
 from tautrank.json_values import canonical, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own

@@ -16,12 +16,12 @@ from typing import Any
 from tautrank.data import RankingData, Splits
 from tautrank.engines import Step
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.configuration import parameters_of
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
 from tautrank.experiments.processes import Ask
 from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED, Proposer
 from tautrank.experiments.result import TunedTrial, Tuning
 from tautrank.experiments.search_plan import SearchPlan, check_data, plan_search
+from tautrank.experiments.space import parameters_of
 from tautrank.experiments.store import IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
 from tautrank.experiments.workers import Progress, run_trials

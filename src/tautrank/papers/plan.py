@@ -8,7 +8,7 @@ from typing import Any
 
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.data_source import NONE, DataSource, is_small, read_source, recognise
+from tautrank.experiments.data_source import NONE, DataSource, read_source, recognise
 from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import Budget, Condition, Plan, settle
 from tautrank.json_values import digest
@@ -119,9 +119,9 @@ def make_plan(
 def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:
     """The recipe of the data set that some data is or looks like; else the study's first."""
     names = [recipe.data for recipe in study.recipes]
+    alike, is_small = recognise(n_features, n_queries)
     # Limits on a leaf that were found on thousands of queries may leave a sample of them nothing to split.
-    if OTHER_DATA in names and is_small(n_features, n_queries):
+    if OTHER_DATA in names and is_small:
         return OTHER_DATA
-    alike = recognise(n_features, n_queries)
     families = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
     return next((name for name in (alike, families.get(alike, "")) if name in names), names[0])

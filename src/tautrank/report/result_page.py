@@ -15,8 +15,7 @@ import tautrank
 from tautrank.experiments.plan import Measurement
 from tautrank.experiments.result import Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
-from tautrank.papers.judging import AGREES, DOES_NOT, UNDECIDED
-from tautrank.papers.results import StudyResult
+from tautrank.papers.results import AGREES, DOES_NOT, UNDECIDED, StudyResult
 from tautrank.report import writer_of
 from tautrank.report.cells import difference_text
 from tautrank.report.comparison import findings, tables, vary

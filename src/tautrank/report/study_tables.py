@@ -16,8 +16,7 @@ from tautrank.experiments.plain_values import from_plain
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import win_tie_loss
 from tautrank.json_values import or_none
-from tautrank.papers.judging import UNDECIDED, Judgement
-from tautrank.papers.results import CellResult, StudyResult
+from tautrank.papers.results import UNDECIDED, CellResult, Judgement, StudyResult
 from tautrank.papers.study import OTHER_DATA
 from tautrank.report.cells import difference_text, mean_cell, number_cell, p_text, text_cell, won_cell
 from tautrank.report.gains import query_gains, same_queries
