@@ -8,7 +8,6 @@ Processes that were spawned, or started by loky (joblib, scikit-learn's ``n_jobs
 
 from __future__ import annotations
 
-import importlib
 import os
 import sys
 import warnings
@@ -16,7 +15,7 @@ from typing import Any
 
 from tautrank.arguments import job_count
 from tautrank.engines.registry import ENGINES, engine_named
-from tautrank.errors import MissingDependencyError, TautrankWarning
+from tautrank.errors import TautrankWarning, require
 
 _loaded_before_fork: set[str] = set()
 _limited: set[str] = set()
@@ -45,12 +44,7 @@ def package(name: str) -> Any:
     'Booster'
     """
     engine = engine_named(name)
-    try:
-        found = importlib.import_module(engine.package or name)
-    except ImportError:
-        raise MissingDependencyError(
-            f"engine '{name}' needs {engine.written}; install it with: pip install 'tautrank[{name}]'"
-        ) from None
+    found = require(engine.package or name, f"engine '{name}' needs {engine.written}", name)
     make_safe(name)
     return found
 

@@ -64,8 +64,34 @@ class XGBoostModel(FittedModel):
         return cls(package(cls.tool).Booster(model_file=bytearray(content)))
 
     def trees(self) -> list[Tree]:
-        """Return the trees as plain arrays; the sum of their leaves is the score."""
-        return xgboost_trees(bytes(self.booster.save_raw("json")))
+        """Return the trees as plain arrays, and a tree of one leaf for the score they start from."""
+        learner = json.loads(self.booster.save_raw("json"))["learner"]
+        booster = learner["gradient_booster"]
+        if booster["name"] != "gbtree":
+            raise OptionError(f"format: found XGBoost's booster {booster['name']}; expected gbtree")
+        # One number, which XGBoost 3 writes as a list of one.
+        trees = [Tree.constant(float(learner["learner_model_param"]["base_score"].strip("[]")))]
+        for described in booster["model"]["trees"]:
+            left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
+            numbers = np.array(described["split_conditions"], np.float32)
+            inner = left >= 0
+            if np.array(described["split_type"], np.int64)[inner].any():
+                raise OptionError(
+                    "format: the model splits by category (categorical_feature); expected a model without such splits"
+                )
+            # Splits and leaves share one numbering in XGBoost.
+            place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
+            trees.append(
+                Tree.of(
+                    np.array(described["split_indices"], np.int64)[inner],
+                    np.nextafter(numbers[inner], np.float32(-math.inf)),
+                    np.array(described["default_left"], np.int64)[inner] != 0,
+                    place[left[inner]],
+                    place[right[inner]],
+                    numbers[~inner],
+                )
+            )
+        return trees
 
 
 class XGBoost(Engine):
@@ -177,38 +203,3 @@ def _parameters(objective: str, settings: Settings) -> dict[str, Any]:
 
 def _dense(X: Any) -> NDArray[np.float32]:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
-
-
-def xgboost_trees(content: bytes) -> list[Tree]:
-    """Read the trees of an XGBoost model, and a tree of one leaf for the score they start from.
-
-    Args:
-        content: a model as XGBoost's JSON.
-    """
-    learner = json.loads(content)["learner"]
-    booster = learner["gradient_booster"]
-    if booster["name"] != "gbtree":
-        raise OptionError(f"format: found XGBoost's booster {booster['name']}; expected gbtree")
-    # One number, which XGBoost 3 writes as a list of one.
-    trees = [Tree.constant(float(learner["learner_model_param"]["base_score"].strip("[]")))]
-    for described in booster["model"]["trees"]:
-        left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
-        numbers = np.array(described["split_conditions"], np.float32)
-        inner = left >= 0
-        if np.array(described["split_type"], np.int64)[inner].any():
-            raise OptionError(
-                "format: the model splits by category (categorical_feature); expected a model without such splits"
-            )
-        # Splits and leaves share one numbering in XGBoost.
-        place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
-        trees.append(
-            Tree.of(
-                np.array(described["split_indices"], np.int64)[inner],
-                np.nextafter(numbers[inner], np.float32(-math.inf)),
-                np.array(described["default_left"], np.int64)[inner] != 0,
-                place[left[inner]],
-                place[right[inner]],
-                numbers[~inner],
-            )
-        )
-    return trees

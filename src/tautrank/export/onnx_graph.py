@@ -7,7 +7,6 @@ float32, which sends some documents the other way.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -31,6 +30,8 @@ def onnx_model(export: Export) -> bytes:
     require("onnx", "format 'onnx' needs ONNX", "onnx")
     from onnx import TensorProto, helper
 
+    # Flat lists over all trees.
+    parts = [_columns(number, tree) for number, tree in enumerate(export.trees)]
     node = helper.make_node(
         "TreeEnsembleRegressor",
         ["features"],
@@ -39,7 +40,7 @@ def onnx_model(export: Export) -> bytes:
         n_targets=1,
         aggregate_function="SUM",
         post_transform="NONE",
-        **_attributes(export.trees),
+        **{column: np.concatenate([part[column] for part in parts]).tolist() for column in parts[0]},
     )
     graph = helper.make_graph(
         [node],
@@ -57,14 +58,8 @@ def onnx_model(export: Export) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def _attributes(trees: Sequence[Tree]) -> dict[str, Any]:
-    """Return the node's flat lists."""
-    parts = [_columns(number, tree) for number, tree in enumerate(trees)]
-    return {column: np.concatenate([part[column] for part in parts]).tolist() for column in parts[0]}
-
-
 def _columns(number: int, tree: Tree) -> dict[str, Any]:
-    """Return what one tree adds to them: its splits, then its leaves, as nodes of one numbering."""
+    """Return what one tree adds to the node's lists: its splits, then its leaves, as nodes of one numbering."""
     splits, leaves = tree.feature.size, tree.leaf.size
     none = np.zeros(leaves, np.int64)
     ids = np.arange(splits + leaves)

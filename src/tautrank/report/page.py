@@ -17,7 +17,7 @@ from typing import Any
 from tautrank.errors import DataError, OptionError
 from tautrank.files import handed_out
 from tautrank.report.palette import dark_counterparts
-from tautrank.report.table import Cell, Column, ReportTable
+from tautrank.report.table import Cell, Column, ReportTable, missing
 
 _DEEPEST_HEADING = 6
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
@@ -288,7 +288,8 @@ def _heading_cell(column: Column) -> str:
 def _body_cell(column: Column, cell: Cell) -> str:
     long = " long" if len(cell.text) > _LONG_TEXT else ""
     words = f' class="words{long}"' if column.words else ""
-    key = "" if cell.sort_key is None else f' data-key="{html.escape(str(cell.sort_key))}"'
+    # A cell without a key, for a missing value, comes last.
+    key = "" if missing(cell.values[0]) else f' data-key="{html.escape(str(cell.values[0]))}"'
     marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
     return f"<td{words}{key}>{html.escape(cell.text)}{marks}</td>"
 

@@ -58,7 +58,7 @@ class Cell:
         values: the values in full, one per field of the column; the first one sorts. By default the text.
         marks: a superscript after the text.
 
-    >>> Cell("0.4512 ±.013", (0.451234, 0.0131, "ac"), marks="ac").sort_key
+    >>> Cell("0.4512 ±.013", (0.451234, 0.0131, "ac"), marks="ac").values[0]
     0.451234
     """
 
@@ -69,11 +69,6 @@ class Cell:
     def __post_init__(self) -> None:
         if not self.values:
             object.__setattr__(self, "values", (self.text,))
-
-    @property
-    def sort_key(self) -> Value:
-        """The value that sorts the cell within its column; None, for a missing value, comes last."""
-        return None if missing(self.values[0]) else self.values[0]
 
 
 @dataclass(frozen=True)
