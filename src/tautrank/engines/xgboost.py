@@ -167,11 +167,9 @@ class _Learner:
             cache=list(self._parts.values()),
             model_file=task.start.booster if isinstance(task.start, XGBoostModel) else None,
         )
-        self._step = task.start_step
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        self._booster.update(self._parts["train"], self._step)
-        self._step += 1
+        self._booster.update(self._parts["train"], self.rounds)
 
     @property
     def rounds(self) -> int:
