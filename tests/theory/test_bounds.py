@@ -309,7 +309,7 @@ def test_lists_without_anything_relevant_have_no_bound() -> None:
 
 
 def test_a_bound_that_is_broken_says_so() -> None:
-    broken = Bound(name="a >= b", paper="", upper=np.array([2.0, 1.0]), lower=np.array([1.0, 1.5]))
+    broken = Bound(name="a >= b", upper=np.array([2.0, 1.0]), lower=np.array([1.0, 1.5]))
     assert not broken.holds()
     assert broken.margin == pytest.approx(-0.5 / 2.5)
     assert repr(broken) == "a >= b: 1.5 >= 1.25 on average over 2 queries, the smallest gap -0.5; fails"

@@ -27,7 +27,6 @@ class Bound:
 
     Args:
         name: the inequality, in words and symbols.
-        paper: citation.
         upper: the side that should be larger, one per query.
         lower: the side that should be smaller, one per query.
         mean_lower: the smaller side on average; None for the mean of ``lower``. Some theorems have a function of means
@@ -35,7 +34,7 @@ class Bound:
         steps: intermediate terms of the proof by name, from the upper side down.
         constants: terms added to the loss to form the upper side, by name.
 
-    >>> bound = Bound(name="a >= b", paper="a paper", upper=np.array([3.0, np.nan]), lower=np.array([1.0, np.nan]),
+    >>> bound = Bound(name="a >= b", upper=np.array([3.0, np.nan]), lower=np.array([1.0, np.nan]),
     ...               steps={"in between": np.array([2.5, np.nan])})
     >>> bound
     a >= b: 3 >= 1 on average over 1 query, the smallest gap 2; holds
@@ -44,7 +43,6 @@ class Bound:
     """
 
     name: str
-    paper: str
     upper: F64
     lower: F64
     mean_lower: float | None = None

@@ -10,6 +10,7 @@ Wang, Li, Golbandi, Bendersky and Najork, *The LambdaLoss Framework for Ranking 
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,23 +19,13 @@ from tautrank.errors import OptionError
 from tautrank.losses import ARPLoss1, ARPLoss2, LambdaLoss, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, NDCGLoss2PP, RankNet
 from tautrank.losses.base import Lists
 from tautrank.losses.pairwise import _PairObjective
-from tautrank.metrics import Discount, Gain, discount_values, gain_values, metric
+from tautrank.metrics import DCG, NDCG, discount_values, gain_values, metric
 from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.bound import Bound, loss_without_noise
 from tautrank.theory.distributions import check_scored_lists
 
-_PAPER = "Wang et al., The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018"
 
-
-def ndcg_cost(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    *,
-    gain: Gain = "exp2",
-    discount: Discount = "log2",
-    ties: str = "worst",
-) -> F64:
+def ndcg_cost(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **options: Any) -> F64:
     """Return NDCG as a cost, ``sum_i G_i - NDCG``, one per query; NaN without a relevant document.
 
     It is ``1 - NDCG`` plus ``sum_i G_i - 1``, which is at least 0 and does not depend on the ranking.
@@ -43,7 +34,7 @@ def ndcg_cost(
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
-        gain, discount, ties: options of the metric.
+        options: ``gain``, ``discount`` and ``ties`` of the metric.
 
     >>> ndcg_cost([1.0, 2.0], [1, 0], [0, 2]).round(4)  # 1 - 1/log2(3)
     array([0.3691])
@@ -52,9 +43,9 @@ def ndcg_cost(
     """
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
-    ideal = metric("dcg", gain=gain, discount=discount).per_query(y, y, cuts)
-    ndcg = metric("ndcg", gain=gain, discount=discount, ties=ties).per_query(s, y, cuts)
-    return query_sums(gain_values(y, gain), cuts) / ideal - ndcg
+    judge = NDCG(k=None, **options)
+    ideal = DCG(gain=judge.gain, discount=judge.discount).per_query(y, y, cuts)
+    return query_sums(gain_values(y, judge.gain), cuts) / ideal - judge.per_query(s, y, cuts)
 
 
 def lambdaloss_bound(
@@ -103,10 +94,9 @@ def lambdaloss_bound(
     if not (chosen.every_pair or isinstance(chosen, RankNet)):
         constants |= {"C2": sums[:, 1], "C3": sums[:, 2]}
     added = sum(constants.values(), start=np.zeros(cuts.size - 1))
-    lower_name, lower, source = _lower_side(chosen, s, lists, sums, ties)
+    lower_name, lower = _lower_side(chosen, s, lists, sums, ties)
     return Bound(
         name=f"{' + '.join([chosen.name, *constants])} >= {lower_name}",
-        paper=f"{_PAPER}, {source}",
         upper=chosen.bind(y, cuts).values(s) + added,
         lower=np.where(lists.has_relevant, lower, np.nan),
         steps={"0-1 loss <= logistic loss (12)": sums[:, 0] + added},
@@ -151,22 +141,13 @@ def ndcg_cost_bound(
     ndcg = metric("ndcg", gain=chosen.gain, discount=chosen.discount, ties=ties).per_query(s, y, cuts)
     return Bound(
         name=f"{chosen.name} >= 1 - NDCG",
-        paper=f"{_PAPER}, sec. 5, without its constants",
         upper=chosen.bind(y, cuts).values(s),
         lower=1.0 - ndcg,
         steps={"0-1 loss <= logistic loss (12)": _pair_sums(chosen, s, lists)[:, 0]},
     )
 
 
-def lambdarank_metric_bound(
-    scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    *,
-    gain: Gain = "exp2",
-    discount: Discount = "log2",
-    ties: str = "worst",
-) -> Bound:
+def lambdarank_metric_bound(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **options: Any) -> Bound:
     """Compare the metric that LambdaRank bounds with the cost of NDCG, which it bounds in turn.
 
     ``sum_i G_i sum_{j<i} abs(1/D_i - 1/D_j) >= sum_i G_i (1 - 1/D_i)``, because the sum holds the term ``j = 1``.
@@ -176,7 +157,7 @@ def lambdarank_metric_bound(
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
-        gain, discount, ties: options of both metrics.
+        options: ``gain``, ``discount`` and ``ties`` of both metrics.
 
     >>> lambdarank_metric_bound([1.0, 2.0, 3.0], [1, 0, 0], [0, 3])
     LambdaRank's metric >= sum G - NDCG: 0.6309 >= 0.5 on average over 1 query, the smallest gap 0.1309; holds
@@ -185,9 +166,8 @@ def lambdarank_metric_bound(
     y, cuts = lists.labels, lists.offsets
     return Bound(
         name="LambdaRank's metric >= sum G - NDCG",
-        paper=f"{_PAPER}, sec. 5.3",
-        upper=metric("lambdarank-metric", gain=gain, discount=discount, ties=ties).per_query(s, y, cuts),
-        lower=ndcg_cost(s, y, cuts, gain=gain, discount=discount, ties=ties),
+        upper=metric("lambdarank-metric", k=None, **options).per_query(s, y, cuts),
+        lower=ndcg_cost(s, y, cuts, **options),
     )
 
 
@@ -238,17 +218,17 @@ def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
     return sums
 
 
-def _lower_side(loss: LambdaLoss, scores: F64, lists: Lists, sums: F64, ties: str) -> tuple[str, F64, str]:
-    """Return the name of the cost that the loss bounds, its values, and its place in the paper."""
+def _lower_side(loss: LambdaLoss, scores: F64, lists: Lists, sums: F64, ties: str) -> tuple[str, F64]:
+    """Return the name of the cost that the loss bounds, and its values."""
     y, cuts = lists.labels, lists.offsets
     if isinstance(loss, RankNet):
-        return "pairs out of order", sums[:, 0], "eq. 3 and 12"
+        return "pairs out of order", sums[:, 0]
     if isinstance(loss, ARPLoss1 | ARPLoss2):
         arp = metric("arp", k=loss.k, ties=ties)
-        return str(dataclasses.replace(arp, ties="worst")), arp.per_query(scores, y, cuts), "sec. 5.1"
+        return str(dataclasses.replace(arp, ties="worst")), arp.per_query(scores, y, cuts)
     if isinstance(loss, LambdaRank):
         m = metric("lambdarank-metric", k=loss.k, gain=loss.gain, discount=loss.discount, ties=ties)
-        return "LambdaRank's metric", m.per_query(scores, y, cuts), "Proposition 5.1"
+        return "LambdaRank's metric", m.per_query(scores, y, cuts)
     if not isinstance(loss, NDCGLoss1 | NDCGLoss2 | NDCGLoss2PP):
         raise OptionError(
             f"loss: found {loss}; expected a loss whose cost is known: ranknet, lambdarank, arp or ndcg-loss"
@@ -257,10 +237,7 @@ def _lower_side(loss: LambdaLoss, scores: F64, lists: Lists, sums: F64, ties: st
     if discount_values(1, loss.discount)[0] != 1.0:
         raise OptionError("loss: found a discount that does not start at 1; expected 1 for the first rank")
     cost = ndcg_cost(scores, y, cuts, gain=loss.gain, discount=loss.discount, ties=ties)
-    if isinstance(loss, NDCGLoss1):
-        return "sum G - NDCG", cost, "sec. 5.2"
-    if isinstance(loss, NDCGLoss2):
-        return "sum G - NDCG", cost, "eq. 16"
+    if isinstance(loss, NDCGLoss1 | NDCGLoss2):
+        return "sum G - NDCG", cost
     m = metric("lambdarank-metric", gain=loss.gain, discount=loss.discount, ties=ties)
-    combined = m.per_query(scores, y, cuts) + loss.mu * cost
-    return "LambdaRank's metric + mu (sum G - NDCG)", combined, "eq. 19"
+    return "LambdaRank's metric + mu (sum G - NDCG)", m.per_query(scores, y, cuts) + loss.mu * cost

@@ -21,12 +21,6 @@ from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma
 from tautrank.theory.gamma import cross_entropy, gammas_of
 from tautrank.theory.jensen import log_expected_probability
 
-_XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
-_BINARY_PAPER = (
-    "Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank "
-    "with Binary Relevance, ICTIR 2019"
-)
-
 
 def xe_ndcg_bound(
     scores: ArrayLike,
@@ -83,15 +77,14 @@ def xe_ndcg_bound(
     total = query_sums(gain_values(y) + (1.0 - used), cuts)
     if refined:
         added = query_sums((1.0 - used) * np.exp(log_softmax(s, cuts)), cuts)
-        name, source = "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)", "from the proof of Theorem 1"
+        name = "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG)"
         mean = mean_over_queries(ndcg + added / ideal)
     else:
         added = np.ones_like(ideal)
-        name, source = "XE >= -log(NDCG + 1/maxDCG)", "Theorem 1"
+        name = "XE >= -log(NDCG + 1/maxDCG)"
         mean = mean_over_queries(ndcg) + mean_over_queries(added / ideal)
     return Bound(
         name=name,
-        paper=f"{_XE_PAPER}, {source}",
         upper=value,
         lower=negative_log(ndcg + added / ideal),
         mean_lower=float(negative_log(mean)),
@@ -124,7 +117,7 @@ def softmax_mrr_bound(
     >>> softmax_mrr_bound([1.0, 2.0, 0.0], [1, 0, 0], [0, 3])
     XE >= -log RR: 1.408 >= 0.6931 on average over 1 query, the smallest gap 0.7145; holds
     """
-    return _listnet_bound("XE >= -log RR", "Theorems 1 and 2", scores, labels, offsets, loss, metric("mrr", ties=ties))
+    return _listnet_bound("XE >= -log RR", scores, labels, offsets, loss, metric("mrr", ties=ties))
 
 
 def softmax_ndcg_bound(
@@ -156,11 +149,11 @@ def softmax_ndcg_bound(
     XE >= -log NDCG: 1.908 >= 0.3661 on average over 1 query, the smallest gap 1.541; holds
     """
     judge = metric("ndcg", ties=ties, gain=gain)
-    return _listnet_bound("XE >= -log NDCG", "Theorem 3", scores, labels, offsets, loss, judge)
+    return _listnet_bound("XE >= -log NDCG", scores, labels, offsets, loss, judge)
 
 
 def _listnet_bound(
-    name: str, theorem: str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, judge: Metric
+    name: str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, loss: Loss | str, judge: Metric
 ) -> Bound:
     """Compare the loss with ``-log`` of a metric; ``-log sum phi rho`` is between them."""
     chosen = loss_without_noise(loss, ListNet, "a listnet loss")
@@ -170,7 +163,6 @@ def _listnet_bound(
     expected = log_expected_probability(s, targets_of(chosen, s, y, cuts), cuts)
     return Bound(
         name=name,
-        paper=f"{_BINARY_PAPER}, {theorem}",
         upper=chosen.bind(y, cuts).values(s),
         lower=negative_log(judged),
         mean_lower=float(negative_log(mean_over_queries(judged))),

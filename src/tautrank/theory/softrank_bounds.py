@@ -35,9 +35,8 @@ from tautrank.metrics.ordering import F64, query_maxima
 from tautrank.theory.bound import Bound, loss_without_noise
 from tautrank.theory.distributions import check_scored_lists
 
-_PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
-VERSIONS = {"proof": "proof of Theorem 2", "stated": "Theorem 2", "contests": "a sharper form of Theorem 2"}
-"""The bounds on ``|NDCG - SoftNDCG|`` that `softrank_ndcg_bound` knows, and where they stand in the paper."""
+VERSIONS = ("proof", "stated", "contests")
+"""The bounds on ``|NDCG - SoftNDCG|`` that `softrank_ndcg_bound` knows."""
 
 
 def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
@@ -152,7 +151,7 @@ def softrank_ndcg_bound(
     >>> softrank_ndcg_bound(*lists, "softrank(sigma=0.3)", version="contests")
     bound >= |NDCG - SoftNDCG|: 0.007491 >= 0.00195 on average over 1 query, the smallest gap 0.00554; holds
     """
-    choice("version", version, tuple(VERSIONS))
+    choice("version", version, VERSIONS)
     chosen = _exact_softrank(loss)
     s, lists = check_scored_lists(scores, labels, offsets)
     if version != "contests":
@@ -177,7 +176,7 @@ def softrank_ndcg_bound(
         tops = query_maxima(lists.labels, lists.offsets)
         upper[spoken] = function(chosen.sigma, delta[spoken], lists.sizes[spoken], tops[spoken])
         upper[np.isinf(upper)] = np.nan
-    return Bound(name="bound >= |NDCG - SoftNDCG|", paper=f"{_PAPER}, {VERSIONS[version]}", upper=upper, lower=lower)
+    return Bound(name="bound >= |NDCG - SoftNDCG|", upper=upper, lower=lower)
 
 
 @dataclass(frozen=True, eq=False)
