@@ -61,12 +61,12 @@ def _log_total(scores: F64, start: int, stop: int) -> tuple[float, float]:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def tight_targets(
-    scores: F64,
-    arrangement: I64,
-    ranks: I32,
     base: F64,
     unit: F64,
     offsets: I64,
+    scores: F64,
+    arrangement: I64,
+    ranks: I32,
     scale: F64,
     first: int,
     last: int,
@@ -79,12 +79,12 @@ def tight_targets(
     long as the next one costs less than the mean so far.
 
     Args:
-        scores: one per document.
-        arrangement: flat indices of the documents, in any order within their query.
-        ranks: 0-based, in the order of the arrangement.
         base: the part of the target that gamma does not touch, one per document.
         unit: what a gamma of 1 takes away, one per query.
         offsets: start of each query.
+        scores: one per document.
+        arrangement: flat indices of the documents, in any order within their query.
+        ranks: 0-based, in the order of the arrangement.
         scale: one per query; 0 where no target is needed.
         first, last: the first query, and one past the last.
         phi: receives the targets, one per document.

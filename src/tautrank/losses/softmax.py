@@ -58,11 +58,6 @@ class SoftmaxLoss(Loss):
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _SoftmaxObjective(self, lists, seed, threads)
 
-    @property
-    def _kind(self) -> str:
-        """Source of gamma: ``"fixed"``, ``"uniform"`` or ``"tight"``."""
-        return "fixed"
-
     @abc.abstractmethod
     def _parts(self, lists: Lists) -> tuple[F64, F64]:
         """Return the target without gamma, one per document, and what a gamma of 1 subtracts, one per query."""
@@ -154,10 +149,6 @@ class XENDCG(SoftmaxLoss):
         """Whether scores are noisy or gamma is drawn."""
         return super().is_random or self.gamma == "uniform"
 
-    @property
-    def _kind(self) -> str:
-        return self.gamma if isinstance(self.gamma, str) else "fixed"
-
     def _parts(self, lists: Lists) -> tuple[F64, F64]:
         # In units of the query's highest 2^y, so that no label overflows.
         highest = query_maxima(lists.labels, lists.offsets)
@@ -176,7 +167,8 @@ class _SoftmaxObjective(Objective):
         # A document costs about forty of the pairs that `balanced_ranges` counts in.
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
         self._base, self._unit = loss._parts(lists)
-        if loss._kind == "fixed":
+        self._gamma = loss.gamma if isinstance(loss, XENDCG) else 1.0
+        if isinstance(self._gamma, float):
             sums = query_sums(self._base, lists.offsets)
             self._base /= np.repeat(np.where(lists.has_relevant, sums, 1.0), lists.sizes)
 
@@ -195,25 +187,16 @@ class _SoftmaxObjective(Objective):
         return self._filled_values(softmax_values, scores, targets, self.lists.offsets, self.lists.weights)
 
     def _targets(self, scores: Floats, step: int) -> F64:
-        if self.loss._kind == "fixed":
+        if isinstance(self._gamma, float):
             return self._base
         from tautrank.losses import _softmax_kernel as kernel
 
-        lists = self.lists
         phi = np.zeros(scores.size)
-        if self.loss._kind == "uniform":
-            drawn = (self._base, self._unit, lists.offsets, np.uint64(self.seed), step)
-            self._fill(kernel.uniform_targets, drawn, phi)
+        given = (self._base, self._unit, self.lists.offsets)
+        if self._gamma == "uniform":
+            self._fill(kernel.uniform_targets, (*given, np.uint64(self.seed), step), phi)
         else:
             exact = scores.astype(np.float64, copy=False)
-            ranked = (
-                exact,
-                lists.arrangement,
-                self._ranks(exact),
-                self._base,
-                self._unit,
-                lists.offsets,
-                lists.weights,
-            )
-            self._fill(kernel.tight_targets, ranked, phi)
+            ranking = (exact, self.lists.arrangement, self._ranks(exact), self.lists.weights)
+            self._fill(kernel.tight_targets, (*given, *ranking), phi)
         return phi
