@@ -74,7 +74,7 @@ def gammas_of(
         return check_gamma(loss.gamma, lists)
     if loss.gamma == "tight":
         return optimal_gamma(s, lists.labels, lists.offsets).gamma
-    from tautrank.theory._gamma_kernel import drawn_gammas
+    from tautrank.theory._kernels import drawn_gammas
 
     return drawn_gammas(lists.offsets, np.uint64(seed), step)
 
@@ -123,7 +123,7 @@ def smallest_jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
     (array([1., 0., 1.]), array([0.0954]))
     """
     s, lists = check_scored_lists(scores, labels, offsets)
-    from tautrank.theory._gamma_kernel import smallest_jensen_gaps
+    from tautrank.theory._kernels import smallest_jensen_gaps
 
     query = lists.query
     order = np.lexsort((-s, query))

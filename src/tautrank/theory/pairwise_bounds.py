@@ -202,7 +202,7 @@ def _plain_lambdaloss(loss: Loss | str) -> LambdaLoss:
 
 def _pair_sums(loss: LambdaLoss, scores: F64, lists: Lists) -> F64:
     """Return the columns of `pair_sums`; only the first one for losses over every pair."""
-    from tautrank.theory._pair_constants_kernel import pair_sums
+    from tautrank.theory._kernels import pair_sums
 
     objective = loss.bind(lists.labels, lists.offsets)
     assert isinstance(objective, _PairObjective)

@@ -167,7 +167,7 @@ def smoothing_limit(
     chosen = metric(judge)
     if not isinstance(chosen, DCG | NDCG):
         raise OptionError(f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric")
-    from tautrank.theory._contest_kernel import tied_discounts
+    from tautrank.theory._kernels import tied_discounts
 
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
@@ -264,7 +264,7 @@ def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
     >>> flipped_pairs(np.array([1.0, 1.0, 5.0, 5.0]), lists, np.zeros(2), np.array([0.0, 4.0])).round(4)
     array([0.5   , 0.0023])
     """
-    from tautrank.theory._contest_kernel import flip_sums
+    from tautrank.theory._kernels import flip_sums
 
     order = np.lexsort((lists.labels, -scores, lists.query))
     labels = lists.labels[order]

@@ -287,7 +287,7 @@ def _exact_softrank(loss: Loss | str) -> SoftRank:
 
 
 def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
-    from tautrank.theory._contest_kernel import flip_sums
+    from tautrank.theory._kernels import flip_sums
 
     y, cuts = lists.labels, lists.offsets
     ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(y, y, cuts)
