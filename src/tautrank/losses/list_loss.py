@@ -7,7 +7,6 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -21,7 +20,6 @@ _LISTS = ("scores", "labels", "grad", "hess")
 _HELD = "held"
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
 class ListLoss(Loss):
     """Base class of losses that are written as one function of one list, which is compiled.
 

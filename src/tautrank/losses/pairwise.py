@@ -155,7 +155,6 @@ class _GainLoss(LambdaLoss):
 
 
 @register("ranknet")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class RankNet(LambdaLoss):
     """Every pair of documents with different labels counts the same.
 
@@ -177,7 +176,6 @@ class RankNet(LambdaLoss):
 
 
 @register("lambdarank")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class LambdaRank(_GainLoss):
     """A pair counts as much as swapping its documents would change NDCG.
 
@@ -198,7 +196,6 @@ class LambdaRank(_GainLoss):
 
 
 @register("arp-loss1")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class ARPLoss1(LambdaLoss):
     """Bounds the average relevance position by counting everything above a relevant document.
 
@@ -219,7 +216,6 @@ class ARPLoss1(LambdaLoss):
 
 
 @register("arp-loss2")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class ARPLoss2(LambdaLoss):
     """Bounds the average relevance position by the pairs that are out of order.
 
@@ -235,7 +231,6 @@ class ARPLoss2(LambdaLoss):
 
 
 @register("ndcg-loss1")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class NDCGLoss1(_GainLoss):
     """Bounds ``1 - NDCG`` by counting everything above a relevant document; loose at lower ranks.
 
@@ -253,7 +248,6 @@ class NDCGLoss1(_GainLoss):
 
 
 @register("ndcg-loss2")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class NDCGLoss2(_GainLoss):
     """Bounds ``1 - NDCG`` by the pairs that are out of order; tighter than NDCG-Loss1.
 
@@ -273,7 +267,6 @@ class NDCGLoss2(_GainLoss):
 
 
 @register("ndcg-loss2++")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class NDCGLoss2PP(_GainLoss):
     """LambdaRank and NDCG-Loss2 together: the best of the paper's experiments.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tautrank.arrays import F64
@@ -12,7 +10,6 @@ from tautrank.metrics.ordering import query_sums
 
 
 @register("mse")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class MSE(Loss):
     """Squared error of the score as an estimate of the label.
 

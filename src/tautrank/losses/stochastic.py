@@ -134,7 +134,6 @@ class SmoothedLoss(Loss):
 
 
 @register("stochasticrank")
-@dataclass(frozen=True, kw_only=True, repr=False)
 class StochasticRank(SmoothedLoss):
     """The smoothed metric, its derivative estimated by coordinate conditional sampling: low variance, no bias.
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from tautrank.arrays import F64, I64
@@ -13,7 +11,6 @@ from tautrank.metrics.ranked import BinaryMetric
 
 
 @register("map")
-@dataclass(frozen=True, repr=False)
 class MAP(BinaryMetric):
     """Average precision: the mean, over the relevant documents, of the precision where each one stands.
 

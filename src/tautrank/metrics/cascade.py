@@ -23,7 +23,6 @@ _LARGEST_MAX_LABEL = 1000
 
 
 @register("mrr")
-@dataclass(frozen=True, repr=False)
 class MRR(BinaryMetric):
     """Reciprocal rank: one over the rank of the first relevant document; 0 when it stands below ``k``.
 

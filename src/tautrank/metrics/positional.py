@@ -74,7 +74,6 @@ class _Gained(_Positional):
 
 
 @register("dcg")
-@dataclass(frozen=True, repr=False)
 class DCG(_Gained):
     """Discounted cumulative gain: what a reader who gives up bit by bit collects.
 
@@ -104,7 +103,6 @@ class DCG(_Gained):
 
 
 @register("ndcg")
-@dataclass(frozen=True, repr=False)
 class NDCG(_Gained):
     """Normalised discounted cumulative gain: DCG as a share of the best possible.
 
@@ -136,7 +134,6 @@ class NDCG(_Gained):
 
 
 @register("lambdarank-metric")
-@dataclass(frozen=True, repr=False)
 class LambdaRankMetric(_Gained):
     """The cost that LambdaRank's loss bounds from above.
 
@@ -168,7 +165,6 @@ class LambdaRankMetric(_Gained):
 
 
 @register("arp")
-@dataclass(frozen=True, repr=False)
 class ARP(_Positional):
     """Average relevance position: how far down the relevant documents stand; a cost.
 
@@ -201,7 +197,6 @@ class ARP(_Positional):
 
 
 @register("precision")
-@dataclass(frozen=True, repr=False)
 class Precision(BinaryMetric, _Positional):
     """Precision: the share of the first ``k`` ranks that hold a relevant document.
 
@@ -228,7 +223,6 @@ class Precision(BinaryMetric, _Positional):
 
 
 @register("recall")
-@dataclass(frozen=True, repr=False)
 class Recall(BinaryMetric, _Positional):
     """Recall: the share of the relevant documents that stand in the first ``k`` ranks.
 

@@ -23,7 +23,6 @@ from tautrank.metrics.ordering import (
 )
 
 
-@dataclass(frozen=True, repr=False)
 class RankedMetric(Metric):
     """A metric that depends on the scores through the ranking alone.
 
