@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from tautrank.checks import laws as laws  # these modules enter their checks
 from tautrank.checks import theorems as theorems
-from tautrank.checks import theorems_on_smoothing as theorems_on_smoothing
 from tautrank.checks.checking import LossReport, check_loss, check_losses
 from tautrank.checks.registry import CHECKS, Check, Outcome, check
 

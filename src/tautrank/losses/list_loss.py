@@ -7,6 +7,7 @@ import functools
 import inspect
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -20,6 +21,7 @@ _LISTS = ("scores", "labels", "grad", "hess")
 _HELD = "held"
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
 class ListLoss(Loss):
     """Base class of losses that are written as one function of one list, which is compiled.
 

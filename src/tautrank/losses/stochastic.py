@@ -198,7 +198,7 @@ class SmoothedObjective(Objective):
         metric = loss.metric
         if isinstance(metric, ReaderMetric):
             values, weights = _reader_parts(metric, lists)
-            self._more: Any = (weights, -np.diff(weights, append=0.0), metric.reader().stops)
+            self._more: Any = (weights, -np.diff(weights, append=0.0), metric.stops)
             # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
             self._k, a_jump = max(int(np.count_nonzero(weights)), 1), 1.0
         else:
@@ -277,7 +277,7 @@ def _document_values(metric: ScaleFreeMetric, lists: Lists) -> F64:
 
 def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
     """Return the metric as an object that can be smoothed."""
-    known = [name for name, cls in METRICS.items() if hasattr(cls, "reader") or hasattr(cls, "breaks_at")]
+    known = [name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")]
     if isinstance(given, str):
         if name_of(given) not in METRICS:
             raise unknown("metric", name_of(given), known)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +12,9 @@ from tautrank.arguments import real
 from tautrank.arrays import F64, I64
 from tautrank.errors import DataError
 from tautrank.metrics.base import register
-from tautrank.metrics.gains import gain_values
+from tautrank.metrics.gains import Discount, gain_values
 from tautrank.metrics.ordering import TieGroups, of_similar_width
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
-from tautrank.metrics.reader import Reader
 
 # What is left of a list that a reader reaches with a smaller chance than this is below a float64's last
 # digit.
@@ -43,9 +43,9 @@ class MRR(BinaryMetric):
     array([0.75])
     """
 
-    def reader(self) -> Reader:
-        """A reader who stops at the first relevant document."""
-        return Reader("reciprocal", stops=True)
+    # A reader who stops at the first relevant document, see `tautrank.metrics.reader`.
+    stops: ClassVar[bool] = True
+    discount: ClassVar[Discount] = "reciprocal"
 
     def _judge(self, values: F64) -> F64:
         found = values > 0
@@ -101,16 +101,16 @@ class ERR(RankedMetric):
     array([0.375])
     """
 
+    # A reader who stops at a document with the chance ``R``.
+    stops: ClassVar[bool] = True
+    discount: ClassVar[Discount] = "reciprocal"
+
     max_label: float = 4.0
 
     def __post_init__(self) -> None:
         super().__post_init__()
         highest = real("max_label", self.max_label, above=True, most=_LARGEST_MAX_LABEL)
         object.__setattr__(self, "max_label", highest)
-
-    def reader(self) -> Reader:
-        """A reader who stops at a document with the chance ``R``."""
-        return Reader("reciprocal", stops=True)
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
         if labels.size and labels.max() > self.max_label:

@@ -17,7 +17,6 @@ from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
 from tautrank.metrics.ordering import TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
-from tautrank.metrics.reader import Reader
 
 
 class _Positional(RankedMetric):
@@ -94,9 +93,7 @@ class DCG(_Gained):
     array([3.])
     """
 
-    def reader(self) -> Reader:
-        """A reader who reads on to the end."""
-        return Reader(self.discount, stops=False)
+    stops: ClassVar[bool] = False
 
     def _norms(self, values: F64, offsets: I64) -> None:
         return None
@@ -124,9 +121,7 @@ class NDCG(_Gained):
     array([0.75])
     """
 
-    def reader(self) -> Reader:
-        """A reader who reads on to the end."""
-        return Reader(self.discount, stops=False)
+    stops: ClassVar[bool] = False
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         # Ties of equal labels are averaged, which may round to a hair above the ideal.

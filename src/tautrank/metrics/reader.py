@@ -12,7 +12,6 @@ appendix D.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -22,26 +21,9 @@ from tautrank.arrays import F64, I64
 from tautrank.metrics.gains import Discount, discount_values
 
 
-@dataclass(frozen=True)
-class Reader:
-    """How such a reader reads.
-
-    Args:
-        discount: the worth of the ranks, ``w``.
-        stops: whether the reader stops at a document with the chance ``g``, or reads on to the end.
-
-    >>> from tautrank.metrics import metric
-    >>> metric("err").reader()
-    Reader(discount='reciprocal', stops=True)
-    """
-
-    discount: Discount
-    stops: bool
-
-
 @runtime_checkable
 class ReaderMetric(Protocol):
-    """A metric with a method ``reader``: this is how a metric says that `StochasticRank` can optimise it.
+    """A metric that says how its reader reads, so that `StochasticRank` can optimise it.
 
     >>> from tautrank.metrics import metric
     >>> isinstance(metric("ndcg@10"), ReaderMetric), isinstance(metric("map"), ReaderMetric)
@@ -50,8 +32,11 @@ class ReaderMetric(Protocol):
 
     k: int | None
 
-    def reader(self) -> Reader:
-        """How the reader of this metric reads."""
+    discount: Discount
+    """The worth of the ranks, ``w``."""
+
+    stops: bool
+    """Whether the reader stops at a document with the chance ``g``, or reads on to the end."""
 
     def _document_values(self, labels: NDArray[np.number]) -> F64: ...
 
@@ -71,7 +56,7 @@ def reader_parts(metric: ReaderMetric, labels: NDArray[np.number], offsets: I64)
     (array([0.5, 0. ]), array([1. , 0.5]))
     """
     sizes = np.diff(offsets)
-    weights = discount_values(int(sizes.max(initial=0)), metric.reader().discount)
+    weights = discount_values(int(sizes.max(initial=0)), metric.discount)
     if metric.k is not None:
         weights[metric.k :] = 0.0
     gains = metric._document_values(labels)
