@@ -118,7 +118,7 @@ def jumps_by_removal(name: str, z: np.ndarray, y: np.ndarray, sigma: float, e: n
     grad = np.zeros_like(z)
     for j in range(z.size):
         others = order[order != j]
-        reach = np.append(1.0, np.cumprod(1 - gains[others])[:-1]) if subject.reader().stops else 1.0
+        reach = np.append(1.0, np.cumprod(1 - gains[others])[:-1]) if subject.stops else 1.0
         jumps = reach * (gains[j] - gains[others]) * drops[: others.size]
         grad[j] = -(jumps * stats.norm.pdf((t[others] - z[j]) / sigma)).sum() / sigma
     return grad
@@ -171,7 +171,7 @@ def expected_value(name: str, x: np.ndarray, y: np.ndarray) -> float:
             before = np.convolve(before, [1 - shown[i], shown[i]])
         return float(total)
     gains, weights = reader_parts(subject, y, np.array([0, n]))
-    passed = 1 - gains if subject.reader().stops else np.ones(n)
+    passed = 1 - gains if subject.stops else np.ones(n)
     total = 0.0
     for i in np.flatnonzero(gains):
         t = np.linspace(x[i] - 9, x[i] + 9, 181)  # the trapezoid rule is exact to the last digit for such functions

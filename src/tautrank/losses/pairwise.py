@@ -131,10 +131,7 @@ class _GainLoss(LambdaLoss):
 
     def _document_weights(self, lists: Lists) -> F64:
         gains = lists.gains(self.gain)
-        longest = lists.longest
-        discount = discount_values(longest, self.discount)
-        if self.k is not None:
-            discount[self.k :] = 0.0
+        discount = discount_values(lists.longest, self.discount, self.k)
         # The arrangement has the best documents last: counted from the end it is the ideal ranking.
         ends = np.repeat(lists.offsets[1:], lists.sizes)
         ideal = ends - 1 - np.arange(gains.size)

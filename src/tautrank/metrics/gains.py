@@ -124,7 +124,7 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
     return np.asarray(table[y.astype(np.int64)])
 
 
-def discount_values(n: int, discount: Discount = "log2") -> F64:
+def discount_values(n: int, discount: Discount = "log2", k: int | None = None) -> F64:
     """Return the discounts of the ranks 1 to ``n``.
 
     ``log2`` is ``1 / log2(1 + rank)``, ``reciprocal`` is ``1 / rank``, and a table gives its own values,
@@ -135,6 +135,7 @@ def discount_values(n: int, discount: Discount = "log2") -> F64:
     Args:
         n: number of ranks.
         discount: ``"log2"``, ``"reciprocal"``, or a table by rank.
+        k: the cutoff, behind which it is 0; None for none.
 
     >>> discount_values(3)
     array([1.        , 0.63092975, 0.5       ])
@@ -146,12 +147,13 @@ def discount_values(n: int, discount: Discount = "log2") -> F64:
     discount = check_discount(discount)
     ranks = np.arange(1, n + 1, dtype=np.float64)
     if discount == "log2":
-        return 1.0 / np.log2(1.0 + ranks)
-    if discount == "reciprocal":
-        return 1.0 / ranks
-    values = np.zeros(n)
-    stop = min(n, len(discount))
-    values[:stop] = discount[:stop]
+        values = 1.0 / np.log2(1.0 + ranks)
+    elif discount == "reciprocal":
+        values = 1.0 / ranks
+    else:
+        values = np.zeros(n)
+        values[: len(discount)] = discount[:n]
+    values[n if k is None else k :] = 0.0
     return values
 
 

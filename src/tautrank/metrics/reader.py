@@ -56,9 +56,7 @@ def reader_parts(metric: ReaderMetric, labels: NDArray[np.number], offsets: I64)
     (array([0.5, 0. ]), array([1. , 0.5]))
     """
     sizes = np.diff(offsets)
-    weights = discount_values(int(sizes.max(initial=0)), metric.discount)
-    if metric.k is not None:
-        weights[metric.k :] = 0.0
+    weights = discount_values(int(sizes.max(initial=0)), metric.discount, metric.k)
     gains = metric._document_values(labels)
     norms = metric._norms(gains, offsets)
     if norms is not None:

@@ -173,9 +173,7 @@ def smoothing_limit(
     y, cuts = lists.labels, lists.offsets
     order = np.lexsort((y, -s, lists.query))
     starts = np.flatnonzero(begins_group(s[order], lists.query)).astype(np.int64)
-    discounts = discount_values(lists.longest, chosen.discount)
-    if chosen.k is not None:
-        discounts[chosen.k :] = 0.0
+    discounts = discount_values(lists.longest, chosen.discount, chosen.k)
     nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
     chances = np.exp(-0.5 * nodes**2)
     groups, places = np.append(starts, s.size), starts - cuts[lists.query[starts]]

@@ -274,9 +274,7 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
     >>> largest_steps("reciprocal", 2, Lists.of([0, 0, 0, 1], [0, 1, 4], None))
     array([0. , 0.5])
     """
-    values = discount_values(lists.longest + 1, discount)
-    if k is not None:
-        values[k:] = 0.0
+    values = discount_values(lists.longest + 1, discount, k)
     # A list of n documents has n - 1 steps; one that ends before the cutoff does not fall to 0.
     return np.concatenate(([0.0, 0.0], np.maximum.accumulate(-np.diff(values))))[lists.sizes]
 
