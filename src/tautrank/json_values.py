@@ -6,8 +6,8 @@ import dataclasses
 import hashlib
 import json
 import math
+import sys
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from tautrank.errors import DataError, OptionError
 
 _CLASS = "="
-_NO_CLASSES: Mapping[str, type[Any]] = MappingProxyType({})
+_CLASSES: dict[str, type[Any]] = {}
 
 
 def or_none(value: float) -> float | None:
@@ -36,13 +36,23 @@ def or_nan(value: float | None) -> float:
     return math.nan if value is None else float(value)
 
 
-def to_json(value: Any, name: str = "value", classes: Mapping[str, type[Any]] = _NO_CLASSES) -> Any:
+def declare(module: str) -> None:
+    """Let `to_json` and `from_json` know the dataclasses of a module, which are written with their names.
+
+    Args:
+        module: its name.
+    """
+    for cls in list(vars(sys.modules[module]).values()):
+        if isinstance(cls, type) and dataclasses.is_dataclass(cls) and cls.__module__ == module:
+            _CLASSES[cls.__name__] = cls
+
+
+def to_json(value: Any, name: str = "value") -> Any:
     """Turn a value into what JSON can hold: NaN becomes null, arrays and tuples become lists.
 
     Args:
-        value: numbers, text, None, lists, tuples, arrays and mappings of them; dataclasses among ``classes``.
+        value: numbers, text, None, lists, tuples, arrays and mappings of them; dataclasses that are declared.
         name: the value's name, for the error.
-        classes: dataclasses by name that are written with their name, so that `from_json` can make them again.
 
     >>> to_json({"a": (1, float("nan"))})
     {'a': [1, None]}
@@ -60,35 +70,35 @@ def to_json(value: Any, name: str = "value", classes: Mapping[str, type[Any]] = 
             raise OptionError(f"{name}: found {value}; expected what a file can hold: finite numbers")
         return None if math.isnan(value) else value
     if isinstance(value, list | tuple):
-        return [to_json(item, f"{name}[{i}]", classes) for i, item in enumerate(value)]
+        return [to_json(item, f"{name}[{i}]") for i, item in enumerate(value)]
     if isinstance(value, Mapping):
-        return {str(key): to_json(item, f"{name}.{key}", classes) for key, item in value.items()}
+        return {str(key): to_json(item, f"{name}.{key}") for key, item in value.items()}
     kind = type(value).__name__
-    if classes.get(kind) is type(value):
+    if _CLASSES.get(kind) is type(value):
         fields = [field.name for field in dataclasses.fields(value)]
-        return {_CLASS: kind, **{key: to_json(getattr(value, key), f"{name}.{key}", classes) for key in fields}}
+        return {_CLASS: kind, **{key: to_json(getattr(value, key), f"{name}.{key}") for key in fields}}
     raise OptionError(f"{name}: found {value!r}; expected what a file can hold: numbers, text, None, lists")
 
 
-def from_json(value: Any, classes: Mapping[str, type[Any]] = _NO_CLASSES) -> Any:
+def from_json(value: Any) -> Any:
     """Undo `to_json`; lists come back as tuples.
 
     Args:
         value: what `to_json` returned, perhaps read from a file.
-        classes: the same as for `to_json`.
 
-    >>> from_json([1, {"=": "Point", "x": [2]}], {"Point": dataclasses.make_dataclass("Point", ["x"])})
-    (1, Point(x=(2,)))
+    >>> from tautrank.experiments import Choice
+    >>> from_json(to_json([1, Choice((2, 3))]))
+    (1, Choice(values=(2, 3)))
     """
     if isinstance(value, list):
-        return tuple(from_json(item, classes) for item in value)
+        return tuple(from_json(item) for item in value)
     if not isinstance(value, dict):
         return value
-    content = {name: from_json(item, classes) for name, item in value.items()}
+    content = {name: from_json(item) for name, item in value.items()}
     kind = content.pop(_CLASS, None)
     if kind is None:
         return content
-    cls = classes.get(str(kind))
+    cls = _CLASSES.get(str(kind))
     if cls is None or not set(content) <= {field.name for field in dataclasses.fields(cls)}:
         raise DataError(f"found the declaration '{kind}'; expected one that this version of tautrank knows")
     return cls(**content)

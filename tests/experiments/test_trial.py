@@ -16,11 +16,10 @@ from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import read_source, recognise
 from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling, divide, folds_of
 from tautrank.experiments.perturb import Change, changed
-from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import Budget, Condition, Measurement, System
 from tautrank.experiments.space import Choice, Search, Uniform
 from tautrank.experiments.trial import run_trial
-from tautrank.json_values import canonical
+from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.claims import Better
 from tautrank.papers.plan import StudyPlan, make_plan
@@ -42,7 +41,7 @@ def pool():
 
 @pytest.mark.parametrize("study", [TINY, *CATALOGUE.values()], ids=lambda study: study.name)
 def test_a_study_survives_being_written_down(study):
-    assert from_plain(json.loads(canonical(to_plain(study)))) == study
+    assert from_json(json.loads(canonical(to_json(study, "plan")))) == study
 
 
 def test_a_plan_survives_being_written_down():
@@ -80,9 +79,9 @@ def test_what_is_misdeclared_is_said_at_once(change, sentence):
 
 def test_what_cannot_be_written_down_is_refused():
     with pytest.raises(OptionError, match=r"plan\.x: found <object"):
-        to_plain({"x": object()})
+        to_json({"x": object()}, "plan")
     with pytest.raises(DataError, match="found the declaration 'Suprise'"):
-        from_plain({"=": "Suprise"})
+        from_json({"=": "Suprise"})
 
 
 # Parameters

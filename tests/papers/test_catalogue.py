@@ -9,6 +9,7 @@ import warnings
 from dataclasses import replace
 from itertools import groupby
 from pathlib import Path
+from types import ModuleType
 
 import numpy as np
 import pytest
@@ -21,12 +22,11 @@ from tautrank.experiments.data_source import KNOWN
 from tautrank.experiments.measurements import directness as measured_directness
 from tautrank.experiments.measurements import softrank_distance
 from tautrank.experiments.perturb import changed
-from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import PLAIN, Budget, Measurement
 from tautrank.experiments.space import with_parameters
 from tautrank.experiments.trial import run_trial
 from tautrank.experiments.workers import choose_workers
-from tautrank.json_values import canonical
+from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers import catalogue
 from tautrank.papers.catalogue import CATALOGUE, directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.papers.claims import Better, GapGrows
@@ -49,6 +49,10 @@ DOCS = Path(__file__).parents[2] / "docs" / "studies.md"
 each_study = pytest.mark.parametrize("study", CATALOGUE.values(), ids=lambda s: s.name)
 
 
+def declared_in(module: ModuleType) -> list[Study]:
+    return [value for value in vars(module).values() if isinstance(value, Study)]
+
+
 def printed_in(recipe: Recipe) -> dict[tuple[str, str, str, str], float]:
     """The numbers in print by (condition, system, metric, part)."""
     return {(p.condition, p.system, p.metric, p.part): p.value for p in recipe.printed}
@@ -58,7 +62,7 @@ def printed_in(recipe: Recipe) -> dict[tuple[str, str, str, str], float]:
 
 
 def test_no_name_is_taken_twice() -> None:
-    assert len(CATALOGUE) == sum(len(module.STUDIES) for module in MODULES)
+    assert len(CATALOGUE) == sum(len(declared_in(module)) for module in MODULES)
     assert len({study.title for study in CATALOGUE.values()}) == len(CATALOGUE)
     # A paper whose module nobody listed would be missing without a word.
     files = {file.stem for file in Path(catalogue.__file__).parent.glob("*.py")} - {"__init__", "printed_tables"}
@@ -66,13 +70,13 @@ def test_no_name_is_taken_twice() -> None:
 
 
 def test_every_table_and_figure_is_there() -> None:
-    places = {re.split(r", (?=Table|Figure|Theorem)", study.paper)[1] for study in xe_ndcg.STUDIES}
+    places = {re.split(r", (?=Table|Figure|Theorem)", study.paper)[1] for study in declared_in(xe_ndcg)}
     assert places == {"Table 1", "Figure 1", "Figure 2", "Figures 3a and 3b", "Figures 3c and 3d", "Figure 4"}
     wanted = {"table3", "table4", "table5", "figure3", "figure4", "figure5"}
-    assert {study.name.removeprefix("lambdaloss-") for study in lambdaloss.STUDIES} == wanted
-    assert [study.name for study in softmax_binary.STUDIES] == ["binary-table1"]
+    assert {study.name.removeprefix("lambdaloss-") for study in declared_in(lambdaloss)} == wanted
+    assert [study.name for study in declared_in(softmax_binary)] == ["binary-table1"]
     wanted = {"table1", "table2-ndcg", "table2-mrr", "table3"}
-    assert {study.name.removeprefix("stochasticrank-") for study in stochasticrank.STUDIES} == wanted
+    assert {study.name.removeprefix("stochasticrank-") for study in declared_in(stochasticrank)} == wanted
 
 
 @each_study
@@ -110,7 +114,7 @@ def test_systems_and_metrics_are_what_they_print_as(study: Study) -> None:
 
 @each_study
 def test_a_study_survives_json(study: Study) -> None:
-    assert from_plain(json.loads(canonical(to_plain(study)))) == study
+    assert from_json(json.loads(canonical(to_json(study, "plan")))) == study
 
 
 @each_study
@@ -154,7 +158,7 @@ def test_every_recipe_gives_definite_trainings(study: Study) -> None:
         assert len({trial.key for trial in plan.trials()}) == plan.size == len(study.systems) * len(study.conditions)
         for trial in plan.trials():
             if not study.measures_only:
-                parameters = from_plain(trial.spec["parameters"])
+                parameters = from_json(trial.spec["parameters"])
                 assert parameters["n_estimators"] == study.trees
                 tr.Ranker(loss=trial.spec["loss"], metric=trial.spec["metrics"][0], **parameters)
 
@@ -258,7 +262,7 @@ def test_parameters_that_papers_print() -> None:
     def of(study: Study, data: str, system: str, condition: str = PLAIN) -> dict[str, object]:
         plan = make_plan(study, "simulated:simple:6,n_features=16,mean_length=4", recipe=data, budget=Budget(trials=1))
         found = [t.spec for t in plan.trials() if t.spec["system"] == system and t.spec["condition"] == condition]
-        return dict(from_plain(found[0]["parameters"]))
+        return dict(from_json(found[0]["parameters"]))
 
     yahoo = of(xe_ndcg.TABLE1, "yahoo1", "lambdamart")
     assert (yahoo["num_leaves"], yahoo["min_child_samples"], yahoo["lambdarank_norm"]) == (200, 100, False)
@@ -412,10 +416,10 @@ def tables() -> str:
     """The section of docs/studies.md that lists all studies."""
     lines: list[str] = []
     for module in MODULES:
-        paper = re.split(r", (?=Table|Figure|Theorem)", module.STUDIES[0].paper)[0]
+        paper = re.split(r", (?=Table|Figure|Theorem)", declared_in(module)[0].paper)[0]
         lines += [f"### {paper}", "", "| study | claim | systems | conditions | trials | in print |"]
         lines += ["|---|---|---|---|---|---|"]
-        for study in module.STUDIES:
+        for study in declared_in(module):
             place = re.split(r", (?=Table|Figure|Theorem)", study.paper)[1]
             conditions = "" if study.condition_names == (PLAIN,) else ", ".join(study.condition_names)
             searched = f", the best of {study.configurations} configurations" if study.configurations else ""

@@ -10,7 +10,7 @@ import numpy as np
 from tautrank.arguments import choice
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.plain_values import declare
+from tautrank.json_values import declare
 
 HELD_OUT = 0.2
 """The share of the training queries that validates if the data has no validation part."""

@@ -11,7 +11,7 @@ import numpy as np
 from tautrank.arguments import choice
 from tautrank.data import RankingData, Splits
 from tautrank.errors import OptionError
-from tautrank.experiments.plain_values import declare
+from tautrank.json_values import declare
 from tautrank.simulate import add_negatives, binarise, perturb_labels, simulate_clicks
 
 PARTS = ("train", "valid", "test")

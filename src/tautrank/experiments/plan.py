@@ -18,10 +18,9 @@ from tautrank.experiments.data_source import DataSource, fingerprint_of
 from tautrank.experiments.divide import GivenSplits, Protocol, Resampling, folds_of
 from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import PARTS, Change
-from tautrank.experiments.plain_values import declare, to_plain
 from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
-from tautrank.json_values import digest
+from tautrank.json_values import declare, digest, to_json
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import metric
 from tautrank.names import name_of
@@ -304,9 +303,9 @@ class Plan:
         spec = {
             **study.origin,
             "data": {"given": list(self.data.given), "fold": fold, "fingerprint": dict(self.fingerprints)[fold]},
-            "protocol": to_plain(study.protocol),
+            "protocol": to_json(study.protocol, "plan"),
             "condition": condition.name,
-            "changes": to_plain(condition.changes),
+            "changes": to_json(condition.changes, "plan"),
             "system": name,
             "trial": trial,
             "seed": self.seed_of(trial, index),
@@ -316,7 +315,7 @@ class Plan:
         }
         parameters = {key: value for layer in self.layers(condition, index) for key, value in layer.items()}
         if isinstance(system, Measurement):
-            return {**spec, "measure": system.kind, "parameters": to_plain(parameters)}
+            return {**spec, "measure": system.kind, "parameters": to_json(parameters, "plan")}
         if self.budget.trees is not None:
             parameters["n_estimators"] = self.budget.trees
         search = {**study.search.everyone, **study.search.systems.get(name, {})} if self.budget.configurations else {}
@@ -328,9 +327,9 @@ class Plan:
             **spec,
             **({} if code is None else {"code": code}),
             "loss": loss,
-            "parameters": to_plain(parameters),
+            "parameters": to_json(parameters, "plan"),
             "configurations": self.budget.configurations,
-            "search": to_plain(search),
+            "search": to_json(search, "plan"),
             "judged": list(study.judged),
             "curves": list(study.curves),
         }

@@ -25,6 +25,7 @@ from tautrank.arguments import choice
 from tautrank.engines import DEFAULT_ENGINE, DEFAULTS, NativeLoss, Settings, engine_for, engine_named, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
+from tautrank.json_values import declare
 from tautrank.losses import Loss, SmoothedLoss, StochasticRank
 
 _EXPECTED = "expected ('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
@@ -505,3 +506,6 @@ def _stochasticrank_space(loss: Loss | NativeLoss) -> Space:
 
 SPACES = {"default": _default_space, "trees": _tree_space, "stochasticrank": _stochasticrank_space}
 """The spaces that have a name, as functions of the loss."""
+
+declare(__name__)
+declare(Langevin.__module__)

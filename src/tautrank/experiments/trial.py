@@ -21,10 +21,9 @@ from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
 from tautrank.experiments.divide import divide, part_sizes, pooled, takes_all_queries
 from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import changed
-from tautrank.experiments.plain_values import from_plain
 from tautrank.experiments.space import Search, parameters_of, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
-from tautrank.json_values import canonical, or_none
+from tautrank.json_values import canonical, from_json, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.base import mean_over_queries
@@ -73,10 +72,10 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     assert data is not None
     splits = _divide(spec, data)
     sizes = part_sizes(splits)
-    splits = changed(splits, from_plain(spec["changes"]), spec["seed"])
+    splits = changed(splits, from_json(spec["changes"]), spec["seed"])
     metrics = [metric(name) for name in spec["metrics"]]
     fixed = {"random_state": spec["seed"], "n_jobs": spec.get("n_jobs", around.threads), "verbose": 0}
-    fixed |= {"eval_train": "train" in spec["curves"], **from_plain(spec["parameters"])}
+    fixed |= {"eval_train": "train" in spec["curves"], **from_json(spec["parameters"])}
     # The configuration that validates best by the first metric is the result; the others are told beside it.
     sign = 1 if metrics[0].higher_is_better else -1
     best: tuple[float, Ranker, dict[str, Any], _Values] | None = None
@@ -166,7 +165,7 @@ def _means(values: _Values) -> dict[str, float | None]:
 
 
 def _divide(spec: Mapping[str, Any], data: RankingData | Splits) -> Splits:
-    protocol = from_plain(spec["protocol"])
+    protocol = from_json(spec["protocol"])
     return divide(data, protocol, spec["trial"], spec["study_seed"], spec["seed"], spec["data"]["fold"])
 
 
@@ -175,14 +174,14 @@ def _configurations(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
         return [{}]
     if "draws" in spec:
         return random_configurations(spec["configurations"], tuple(spec["draws"]))
-    return Search(from_plain(spec["search"])).draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
+    return Search(from_json(spec["search"])).draw("", spec["configurations"], (spec["study_seed"], spec["trial"]))
 
 
 def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
     lists = data
     if data is not None:
-        lists = changed(_divide(spec, data), from_plain(spec["changes"]), spec["seed"]).test
-    found = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_plain(spec["parameters"]))
+        lists = changed(_divide(spec, data), from_json(spec["changes"]), spec["seed"]).test
+    found = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_json(spec["parameters"]))
     values = found.pop("values")
     missing = [name for name in spec["metrics"] if name not in values]
     if missing:
@@ -204,7 +203,7 @@ def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits
     if list(given) == [MEMORY]:
         return around.held[expected]
     # Resampled data is kept in one piece, rather than put together for every trial.
-    in_one_piece = takes_all_queries(from_plain(spec["protocol"]))
+    in_one_piece = takes_all_queries(from_json(spec["protocol"]))
     key = (*given, fold, expected, in_one_piece)
     with _loading:
         if key in _loaded:

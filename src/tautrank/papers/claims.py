@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from tautrank.arrays import F64
-from tautrank.experiments.plain_values import declare
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import Cell
+from tautrank.json_values import declare
 
 Values: TypeAlias = Callable[[Cell], F64]
 """From a cell to its values (greater is better): one per trial, one per query of a trial, or one curve per trial."""

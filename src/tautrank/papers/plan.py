@@ -9,9 +9,8 @@ from typing import Any
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import NONE, DataSource, read_source, recognise
-from tautrank.experiments.plain_values import from_plain, to_plain
 from tautrank.experiments.plan import Budget, Condition, Plan, settle
-from tautrank.json_values import digest
+from tautrank.json_values import digest, from_json, to_json
 from tautrank.papers.study import OTHER_DATA, Recipe, Study
 
 
@@ -29,7 +28,7 @@ class StudyPlan(Plan):
     def to_plain(self) -> dict[str, Any]:
         """Return everything as JSON can hold it."""
         left_out = {"data"} if self.codes else {"data", "codes"}
-        plain = {name: to_plain(value) for name, value in vars(self).items() if name not in left_out}
+        plain = {name: to_json(value, "plan") for name, value in vars(self).items() if name not in left_out}
         return {**plain, "data": list(self.data.given), "fold": self.data.fold}
 
     @classmethod
@@ -40,7 +39,7 @@ class StudyPlan(Plan):
             plain: its result.
         """
         try:
-            fields = {name: from_plain(value) for name, value in plain.items() if name not in ("data", "fold")}
+            fields = {name: from_json(value) for name, value in plain.items() if name not in ("data", "fold")}
             return cls(**fields, data=DataSource(tuple(plain["data"]), plain["fold"]))
         except OptionError as error:
             own = ", ".join(str(code[0]) for code in plain.get("codes", []))

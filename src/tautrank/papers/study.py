@@ -37,7 +37,7 @@ Then:
 - **Measurements**: if a figure needs no training, a `Measurement` takes the place of a system, and the metrics are the
   names of what it measures.
 
-Put it in a module of `tautrank.papers.catalogue` and name it in its ``STUDIES``; raise `version` whenever a change
+Put it in a module of `tautrank.papers.catalogue`; raise `version` whenever a change
 would give other numbers, so that old stores are not continued by accident.
 """
 
@@ -50,8 +50,8 @@ from typing import Any
 
 from tautrank.arguments import choice
 from tautrank.errors import OptionError
-from tautrank.experiments.plain_values import declare
 from tautrank.experiments.plan import PLAIN, Experiment, by_name
+from tautrank.json_values import declare
 from tautrank.papers.claims import Claim
 
 OTHER_DATA = "other"

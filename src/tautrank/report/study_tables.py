@@ -12,10 +12,9 @@ import numpy as np
 
 from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.perturb import Change
-from tautrank.experiments.plain_values import from_plain
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import win_tie_loss
-from tautrank.json_values import or_none
+from tautrank.json_values import from_json, or_none
 from tautrank.papers.results import UNDECIDED, CellResult, Judgement, StudyResult
 from tautrank.papers.study import OTHER_DATA
 from tautrank.report.cells import difference_text, mean_cell, number_cell, p_text, text_cell, won_cell
@@ -441,13 +440,13 @@ def run_table(result: StudyResult) -> ReportTable:
         row.append(text_cell("loss" if trained else "measurement", spec.get("loss") or spec["measure"]))
         row += [(Column("trees"), _mean_of(result.trees.get(place, []), "{:.0f}"))] if trained else []
         row.append((Column("sec.", ("seconds",)), _mean_of(result.seconds.get(place, []), "{:.2f}")))
-        row.append(text_cell("parameters", parameters_text(from_plain(spec["parameters"]))))
+        row.append(text_cell("parameters", parameters_text(from_json(spec["parameters"]))))
         if searching:
             chosen = (parameters_text(configuration) for configuration in result.chosen.get(place, []))
-            row.append(text_cell("searched", parameters_text(from_plain(spec["search"]))))
+            row.append(text_cell("searched", parameters_text(from_json(spec["search"]))))
             row.append(text_cell("chosen, trial by trial", "; ".join(chosen)))
         if changing:
-            row.append(text_cell("change of the data", "; ".join(map(_change_text, from_plain(spec["changes"])))))
+            row.append(text_cell("change of the data", "; ".join(map(_change_text, from_json(spec["changes"])))))
         rows.append(row)
     return ReportTable.of_rows(rows, f"{'Trees and seconds' if trained else 'Seconds'} are means over trials.")
 

@@ -1,4 +1,4 @@
-"""The papers' tables and figures, one module per paper; each lists its studies in ``STUDIES``."""
+"""The papers' tables and figures, one module per paper."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from tautrank.papers.study import Study
 
 _PAPERS = (xe_ndcg, softmax_binary, lambdaloss, stochasticrank, directness)
 
-CATALOGUE: dict[str, Study] = {study.name: study for paper in _PAPERS for study in paper.STUDIES}
-"""Every study by name."""
+_DECLARED = (value for paper in _PAPERS for value in vars(paper).values())
+CATALOGUE: dict[str, Study] = {study.name: study for study in _DECLARED if isinstance(study, Study)}
+"""Every study by name: all that the modules of the papers declare, in their order."""
 
 
 def find_study(name: str) -> Study:

@@ -93,5 +93,3 @@ LOSSES = Study(
         "says. Judged by t-tests over trials."
     ),
 )
-
-STUDIES = (SIGMA, LOSSES)

@@ -263,5 +263,3 @@ FIGURE5 = _study(
         f"what all give after the first, by a t-test over trials. {_TRAININGS}"
     ),
 )
-
-STUDIES = (TABLE3, TABLE4, TABLE5, FIGURE3, FIGURE4, FIGURE5)

@@ -75,5 +75,3 @@ TABLE1 = Study(
         "test over queries and trials."
     ),
 )
-
-STUDIES = (TABLE1,)

@@ -245,5 +245,3 @@ TABLE3 = _study(
     recipes=(Recipe("yahoo1", _DATA_SETS["yahoo1"], printed=in_percent(_STEPS, ("ndcg@5",))),),
     note=f"One draw of the noise a gradient, as in the paper. {_OPEN}",
 )
-
-STUDIES = (TABLE1, TABLE2_NDCG, TABLE2_MRR, TABLE3)

@@ -10,7 +10,7 @@ from tautrank.experiments.divide import OnItself
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plan import Condition, Measurement, System
 from tautrank.papers.catalogue.printed_tables import in_percent
-from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches
+from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
 from tautrank.simulate.clicks import CLICK_PROBABILITIES
 
@@ -56,10 +56,9 @@ TABLE1 = _study(
     claim="XE-NDCG ranks better than LambdaMART, and LambdaMART better than ListNet, at both cutoffs",
     systems=(LAMBDAMART, LISTNET, XENDCG),
     metrics=_BOTH,
-    claims=tuple(
-        Better(better=better, worse=worse, metric=name)
-        for better, worse in (("xendcg", "lambdamart"), ("xendcg", "listnet"), ("lambdamart", "listnet"))
-        for name in _BOTH
+    claims=(
+        *each(Better, better="xendcg", worse=("lambdamart", "listnet"), metric=_BOTH),
+        *each(Better, better="lambdamart", worse="listnet", metric=_BOTH),
     ),
     trials=100,
     recipes=tuple(replace(recipe, printed=in_percent(_PRINTED[recipe.data], _BOTH)) for recipe in _RECIPES),
@@ -189,5 +188,3 @@ FIGURE4 = _degrading(
         f"no list up to the first click and are dropped. {_LIGHTGBM} {_JUDGED}"
     ),
 )
-
-STUDIES = (TABLE1, FIGURE1, FIGURE2, FIGURE3_NEGATIVES, FIGURE3_LABELS, FIGURE4)
