@@ -168,8 +168,7 @@ class GapGrows(Claim):
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """By how much the lead grew."""
         a, b, c, d = (values(cell) for cell in cells)
-        gain: F64 = (a - b) / b - (c - d) / d if self.relative else (a - b) - (c - d)
-        return gain
+        return (a - b) / b - (c - d) / d if self.relative else (a - b) - (c - d)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom grows from where to where."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import product
@@ -186,8 +186,7 @@ def collect(store: StudyStore) -> StudyResult:
         store: the store.
     """
     found = _Judged(store.plan, store)
-    cells = _with_tests(found, _cells(found))
-    return StudyResult(**found.fields(), meta=store.meta, cells=cells, verdicts=_verdicts(found))
+    return StudyResult(**found.fields(), meta=store.meta, cells=_cells(found), verdicts=_verdicts(found))
 
 
 def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
@@ -320,25 +319,22 @@ class _Judged(Gathered):
         return rows
 
 
-def _cells(gathered: _Judged) -> Iterator[CellResult]:
+def _cells(gathered: _Judged) -> tuple[CellResult, ...]:
+    """Compare every system with the baseline under the same condition; Holm counts a metric's comparisons."""
     study, recipe = gathered.plan.study, gathered.plan.used_recipe
+    result: list[CellResult] = []
+    compared: dict[str, dict[int, Claim]] = defaultdict(dict)
     printed = {(p.condition, p.system, p.metric, p.part): p for p in (recipe.printed if recipe else ())}
     for condition in study.condition_names:
         for place in product([condition], study.system_names, study.metrics_under(condition), study.judged):
             by_trial = gathered.means.get(place, {})
             counted = {trial: value for trial, value in sorted(by_trial.items()) if not math.isnan(value)}
             means = np.array(list(counted.values()), np.float64)
-            yield CellResult(*place, gathered.sign(place[2]) > 0, tuple(counted), means, printed.get(place))
-
-
-def _with_tests(gathered: _Judged, cells: Iterable[CellResult]) -> tuple[CellResult, ...]:
-    """Compare every system with the baseline under the same condition; Holm counts a metric's comparisons."""
-    baseline, result = gathered.plan.study.baseline, list(cells)
-    compared: dict[str, dict[int, Claim]] = defaultdict(dict)
-    for i, cell in enumerate(result):
-        if cell.system != baseline and cell.part == "test":
-            claim = Better(better=cell.system, worse=baseline, metric=cell.metric, condition=cell.condition)
-            compared[cell.metric][i] = claim
+            _, system, name, part = place
+            if system != study.baseline and part == "test":
+                claim = Better(better=system, worse=study.baseline, metric=name, condition=condition)
+                compared[name][len(result)] = claim
+            result.append(CellResult(*place, gathered.sign(name) > 0, tuple(counted), means, printed.get(place)))
     for name, claims in compared.items():
         judged = gathered.judge([(claim, claim.cells(())[0]) for claim in claims.values()])
         for i, (advantage, own, corrected) in zip(claims, judged, strict=True):

@@ -126,16 +126,17 @@ def _degrading(conditions: tuple[Condition, ...], **told: Any) -> Study:
     return _study(systems=(LAMBDAMART, XENDCG), metrics=("ndcg@5",), claims=claims, conditions=conditions, **told)
 
 
-_SHARES = (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)
+def _growing(change: str, parameter: str, shares: tuple[float, ...]) -> tuple[Condition, ...]:
+    """A condition per share of a change to the training data; none of it changes nothing."""
+    return tuple(Condition(f"{100 * s:.0f}%", s, (Change(change, {parameter: s}),) if s else ()) for s in shares)
+
 
 FIGURE3_NEGATIVES = _degrading(
     name="xe-figure3-negatives",
     title="XE-NDCG and LambdaMART when training lists are longer by negatives",
     paper=f"{_PAPER}, Figures 3a and 3b",
     claim="LambdaMART degrades faster than XE-NDCG as more documents of other queries are added as negatives",
-    conditions=tuple(
-        Condition(f"{100 * s:.0f}%", s, (Change("add-negatives", {"share": s}),) if s else ()) for s in _SHARES
-    ),
+    conditions=_growing("add-negatives", "share", (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)),
     axis="documents added to each training list, as a share of its own",
     trials=100,
     note=(
@@ -144,16 +145,12 @@ FIGURE3_NEGATIVES = _degrading(
     ),
 )
 
-_NOISE = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
-
 FIGURE3_LABELS = _degrading(
     name="xe-figure3-labels",
     title="XE-NDCG and LambdaMART when training labels are wrong",
     paper=f"{_PAPER}, Figures 3c and 3d",
     claim="LambdaMART degrades faster than XE-NDCG as more training labels are set to random values",
-    conditions=tuple(
-        Condition(f"{100 * p:.0f}%", p, (Change("perturb-labels", {"probability": p}),) if p else ()) for p in _NOISE
-    ),
+    conditions=_growing("perturb-labels", "probability", (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)),
     axis="share of the training labels set to random values",
     trials=100,
     note=(
