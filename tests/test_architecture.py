@@ -134,12 +134,12 @@ def test_import_is_light():
 
 
 def public_objects():
-    """Every function and class in `__all__` of the library and of its rooms, each once."""
+    """Every function and class that the library and its rooms offer, each once."""
     found = {}
     for module in map(importlib.import_module, ["tautrank", *(f"tautrank.{room}" for room in (*ARROW, *BESIDE))]):
-        for name in getattr(module, "__all__", ()):
+        for name in dir(module):
             thing = getattr(module, name)
-            if inspect.isclass(thing) or inspect.isfunction(thing):
+            if not name.startswith("_") and (inspect.isclass(thing) or inspect.isfunction(thing)):
                 found[f"{thing.__module__}.{thing.__qualname__}"] = thing
     return [pytest.param(thing, id=name) for name, thing in sorted(found.items())]
 

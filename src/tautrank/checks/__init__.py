@@ -1,7 +1,5 @@
 """Every property that a loss must have, laws and the papers' theorems, in one registry."""
 
-from __future__ import annotations
-
 from tautrank.checks import laws as laws  # these modules enter their checks
 from tautrank.checks import theorems as theorems
 from tautrank.checks.checking import LossReport, check_loss, check_losses
