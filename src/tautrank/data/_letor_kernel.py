@@ -22,8 +22,8 @@ _NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MAX_EXACT = 2**53
 # Decimal powers that a double holds exactly, and the wider range used with an error bound.
 _POWERS = np.array([10.0**e for e in range(301)])
-_MAX_DIGITS = 18  # the most decimal digits that always fit an int64
-_NO_LIMIT = np.int64(2**63 - 1)
+# From here on further digits are left out: the number has 18, more than a double holds, and 20 do not fit an int64.
+_MOST = np.int64(10**17)
 
 _NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
 
@@ -40,37 +40,18 @@ def _ends_token(c: Any) -> Any:
 
 @nb.njit(inline="always", cache=True)
 def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
-    """Read decimal digits at `pos` behind those of `number`: (number, `most` if it is more, end)."""
+    """Read digits at `pos` behind those of `number`, while it is below `most`: (number, digits left out, end)."""
+    left_out = 0
     while True:
         d = np.int64(buf[pos]) - 48
         if d < 0 or d > 9:
             break
-        number = min(number * 10 + d, most)
-        pos += 1
-    return number, pos
-
-
-@nb.njit(cache=True, nogil=True)
-def _long_number(buf: Any, pos: Any) -> Any:
-    """Re-read an unsigned decimal with more than 18 significant digits: the first 18, and the power of ten."""
-    mantissa: Any = np.int64(0)
-    digits = 0
-    exponent = 0
-    seen_point = False
-    while True:
-        c = np.int64(buf[pos])
-        if c == 46:
-            seen_point = True
-        elif c < 48 or c > 57:
-            break
-        elif digits < _MAX_DIGITS:
-            mantissa = mantissa * 10 + (c - 48)
-            digits += 1 if mantissa > 0 else 0
-            exponent -= 1 if seen_point else 0
+        if number < most:
+            number = number * 10 + d
         else:
-            exponent += 0 if seen_point else 1
+            left_out += 1
         pos += 1
-    return mantissa, exponent
+    return number, left_out, pos
 
 
 @nb.njit(inline="always", cache=True)
@@ -88,19 +69,16 @@ def _number(buf: Any, start: Any) -> Any:
     if negative or c == 43:
         pos += 1
     body = pos
-    mantissa, pos = _digits(buf, pos, np.int64(0), _NO_LIMIT)
+    mantissa, exponent, pos = _digits(buf, pos, np.int64(0), _MOST)
     digits = pos - body
-    exponent = np.int64(0)
     if buf[pos] == 46:
         pos += 1
         fraction = pos
-        mantissa, pos = _digits(buf, pos, mantissa, _NO_LIMIT)
-        exponent = fraction - pos
-        digits -= exponent
+        mantissa, left_out, pos = _digits(buf, pos, mantissa, _MOST)
+        exponent += left_out + fraction - pos
+        digits += pos - fraction
     if digits == 0:
         return _NUMBER_BAD, 0.0, pos
-    if digits > _MAX_DIGITS:
-        mantissa, exponent = _long_number(buf, body)
     if buf[pos] == 101 or buf[pos] == 69:
         pos += 1
         c = np.int64(buf[pos])
@@ -108,7 +86,7 @@ def _number(buf: Any, start: Any) -> Any:
         if minus or c == 43:
             pos += 1
         first = pos
-        power, pos = _digits(buf, pos, np.int64(0), np.int64(100000))
+        power, _, pos = _digits(buf, pos, np.int64(0), np.int64(100000))
         if pos == first:
             return _NUMBER_BAD, 0.0, pos
         exponent += -power if minus else power
@@ -207,7 +185,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             if c == _NEWLINE or c == _HASH:
                 break
             start = pos
-            index, pos = _digits(buf, pos, np.int64(0), np.int64(10**12))
+            index, _, pos = _digits(buf, pos, np.int64(0), np.int64(10**12))
             if pos == start or buf[pos] != _COLON:
                 return BAD_INDEX, start, lines, row, stored, n_runs, n_slow, width
             if index <= previous:
