@@ -12,8 +12,7 @@ import pytest
 from scipy import sparse
 
 import tautrank as tr
-from tautrank.engines.boosting import Gradients
-from tautrank.engines.exact_sums import round_to_grid
+from tautrank.engines.boosting import Gradients, round_to_grid
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic

@@ -15,7 +15,6 @@ from numpy.typing import NDArray
 from tautrank.arrays import F32, F64, place
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, History, Part, Record, Settings, Step, Task, scaled
-from tautrank.engines.exact_sums import round_to_grid
 from tautrank.engines.langevin import with_noise
 from tautrank.engines.progress import Show, show_progress
 from tautrank.engines.registry import ENGINES, engine_named, refuse_other_name
@@ -24,6 +23,9 @@ from tautrank.losses.base import Loss
 
 # Leaves of the engine grow as the scale of the model falls; this ratio is still far from where doubles end.
 _SMALLEST_SCALE = 2.0**-800
+_EXACT_BITS = 52
+# Beyond this a float32 power of two overflows; gradients below 2^-68 are as good as zero.
+_LARGEST_SHIFT = 100
 
 
 def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
@@ -153,6 +155,32 @@ class Gradients:
                 f"{document}, before tree {step}; expected finite numbers"
             )
         round_to_grid(single, max(-low, high), out)
+
+
+def round_to_grid(values: F32, largest: float, out: F32) -> None:
+    """Write ``values`` to ``out``, rounded so that any sum of them in float64 is exact.
+
+    An engine adds float32 gradients in float64, in an order that depends on the number of threads and on its memory
+    layout, and so do the last bits of a leaf. Rounded to multiples of ``2^-b max|g|`` with ``n 2^b <= 2^52``, every sum
+    of them is a whole number of at most 53 bits times that grid: exact, in any order. For a million documents ``b`` is
+    32, finer than the 24 bits of a float32.
+
+    Args:
+        values: finite numbers.
+        largest: largest absolute value among them.
+        out: array for the result.
+
+    >>> out = np.empty(3, np.float32)
+    >>> round_to_grid(np.array([1.0, 0.1, 2.0**-60], np.float32), 1.0, out)
+    >>> out.tolist() == [1.0, float(np.float32(0.1)), 0.0]
+    True
+    """
+    bits = _EXACT_BITS - math.ceil(math.log2(max(2, values.size)))
+    exponent = math.frexp(largest)[1]  # largest < 2^exponent
+    shift = max(-_LARGEST_SHIFT, min(_LARGEST_SHIFT, bits - exponent))
+    np.multiply(values, np.float32(2.0**shift), out=out)
+    np.rint(out, out=out)
+    np.multiply(out, np.float32(2.0**-shift), out=out)
 
 
 def _check_bounded(scores: NDArray[Any], loss: object) -> None:

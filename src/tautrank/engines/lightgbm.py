@@ -103,7 +103,7 @@ class LightGBM(Engine):
     Ke et al., *LightGBM: A Highly Efficient Gradient Boosting Decision Tree*, NIPS 2017.
 
     Trees of this library's losses are the same bits for any number of threads and any layout of the histograms, since
-    the gradients have exact sums (see `exact_sums`).
+    the gradients have exact sums (see `boosting.round_to_grid`).
     """
 
     name: ClassVar[str] = "lightgbm"
