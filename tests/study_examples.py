@@ -17,9 +17,8 @@ from tautrank.experiments.plan import Budget, Condition, Plan, System
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import Outcome
 from tautrank.papers.claims import Better, GapGrows
-from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect
-from tautrank.papers.run import StudyStore
+from tautrank.papers.run import StudyStore, make_plan
 from tautrank.papers.study import PaperTest, Printed, Recipe, Study
 
 DATA = "simulated:simple:40,n_features=16,mean_length=8,seed=3"
@@ -69,7 +68,7 @@ def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
     for place, by_metric in zip(places, by_system, strict=True):
         arrays |= {(*place, name): [np.asarray(row, float) for row in v] for name, v in by_metric.items()}
     spent = {name: {place: [1] * repeats for place in places} for name in ("trees", "seconds", "valid")}
-    return Comparison(plan=plan, values=arrays, **{**spent, **found})
+    return Comparison(plan=plan, values=arrays, **{**spent, "n_done": plan.size, **found})
 
 
 def content(path: Path) -> list[tuple[object, ...]]:

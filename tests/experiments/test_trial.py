@@ -22,8 +22,7 @@ from tautrank.experiments.trial import run_trial
 from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.claims import Better
-from tautrank.papers.plan import StudyPlan, make_plan
-from tautrank.papers.run import run_study
+from tautrank.papers.run import StudyPlan, make_plan, run_study
 from tautrank.papers.study import Recipe, Study
 from tests.study_examples import DATA, SMALL, TINY
 

@@ -21,8 +21,7 @@ from tautrank.experiments.plan import Budget, Plan, settle
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store
 from tautrank.experiments.trial import Surroundings, attempt
 from tautrank.experiments.workers import LocalProcesses, choose_workers, run_waiting
-from tautrank.papers.plan import make_plan
-from tautrank.papers.run import run_study
+from tautrank.papers.run import make_plan, run_study
 from tautrank.simulate import simulate_web_search
 from tests import dying_workers
 from tests.study_examples import DATA, TINY, content

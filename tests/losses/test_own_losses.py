@@ -424,7 +424,7 @@ def test_compare_in_worker_processes_knows_the_loss_and_notices_when_it_changes(
     assert code == 0, err
     found = json.loads(out)
     code, out, _ = run(capsys, *arguments, "--workers", 1, "--import", mine)
-    assert json.loads(out)["systems"] == found["systems"]
+    assert json.loads(out)["cells"] == found["cells"]
     assert len(content(tmp_path / "results")) == 4
     # Other code under the same name is another loss: its trainings are not those of before.
     mine.write_text(mine.read_text().replace("0.5", "0.6"))

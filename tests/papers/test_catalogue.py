@@ -30,9 +30,8 @@ from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers import catalogue
 from tautrank.papers.catalogue import CATALOGUE, directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.papers.claims import Better, GapGrows
-from tautrank.papers.plan import make_plan
 from tautrank.papers.results import StudyResult
-from tautrank.papers.run import StudyStore, run_study
+from tautrank.papers.run import StudyStore, make_plan, run_study
 from tautrank.papers.study import OTHER_DATA, Recipe, Study
 from tautrank.simulate import simulate_web_search
 

@@ -19,10 +19,10 @@ from tautrank.data import RankingData, Splits
 from tautrank.errors import MissingDependencyError
 from tautrank.experiments.plan import System
 from tautrank.experiments.result import Comparison
-from tautrank.report.comparison import findings, pair_table
 from tautrank.report.figures import validation_curves
-from tautrank.report.gains import difficulty_groups
-from tautrank.report.result_page import python_call
+from tautrank.report.gains import difficulty_groups, query_gains
+from tautrank.report.result_page import answer, python_call
+from tautrank.report.tables import pair_table
 from tests.command_line import run
 from tests.report.examples import NASTY, SYSTEMS, Reader, bands, key, lines
 from tests.study_examples import comparison_of
@@ -71,49 +71,52 @@ def read(full):
 
 def test_tables_hold_the_numbers_of_to_dict(result, read):
     plain, in_full = result.to_dict(), list(csv.DictReader(io.StringIO(result.to_csv())))
-    letters = {system["name"]: system["letter"] for system in plain["systems"]}
-    head, *rows = read.tables[0]
     assert Reader(result.to_html(command=COMMAND)).tables[0] == read.tables[0]
-    titles = ["row", "loss", "ndcg@5", "arp (lower is better)", "w/t/l", "trees", "sec."]
-    assert [cell["text"] for cell in head] == titles
-    for row, system, line in zip(rows, plain["systems"], in_full, strict=True):
-        assert [row[0]["text"], row[1]["text"]] == [system["letter"], system["name"]] == [line["row"], line["loss"]]
-        for cell, name in ((row[2], "ndcg@5"), (row[3], "arp")):
-            entry = system["metrics"][name]
-            assert key(cell) == float(line[name]) == entry["mean"]
-            assert cell["text"].split(" ±")[0] == f"{entry['mean']:.4f}"
-            assert float(cell["text"].split(" ±")[1]) == pytest.approx(entry["spread"], abs=5e-4)
-            assert float(line[f"{name} spread"]) == entry["spread"]
-            assert sorted(cell["marks"]) == sorted(letters[name] for name in entry["better_than"])
-            assert line[f"{name} better than"] == cell["marks"]
-        counts = system["metrics"]["ndcg@5"]["win_tie_loss"] if system["letter"] != "a" else ["", "", ""]
-        assert [line["won"], line["tied"], line["lost"]] == [str(count) for count in counts]
-        assert row[4]["text"] == "/".join(map(str, counts)).strip("/")
-    assert [cell["marks"] for cell in (rows[1][2], rows[1][3])] == ["acd", "acd"]
+    assert [line["system"] for line in in_full] == [name for name in SYSTEMS for _ in range(2)]
+    shown = {name: read.table(name) for name in ("ndcg@5", "arp")}
+    for cell, line in zip(plain["cells"], in_full, strict=True):
+        row = shown[cell["metric"]][SYSTEMS.index(cell["system"])]
+        title = "ndcg@5" if cell["metric"] == "ndcg@5" else "arp (lower is better)"
+        against = f"minus {SYSTEMS[0]}"
+        assert list(row) == ["system", title, against, "p", "w/t/l", "trees", "seconds"]
+        assert [row["system"]["text"], cell["metric"]] == [line["system"], line["metric"]]
+        assert key(row[title]) == float(line["mean"]) == cell["mean"]
+        assert row[title]["text"] == f"{cell['mean']:.4f} ±{cell['deviation']:.4f}".replace("±0.", "±.")
+        found = result.cell("plain", cell["system"], cell["metric"])
+        if cell["system"] == SYSTEMS[0]:
+            assert [row[title]["text"] for title in (against, "p", "w/t/l")] == ["", "", ""]
+            continue
+        assert key(row[against]) == float(line[against]) == cell["difference"] == found.difference
+        assert key(row["p"]) == float(line["p"]) == cell["corrected"]["p"]
+        assert row[against]["marks"] == ("*" if cell["corrected"]["p"] < 0.05 else "")
+        assert row["w/t/l"]["text"] == f"{line['won']}/{line['tied']}/{line['lost']}"
+    assert [row[f"minus {SYSTEMS[0]}"]["marks"] for row in shown["arp"]] == ["", "*", "", ""]
+    assert [row["w/t/l"]["text"] for row in shown["arp"]][1] == "79/0/0"
     expected = [
-        (name, *(pair[field] for field in ("better", "worse", "difference", "p", "p_holm")))
+        (name, *(pair[field] for field in ("better", "worse", "difference", "p_value", "adjusted")))
         for name, pairs in plain["pairs"].items()
         for pair in pairs
     ]
-    assert [(*(c["text"] for c in row[:3]), *map(key, row[3:])) for row in read.tables[1][1:]] == expected
-    assert {result.to_csv(), result.to_latex(), pair_table(result).to_csv()} <= set(read.code)
+    found = [list(row.values()) for row in read.table("Every pair")]
+    assert [(*(c["text"] for c in row[:3]), *map(key, row[3:])) for row in found] == expected
+    assert pair_table(result).to_csv() in read.code
 
 
-def test_words_name_the_winner_and_what_it_beats():
-    words = findings(made_up())
+def test_words_name_the_winner_and_how_sure_that_is():
+    words = answer(made_up())
     assert words[0].startswith(f"ndcg@5: {NASTY} has the best mean, ")
-    assert words[0].endswith("It is significantly better than lightgbm:lambdarank, xendcg and "
-                             "ndcg-loss2++(k=5,mu=2,assignment=soft,samples=10).")  # fmt: skip
+    assert words[0].endswith(" against lightgbm:lambdarank, significant by the corrected test.")
     assert words[1].startswith(f"arp: {NASTY} has the best mean, ")
     even = np.tile(np.linspace(0, 1, 30), (2, 1))
-    assert findings(comparison_of([even, even])) == [
-        "ndcg@5: a has the best mean, 0.5000. The difference from b may be chance."
-    ]
+    assert answer(comparison_of([even, even])) == ["ndcg@5: a has the best mean, 0.5000."]
+    rng = np.random.default_rng(0)
+    close = answer(comparison_of([even, even + 0.01 + rng.normal(size=(2, 30))]))
+    assert close[0].endswith("against a, which may be chance.")
 
 
 def test_settings_say_seeds_versions_parameters_and_data(full):
     text = html.unescape(re.sub(r"<[^>]+>", "|", full.split("</header>")[1].split('id="dark-colours"')[0]))
-    for expected in ("0, 1000, 2000", "lightgbm 4.7.0, tautrank 0.1.0", f"NumPy {np.__version__}", "2000", "0.25"):
+    for expected in ("0, 1000, 2000", "tautrank 0.1.0, lightgbm 4.7.0", f"NumPy {np.__version__}", "2000", "0.25"):
         assert expected in text
 
 
@@ -121,9 +124,9 @@ def test_one_system_one_repeat_no_histories_is_still_a_page():
     page = Reader(comparison_of([[[0.5, math.nan, 0.7]]]).to_html(figures=True))
     assert [text for level, text in page.headings if level == 2] == ["Answer", "Results", "Settings", "Run it again"]
     skipped = comparison_of([np.full((1, 3), math.nan)] * 2)
-    assert findings(skipped) == ["ndcg@5: every query was skipped."]
+    assert answer(skipped) == ["ndcg@5: every query was skipped."]
     assert "nan" not in skipped.to_csv()
-    assert "data-key" not in str([row[2] for row in Reader(skipped.to_html(figures=True)).tables[0][1:]])
+    assert "data-key" not in str([row[1] for row in Reader(skipped.to_html(figures=True)).tables[0][1:]])
 
 
 def test_figures_draw_the_histories_and_the_gains_of_the_result(result, read):
@@ -139,9 +142,7 @@ def test_figures_draw_the_histories_and_the_gains_of_the_result(result, read):
     for name, gains in gained.items():
         np.testing.assert_allclose(bars[name]["y"], np.sort(gains[~np.isnan(gains)]))
         np.testing.assert_allclose(points[name]["y"], [gains[g].mean() for g in difficulty_groups(values)])
-    arp = result.metrics[1]  # a cost: what it sinks by is gained
-    assert np.nanmean(result.query_gains(arp, 1)) > 2
-    np.testing.assert_allclose(result.query_gains(arp, 1, 0), -result.query_gains(arp, 0, 1))
+    assert np.nanmean(query_gains(result, "plain", "arp").gains[NASTY]) > 2  # a cost: what it sinks by is gained
     curves = {place: courses for place, courses in result.curves.items() if place[1] != SYSTEMS[0]}
     page = Reader(replace(result, curves=curves).to_html(figures=True))
     assert list(lines(page.figure("Validation by number of trees"))) == list(SYSTEMS[1:])
@@ -209,7 +210,7 @@ def test_command_line_writes_the_report_with_its_own_command(arguments, capsys, 
     assert [a["data-figure"] for _, a in page.elements if "data-figure" in a]
     code, out, _ = run(capsys, *arguments, "--csv")
     assert code == 0
-    assert [row["loss"] for row in csv.DictReader(io.StringIO(out))] == ["mse", "listnet"]
+    assert [row["system"] for row in csv.DictReader(io.StringIO(out))] == ["mse", "listnet"]
 
 
 def test_reports_that_cannot_be_written_are_refused_before_training(arguments, capsys, tmp_path, monkeypatch):

@@ -18,9 +18,8 @@ from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.plan import Budget, Condition, System
 from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches
-from tautrank.papers.plan import make_plan
 from tautrank.papers.results import collect, read_results
-from tautrank.papers.run import StudyStore, run_study
+from tautrank.papers.run import StudyStore, make_plan, run_study
 from tautrank.report.gains import query_gains
 from tautrank.report.result_page import answer, command, python_call
 from tautrank.significance.paired import corrected_resampled_t_test
@@ -92,9 +91,9 @@ def test_page_holds_the_numbers_of_to_dict(name, ran):
         for title, test in (("paper's test", "own"), ("corrected test", "corrected")):
             assert row[title]["text"].startswith(claim[test]["verdict"] + ", p ")
             assert key(row[title]) == claim[test]["p"]
-    shown = means_shown(page, result)
+    shown = rows_shown(page, result)
     for cell in plain["cells"]:
-        found = shown[cell["condition"], cell["system"], cell["metric"], cell["part"]]
+        found = shown[cell["condition"], cell["system"], cell["metric"], cell["part"]]["mean"]
         assert key(found) == cell["mean"]
         assert found["text"].split(" ")[0] == ("-" if cell["mean"] is None else f"{cell['mean']:.4f}")
     drawn = [title.format(study.baseline) for title in FIGURES.get(name, ["Every trial", *GAINS])]
@@ -102,23 +101,17 @@ def test_page_holds_the_numbers_of_to_dict(name, ran):
     assert len([a for _, a in page.elements if "data-figure" in a]) == len(drawn)
 
 
-def means_shown(page, result):
-    """The cells of the tables of results, by place."""
-    study = result.plan.study
+def rows_shown(page, result):
+    """The rows of the tables of results, by place."""
     metrics = list(dict.fromkeys(cell.metric for cell in result.cells))
-    alone, parts = len(study.systems) == 1, len(study.judged) > 1
-    names = [title for title in metrics if title in page.titles(3)] or ["Results"]
+    titles = [title for title in metrics if title in page.titles(3)] or ["Results"]
     found = {}
-    for title in names:
-        for row in page.table(title):
-            condition = row["condition"]["text"] if "condition" in row else "plain"
-            system = study.system_names[0] if alone else row["system"]["text"]
-            measured = metrics if alone else [row["metric"]["text"]] if "metric" in row else [title]
-            measured = metrics if measured == ["Results"] else measured
-            for metric in measured:
-                for part in study.judged:
-                    column = part if parts else "mean" if "metric" in row else metric
-                    found[condition, system, metric, part] = row[column]
+    for title, row in ((shown, row) for shown in titles for row in page.table(shown)):
+        metric = row["metric"]["text"] if "metric" in row else metrics[0] if title == "Results" else title
+        condition = row["condition"]["text"] if "condition" in row else "plain"
+        part = row["queries"]["text"] if "queries" in row else "test"
+        place = (condition, row["system"]["text"], metric.removesuffix(" (lower is better)"), part)
+        found[place] = {"mean" if name.split(" (")[0] == place[2] else name: cell for name, cell in row.items()}
     return found
 
 
@@ -129,27 +122,21 @@ def test_papers_numbers_stand_beside_those_found(name, ran):
     if name == "binary-table1":  # its first recipe is for other data, and prints nothing
         result = run_study(study, QUERIES, budget=Budget(trials=1, trees=1), recipe="yahoo1")
         recipe = result.plan.used_recipe
-    rows = read(result).table("Beside the paper's numbers")
-    assert len(rows) == len(recipe.printed)
+    rows = rows_shown(read(result), result)
     expected = {(p.condition, p.system, p.metric, p.part): p for p in recipe.printed}
-    for row in rows:
-        place = (
-            row["condition"]["text"] if "condition" in row else "plain",
-            row["system"]["text"],
-            row["metric"]["text"],
-            row["queries"]["text"] if "queries" in row else "test",
-        )
+    for place, row in rows.items():
+        if place not in expected:
+            assert row["in print"]["text"] == "-"
+            continue
         printed, here = expected.pop(place), result.cell(*place)
         assert key(row["in print"]) == printed.value
-        assert key(row["here"]) == here.mean
         assert key(row["here minus print"]) == pytest.approx(here.mean - printed.value)
         base = (place[0], study.baseline, *place[2:])
         if place == base:
-            assert row["lead in print"]["text"] == row["lead here"]["text"] == "-"
+            assert row["lead in print"]["text"] == "-"
             continue
         reference = next(p for p in recipe.printed if (p.condition, p.system, p.metric, p.part) == base)
         assert key(row["lead in print"]) == pytest.approx(printed.value - reference.value)
-        assert key(row["lead here"]) == pytest.approx(here.mean - result.cell(*base).mean)
     assert not expected
 
 
@@ -162,14 +149,14 @@ def test_significance_is_marked_and_directions_are_signs(tiny):
     for metric, texts in zip(("ndcg@5", "arp"), in_full, strict=True):
         for row, text in zip(page.table(metric), texts, strict=True):
             cell = tiny.cell(row["condition"]["text"], row["system"]["text"], metric)
-            found = [float(text[f"{metric}{field}"]) for field in ("", " low", " high")]
+            found = [float(text[field]) for field in ("mean", "low", "high")]
             assert found == [cell.mean, *cell.interval]
-            assert text["p corr."] == ("" if cell.corrected is None else repr(cell.corrected.p_value))
+            assert text["p"] == ("" if cell.corrected is None else repr(cell.corrected.p_value))
             if cell.system == "mse":
-                assert [row[title]["text"] for title in ("minus mse", "p own", "p corr.", "w/t/l")] == [""] * 4
+                assert [row[title]["text"] for title in ("minus mse", "p own", "p", "w/t/l")] == [""] * 4
                 continue
             assert key(row["minus mse"]) == cell.difference
-            assert (key(row["p own"]), key(row["p corr."])) == (cell.own.p_value, cell.corrected.p_value)
+            assert (key(row["p own"]), key(row["p"])) == (cell.own.p_value, cell.corrected.p_value)
             marks = "†" * (cell.own.p_value <= 0.05) + "*" * (cell.corrected.p_value <= 0.05)
             assert row["minus mse"]["marks"] == marks
     assert {row["minus mse"]["marks"] for row in page.table("ndcg@5") if row["system"]["text"] != "mse"} == {"†*"}
@@ -253,7 +240,7 @@ def test_names_are_shown_as_they_are_and_failures_are_named():
 def test_unfinished_and_failed_studies_are_still_pages():
     nothing = collect(StudyStore.open_for(None, make_plan(TINY, DATA, budget=Budget(trials=1))))
     page = read(nothing)
-    assert page.titles(2) == ["Answer", "Claims", "Results", "Beside the paper's numbers", "Settings", "Run it again"]
+    assert page.titles(2) == ["Answer", "Claims", "Results", "Settings", "Run it again"]
     assert answer(nothing) == ["0 of 4 trainings are done; all numbers are about these."]
     assert {key(row["ndcg@5"]) for row in page.table("ndcg@5")} == {None}
     for study in map(find_study, CATALOGUE):

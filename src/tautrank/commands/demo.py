@@ -51,8 +51,7 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
             num_leaves=15,
             early_stopping_rounds=20,
         )
-    OUT.print(result.table())
-    OUT.print(result.note(), markup=False)
+    OUT.print(*result.tables(), result.note(), markup=False)
     sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
     OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")
     for ties in ("worst", "expected", "best", "input"):

@@ -84,8 +84,7 @@ def compare(
     elif as_csv:
         sys.stdout.write(result.to_csv())
     else:
-        OUT.print(result.table())
-        OUT.print(result.note(), markup=False)
+        OUT.print(*result.tables(), result.note(), markup=False)
         say(f"All trainings: {results}")
         if report is not None:
             say(f"Report: {report}")

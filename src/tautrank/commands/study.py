@@ -79,8 +79,7 @@ def run(
     """
     from tautrank.experiments.plan import Budget
     from tautrank.papers.catalogue import find_study
-    from tautrank.papers.plan import make_plan
-    from tautrank.papers.run import StudyStore
+    from tautrank.papers.run import StudyStore, make_plan
 
     study = find_study(name)
     budget = Budget(trials, configs, trees)
@@ -118,7 +117,7 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
 
     Example: [bold]tautrank study status xe-table1.db[/bold]
     """
-    from tautrank.experiments.run_lock import owner_of
+    from tautrank.experiments.store import owner_of
 
     with _open(store, imported) as opened:
         counts, meta = opened.counts(), opened.meta
@@ -196,7 +195,7 @@ def _run(store: StudyStore, workers: int | None, dask: str, as_json: bool, *, re
 
 def _show(store: StudyStore, as_json: bool) -> None:
     from tautrank.papers.results import collect
-    from tautrank.report.study_tables import facts
+    from tautrank.report.tables import facts
 
     result = collect(store)
     if as_json:
@@ -205,9 +204,7 @@ def _show(store: StudyStore, as_json: bool) -> None:
     say(result.plan.study.title, style="bold")
     for what, how in facts(result).items():
         say(f"{what}: {how}")
-    for table in result.tables():
-        OUT.print(table)
-    OUT.print(result.note(), markup=False)
+    OUT.print(*result.tables(), result.note(), markup=False)
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
     say(f"All trainings: {store.path}")
 

@@ -138,6 +138,7 @@ class Experiment:
         search: what configurations are drawn from.
         judged: the parts whose mean metrics are recorded: the test part always, ``"train"`` and ``"valid"`` if named.
         curves: the parts whose first metric is recorded after every tree: ``"valid"``, ``"train"``.
+        baseline: the system that the others are compared with; by default the first.
     """
 
     systems: tuple[System | Measurement, ...]
@@ -151,6 +152,7 @@ class Experiment:
     search: Search = field(default_factory=Search)
     judged: tuple[str, ...] = ("test",)
     curves: tuple[str, ...] = ()
+    baseline: str = ""
 
     keeps_failures: ClassVar[bool] = False
     """Whether a trial that fails is recorded and the others go on; else its error ends the run."""
@@ -166,6 +168,9 @@ class Experiment:
             raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
         for system in self.systems:
             self._check(system)
+        if not self.baseline:
+            object.__setattr__(self, "baseline", self.system_names[0])
+        self.system(self.baseline)
 
     def _check(self, system: System | Measurement) -> None:
         """Report a wrong name when the experiment is declared, not when it has run."""

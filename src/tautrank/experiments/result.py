@@ -7,7 +7,7 @@ import math
 import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -28,6 +28,7 @@ from tautrank.significance.repeated import repeated_runs_test
 
 if TYPE_CHECKING:
     from tautrank.experiments.search_plan import SearchPlan
+    from tautrank.papers.study import Printed
     from tautrank.ranker.estimator import Ranker
     from tautrank.report.table import ReportTable
 
@@ -35,6 +36,9 @@ Cell: TypeAlias = tuple[str, str, str]
 """(condition, system, metric)."""
 Place: TypeAlias = tuple[str, str]
 """(condition, system)."""
+
+AGREES, DOES_NOT, UNDECIDED = "agrees", "does not agree", "not decidable"
+_CONFIDENCE = 0.95
 
 
 class Result:
@@ -46,7 +50,7 @@ class Result:
     >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
     >>> result = tr.compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=5)
     >>> isinstance(result, tr.Result), result.to_csv().splitlines()[0]
-    (True, 'row,loss,ndcg@5,ndcg@5 spread,ndcg@5 better than,won,tied,lost,trees,seconds')
+    (True, 'system,mean,deviation,low,high,minus mse,p,won,tied,lost,trees,seconds')
     """
 
     def table(self) -> ReportTable:
@@ -120,6 +124,71 @@ class Failure:
 
     title: str
     error: str
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The outcome of a test.
+
+    Args:
+        test: its name.
+        p_value: NaN if there is too little to test.
+        verdict: ``agrees``, ``does not agree`` or ``not decidable``.
+    """
+
+    test: str
+    p_value: float
+    verdict: str
+
+
+@dataclass(frozen=True, eq=False)
+class CellResult:
+    """One system under one condition on one metric, over all trials.
+
+    Args:
+        condition, system, metric, part: its place; the part is ``test`` unless the study judges others too.
+        higher_is_better: whether more is better.
+        numbers: the numbers of the trials that are done.
+        means: the mean over the queries, one per trial.
+        printed: the paper's number; None if it printed none.
+        tried: the mean over all configurations of a comparison that tunes; else NaN.
+        difference: mean of system minus baseline over the trials both have done; NaN for the baseline itself.
+        own: the paper's test against the baseline; None for the baseline itself, and without a paper.
+        corrected: the test that counts what trials share, likewise, Holm-adjusted over the metric's comparisons.
+    """
+
+    condition: str
+    system: str
+    metric: str
+    part: str
+    higher_is_better: bool
+    numbers: tuple[int, ...]
+    means: F64
+    printed: Printed | None = None
+    tried: float = math.nan
+    difference: float = math.nan
+    own: Judgement | None = None
+    corrected: Judgement | None = None
+
+    @property
+    def mean(self) -> float:
+        """The mean over the trials."""
+        return float(self.means.mean()) if self.means.size else math.nan
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation over the trials; NaN for one."""
+        return float(np.std(self.means, ddof=1)) if self.means.size > 1 else math.nan
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Student's 95% confidence interval of the mean, as papers give it: as if the trials were independent."""
+        if self.means.size < 2:
+            return math.nan, math.nan
+        from scipy.special import stdtrit
+
+        half = float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2)) * self.deviation / math.sqrt(self.means.size)
+        return self.mean - half, self.mean + half
 
 
 @dataclass(frozen=True)
@@ -197,6 +266,7 @@ class Comparison(Result):
         overlap: held out over trained on if trials draw their training queries again; else 0.
         alpha: the significance level.
         meta: what the store says about itself.
+        cells: condition by condition, system by system, metric by metric, each compared with the baseline.
 
     >>> import tautrank as tr
     >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
@@ -221,6 +291,51 @@ class Comparison(Result):
     overlap: float = 0.0
     alpha: float = 0.05
     meta: dict[str, str] = field(default_factory=dict)
+    cells: tuple[CellResult, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.cells:
+            cells = [self._cell(i, m) for i in range(len(self.systems)) for m in self.metrics]
+            object.__setattr__(self, "cells", tuple(cells))
+
+    def _cell(self, index: int, m: Metric) -> CellResult:
+        """One system of a comparison on one metric, compared with the first system."""
+        system, name = self.systems[index], str(m)
+        means = system.means(name)
+        done = np.flatnonzero(~np.isnan(means))
+        tried = float(np.mean(system.untuned[name])) if system.untuned else math.nan
+        place = (self.plan.study.condition_names[0], system.name, name, "test")
+        cell = CellResult(*place, m.higher_is_better, tuple(done.tolist()), means[done], tried=tried)
+        for test in self.tests(m):
+            if {test.better, test.worse} == {0, index}:
+                lead = test.difference if test.better == index else -test.difference
+                judged = Judgement("repeated-runs test", test.adjusted, verdict_of(test.adjusted, lead, self.alpha))
+                return replace(cell, difference=lead if m.higher_is_better else -lead, corrected=judged)
+        return cell
+
+    def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
+        """Return one cell.
+
+        Args:
+            condition, system, name, part: its place; the name is the metric's.
+        """
+        return self.by_place[condition, system, name, part]
+
+    @cached_property
+    def by_place(self) -> dict[tuple[str, str, str, str], CellResult]:
+        """The cells by (condition, system, metric, part)."""
+        return {(c.condition, c.system, c.metric, c.part): c for c in self.cells}
+
+    def by_trial(self, condition: str, system: str, name: str) -> dict[int, F64]:
+        """Return the test queries' values by number of the trial, without trials in which every query was skipped.
+
+        Args:
+            condition, system, name: the place; the name is the metric's.
+        """
+        found, folds = self.values.get((condition, system, name), []), len(self.plan.folds_of(0))
+        joined = [np.concatenate(found[i : i + folds]) for i in range(0, len(found), folds)]
+        counted = [values for values in joined if not np.isnan(values).all()]
+        return dict(zip(self.cell(condition, system, name).numbers, counted, strict=True))
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
@@ -286,24 +401,16 @@ class Comparison(Result):
                 won[test.better].append(test.worse)
         return [sorted(losers) for losers in won]
 
-    def query_gains(self, m: Metric, system: int, reference: int = 0) -> F64:
-        """Return the gain of each query over a reference, by its mean over repeats; above 0 is better, for a cost too.
 
-        Args:
-            m: the metric.
-            system, reference: the places of the two systems.
-        """
-        a, b = (self.systems[i].values[str(m)].mean(axis=0) for i in (system, reference))
-        return np.asarray(a - b if m.higher_is_better else b - a)
+def verdict_of(p: float, mean: float, level: float) -> str:
+    """Return the verdict of a two-sided test on what should be positive.
 
-    def win_tie_loss(self, m: Metric, system: int, reference: int = 0) -> tuple[int, int, int]:
-        """Count the queries on which a system is better, equal, worse than a reference, by its mean over repeats.
-
-        Args:
-            m: the metric.
-            system, reference: the places of the two systems.
-        """
-        return win_tie_loss(self.query_gains(m, system, reference))
+    >>> verdict_of(0.01, -2.0, 0.05)
+    'does not agree'
+    """
+    if not p <= level or mean == 0:
+        return UNDECIDED
+    return AGREES if mean > 0 else DOES_NOT
 
 
 def win_tie_loss(gains: F64) -> tuple[int, int, int]:

@@ -6,7 +6,6 @@ import math
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from itertools import product
 from pathlib import Path
 
@@ -14,17 +13,23 @@ import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.divide import FixedParts, Protocol
-from tautrank.experiments.result import Cell, Comparison, Gathered
+from tautrank.experiments.result import (
+    AGREES,
+    DOES_NOT,
+    UNDECIDED,
+    Cell,
+    CellResult,
+    Comparison,
+    Gathered,
+    Judgement,
+    verdict_of,
+)
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, Claim
-from tautrank.papers.plan import StudyPlan
-from tautrank.papers.run import StudyStore
-from tautrank.papers.study import PaperTest, Printed
+from tautrank.papers.run import StudyPlan, StudyStore
+from tautrank.papers.study import PaperTest
 from tautrank.significance.paired import corrected_resampled_t_test, holm, paired_t_test, t_tail
 from tautrank.significance.repeated import repeated_runs_test
-
-_CONFIDENCE = 0.95
-AGREES, DOES_NOT, UNDECIDED = "agrees", "does not agree", "not decidable"
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,69 +51,6 @@ class Advantage:
     def mean(self) -> float:
         """The mean over the trials; NaN without any."""
         return float(self.trials.mean()) if self.trials.size else math.nan
-
-
-@dataclass(frozen=True)
-class Judgement:
-    """The outcome of a test.
-
-    Args:
-        test: its name.
-        p_value: NaN if there is too little to test.
-        verdict: ``agrees``, ``does not agree`` or ``not decidable``.
-    """
-
-    test: str
-    p_value: float
-    verdict: str
-
-
-@dataclass(frozen=True, eq=False)
-class CellResult:
-    """One system under one condition on one metric, over all trials.
-
-    Args:
-        condition, system, metric, part: its place; the part is ``test`` unless the study judges others too.
-        higher_is_better: whether more is better.
-        numbers: the numbers of the trials that are done.
-        means: the mean over the queries, one per trial.
-        printed: the paper's number; None if it printed none.
-        difference: mean of system minus baseline over the trials both have done; NaN for the baseline itself.
-        own: the paper's test against the baseline; None for the baseline itself.
-        corrected: the test that counts what trials share, likewise, Holm-adjusted over the metric's comparisons.
-    """
-
-    condition: str
-    system: str
-    metric: str
-    part: str
-    higher_is_better: bool
-    numbers: tuple[int, ...]
-    means: F64
-    printed: Printed | None = None
-    difference: float = math.nan
-    own: Judgement | None = None
-    corrected: Judgement | None = None
-
-    @property
-    def mean(self) -> float:
-        """The mean over the trials."""
-        return float(self.means.mean()) if self.means.size else math.nan
-
-    @property
-    def deviation(self) -> float:
-        """The standard deviation over the trials; NaN for one."""
-        return float(np.std(self.means, ddof=1)) if self.means.size > 1 else math.nan
-
-    @property
-    def interval(self) -> tuple[float, float]:
-        """Student's 95% confidence interval of the mean, as papers give it: as if the trials were independent."""
-        if self.means.size < 2:
-            return math.nan, math.nan
-        from scipy.special import stdtrit
-
-        half = float(stdtrit(self.means.size - 1, (1 + _CONFIDENCE) / 2)) * self.deviation / math.sqrt(self.means.size)
-        return self.mean - half, self.mean + half
 
 
 @dataclass(frozen=True)
@@ -137,26 +79,11 @@ class StudyResult(Comparison):
     """What a study shows so far: a `Comparison` with the paper's numbers beside it, and verdicts.
 
     Args:
-        cells: condition by condition, system by system, metric by metric.
         verdicts: one per comparison that the claims make.
     """
 
     plan: StudyPlan
-    cells: tuple[CellResult, ...]
     verdicts: tuple[Verdict, ...]
-
-    def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
-        """Return one cell.
-
-        Args:
-            condition, system, name, part: its place; the name is the metric's.
-        """
-        return self.by_place[condition, system, name, part]
-
-    @cached_property
-    def by_place(self) -> dict[tuple[str, str, str, str], CellResult]:
-        """The cells by (condition, system, metric, part)."""
-        return {(c.condition, c.system, c.metric, c.part): c for c in self.cells}
 
     @property
     def verdict(self) -> str:
@@ -220,7 +147,9 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
         p = t_tail(t, d.size - 1, "two-sided")
     else:
         p = paired_t_test(d, np.zeros_like(d), alternative).p_value  # type: ignore[arg-type]
-    return Judgement(name, p, _verdict(p, float(d.mean()), test.level, test.one_sided))
+    if test.one_sided:
+        return Judgement(name, p, AGREES if p <= test.level else DOES_NOT if 1 - p <= test.level else UNDECIDED)
+    return Judgement(name, p, verdict_of(p, float(d.mean()), test.level))
 
 
 def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overlap: float) -> Judgement:
@@ -254,7 +183,7 @@ def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overl
         name = "t-test over trials"
         if d.size > 1:
             p = paired_t_test(d, np.zeros_like(d)).p_value
-    return Judgement(name, p, _verdict(p, advantage.mean, level))
+    return Judgement(name, p, verdict_of(p, advantage.mean, level))
 
 
 class _Judged(Gathered):
@@ -297,7 +226,7 @@ class _Judged(Gathered):
         corrected = [corrected_test(each, study.protocol, study.test.level, self.overlap) for each in advantages]
         adjusted = holm([judgement.p_value for judgement in corrected]).tolist() if corrected else []
         return [
-            (each, own_test(each, study.test), Judgement(of.test, p, _verdict(p, each.mean, study.test.level)))
+            (each, own_test(each, study.test), Judgement(of.test, p, verdict_of(p, each.mean, study.test.level)))
             for each, of, p in zip(advantages, corrected, adjusted, strict=True)
         ]
 
@@ -356,13 +285,3 @@ def _whole(verdicts: Sequence[str]) -> str:
     if verdicts and all(verdict == AGREES for verdict in verdicts):
         return AGREES
     return DOES_NOT if DOES_NOT in verdicts else UNDECIDED
-
-
-def _verdict(p: float, mean: float, level: float, one_sided: bool = False) -> str:
-    if math.isnan(p):
-        return UNDECIDED
-    if one_sided:
-        return AGREES if p <= level else DOES_NOT if 1 - p <= level else UNDECIDED
-    if p > level or mean == 0:
-        return UNDECIDED
-    return AGREES if mean > 0 else DOES_NOT

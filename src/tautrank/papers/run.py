@@ -1,27 +1,139 @@
-"""Running a study: its store, which belongs to one plan, and the trials that are not finished yet."""
+"""Running a study: its plan (on this data, with this budget and seed), its store, and the trials still to run."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import tautrank
-from tautrank.errors import DataError
-from tautrank.experiments.data_source import DataSource
-from tautrank.experiments.plan import Budget, title_of
+from tautrank.arguments import whole
+from tautrank.errors import DataError, OptionError
+from tautrank.experiments.data_source import NONE, DataSource, read_source, recognise
+from tautrank.experiments.plan import Budget, Condition, Plan, settle, title_of
 from tautrank.experiments.store import DONE, FAILED, Store
 from tautrank.experiments.workers import Progress, Workers, choose_workers, run_waiting
-from tautrank.json_values import canonical
+from tautrank.json_values import canonical, digest, from_json, to_json
 from tautrank.losses.own_losses import own_losses
-from tautrank.papers.plan import StudyPlan, make_plan
-from tautrank.papers.study import Study
+from tautrank.papers.study import OTHER_DATA, Recipe, Study
 
 if TYPE_CHECKING:
     from tautrank.papers.results import StudyResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class StudyPlan(Plan):
+    """All that decides what a run of a study computes.
+
+    Args:
+        recipe: the name of the data set whose parameters are used; empty if the study has no recipes.
+    """
+
+    study: Study
+    recipe: str = ""
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return everything as JSON can hold it."""
+        left_out = {"data"} if self.codes else {"data", "codes"}
+        plain = {name: to_json(value, "plan") for name, value in vars(self).items() if name not in left_out}
+        return {**plain, "data": list(self.data.given), "fold": self.data.fold}
+
+    @classmethod
+    def from_plain(cls, plain: dict[str, Any]) -> StudyPlan:
+        """Undo `to_plain`.
+
+        Args:
+            plain: its result.
+        """
+        try:
+            fields = {name: from_json(value) for name, value in plain.items() if name not in ("data", "fold")}
+            return cls(**fields, data=DataSource(tuple(plain["data"]), plain["fold"]))
+        except OptionError as error:
+            own = ", ".join(str(code[0]) for code in plain.get("codes", []))
+            hint = f" (it has losses of its own, {own}: --import the file that registers them)" if own else ""
+            raise DataError(f"the plan cannot be read: {error}{hint}") from None
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
+            raise DataError(f"the plan cannot be read ({error}); expected one written by this version") from None
+
+    @property
+    def key(self) -> str:
+        """A hash of the whole plan: of what is in the data, but not of where it lies."""
+        return digest({name: value for name, value in self.to_plain().items() if name not in ("data", "fold")})
+
+    @property
+    def used_recipe(self) -> Recipe | None:
+        """The recipe whose parameters are used."""
+        return self.study.recipe(self.recipe) if self.recipe else None
+
+    def layers(self, condition: Condition, index: int) -> list[Mapping[str, Any]]:
+        """The parameters of a system under a condition, what is general first; each with the recipe's after it.
+
+        Args:
+            condition: the condition.
+            index: the place of the system.
+        """
+        general, under, system, own = super().layers(condition, index)
+        recipe = self.used_recipe
+        if recipe is None:
+            return [general, under, system, own]
+        ours = (recipe.conditions.get(condition.name, {}), recipe.systems.get(self.study.system_names[index], {}))
+        return [general, recipe.parameters, under, ours[0], system, ours[1], own]
+
+
+def make_plan(
+    study: Study,
+    data: str | Sequence[str] = "",
+    *,
+    budget: Budget | None = None,
+    fold: int | None = None,
+    recipe: str = "",
+    seed: int = 0,
+    n_jobs: int = 1,
+) -> StudyPlan:
+    """Read the data once, to recognise it later, and settle what a run of the study will do.
+
+    Args:
+        study: the study.
+        data: as in `read_source`; by default the study's own.
+        budget: how much to run.
+        fold: the only fold of a folder to use.
+        recipe: the data set whose parameters to use; by default the one that the data looks like.
+        seed: where all randomness starts.
+        n_jobs: threads of one trial; the losses of this library give the same bits for any number.
+
+    >>> from tautrank.papers.catalogue import find_study
+    >>> study = find_study("xe-table1")
+    >>> plan = make_plan(study, "simulated:yahoo:20", budget=Budget(trials=2))
+    >>> plan.size, plan.recipe, plan.trials()[0].spec["parameters"]["num_leaves"]
+    (6, 'yahoo1', 200)
+    """
+    seed, n_jobs = whole("seed", seed, 0), whole("n_jobs", n_jobs, 1)
+    chosen = data or study.data
+    if not chosen and not study.measures_only:
+        raise OptionError("--data: found none; expected a folder, a file, or synthetic data such as simulated:mslr:200")
+    if recipe:
+        study.recipe(recipe)
+    source = read_source(chosen or NONE, fold)
+    if source.given == (NONE,) and not study.measures_only:
+        raise OptionError(f"--data: found none; expected data, since {study.name} trains models")
+    settled = settle(study, source, study.planned(budget or Budget()))
+    if not recipe and study.recipes:
+        recipe = _recipe_for(study, settled["n_features"], settled["n_queries"])
+    return StudyPlan(**settled, recipe=recipe, seed=seed, n_jobs=n_jobs)
+
+
+def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:
+    """The recipe of the data set that some data is or looks like; else the study's first."""
+    names = [recipe.data for recipe in study.recipes]
+    alike, is_small = recognise(n_features, n_queries)
+    # Limits on a leaf that were found on thousands of queries may leave a sample of them nothing to split.
+    if OTHER_DATA in names and is_small:
+        return OTHER_DATA
+    families = {"web10k": "web30k", "web30k": "web10k", "yahoo2": "yahoo1", "yahoo1": "yahoo2"}
+    return next((name for name in (alike, families.get(alike, "")) if name in names), names[0])
 
 
 def run_study(

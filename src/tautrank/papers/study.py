@@ -147,13 +147,12 @@ class Study(Experiment):
         trials, trees, configurations: the paper's budget.
         recipes: parameters and printed numbers by data set.
         test: the paper's own test.
-        baseline: the system that the others are compared with; by default the first.
         data: the data to use if the user names none, as in ``--data``; empty if there has to be some.
         note: what the paper leaves open and how it is settled here, and how the result is judged.
         version: raised whenever the same trial would give other numbers.
 
     The other arguments are those of `tautrank.experiments.plan.Experiment`: systems, metrics, protocol, conditions,
-    parameters, search, judged and curves.
+    parameters, search, judged, curves and baseline.
     """
 
     name: str
@@ -166,7 +165,6 @@ class Study(Experiment):
     trees: int = 500
     recipes: tuple[Recipe, ...] = ()
     test: PaperTest = field(default_factory=PaperTest)
-    baseline: str = ""
     data: str = ""
     note: str = ""
     version: int = 1
@@ -186,8 +184,6 @@ class Study(Experiment):
             if twice is not None:
                 raise OptionError(f"{what}: found '{twice}' twice; expected different names")
         super().__post_init__()
-        if not self.baseline:
-            object.__setattr__(self, "baseline", self.system_names[0])
         self._check_names()
 
     @property
@@ -201,7 +197,6 @@ class Study(Experiment):
 
     def _check_names(self) -> None:
         """Report a misspelt name when the study is declared, not when it has run."""
-        self.system(self.baseline)
         named = [owner.systems for owner in self.conditions] + [owner.systems for owner in self.recipes]
         for name in (name for systems in (*named, self.search.systems) for name in systems):
             self.system(name)

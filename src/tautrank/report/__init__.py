@@ -13,7 +13,6 @@ def writer_of(result: Any) -> ModuleType:
         result: a `tautrank.Result`.
     """
     from tautrank.experiments.result import Tuning
-    from tautrank.papers.results import StudyResult
-    from tautrank.report import comparison, study_tables, tuning
+    from tautrank.report import tables, tuning
 
-    return study_tables if isinstance(result, StudyResult) else tuning if isinstance(result, Tuning) else comparison
+    return tuning if isinstance(result, Tuning) else tables

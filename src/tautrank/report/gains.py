@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arrays import F64, I64, numbers
-from tautrank.experiments.divide import FixedParts, OnItself, Protocol
-from tautrank.experiments.result import win_tie_loss
-from tautrank.papers.results import StudyResult
+from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, Protocol
+from tautrank.experiments.result import Comparison, win_tie_loss
 from tautrank.report import figures
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import Styles
@@ -64,17 +63,17 @@ def same_queries(protocol: Protocol) -> bool:
     >>> same_queries(OnItself())
     True
     """
-    return isinstance(protocol, FixedParts | OnItself)
+    return isinstance(protocol, FixedParts | OnItself | GivenSplits)
 
 
-def query_gains(result: StudyResult, condition: str, name: str, systems: Sequence[str] = ()) -> QueryGains | None:
+def query_gains(result: Comparison, condition: str, name: str, systems: Sequence[str] = ()) -> QueryGains | None:
     """Return what each test query gains over the baseline in the trials that all systems have finished.
 
     Trials on the same queries give one number per query, the mean over trials; other trials one number per query of
     each trial.
 
     Args:
-        result: the result of a study.
+        result: the result of a comparison or a study.
         condition: the name of the condition.
         name: the name of the metric.
         systems: the systems to compare with the baseline; by default all that have finished a trial.
@@ -84,7 +83,7 @@ def query_gains(result: StudyResult, condition: str, name: str, systems: Sequenc
     """
     study = result.plan.study
     shown = dict.fromkeys((study.baseline, *(systems or study.system_names)))
-    found = {system: _values_by_trial(result, condition, system, name) for system in shown}
+    found = {system: result.by_trial(condition, system, name) for system in shown}
     if not systems:
         found = {system: by_trial for system, by_trial in found.items() if by_trial}
     common = sorted(set.intersection(*map(set, found.values()))) if found else []
@@ -99,13 +98,6 @@ def query_gains(result: StudyResult, condition: str, name: str, systems: Sequenc
     gains = {system: v - baseline if higher else baseline - v for system, v in values.items()}
     trial_of = None if same else np.repeat(np.array(common, np.int64), sizes)
     return QueryGains(name, study.baseline, baseline, gains, higher, trial_of, result.overlap)
-
-
-def _values_by_trial(result: StudyResult, condition: str, system: str, name: str) -> dict[int, F64]:
-    """The test queries' values by number of the trial, without trials in which every query was skipped."""
-    found = result.values.get((condition, system, name), [])
-    counted = [values for values in found if not np.isnan(values).all()]
-    return dict(zip(result.cell(condition, system, name).numbers, counted, strict=True))
 
 
 def gain_sections(found: QueryGains, styles: Styles | None = None, under: str = "") -> Iterator[FigureSection]:

@@ -5,27 +5,23 @@ from __future__ import annotations
 import platform
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from itertools import product
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 import tautrank
 from tautrank.experiments.plan import Measurement
-from tautrank.experiments.result import Comparison, Result
+from tautrank.experiments.result import AGREES, DOES_NOT, UNDECIDED, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
-from tautrank.papers.results import AGREES, DOES_NOT, UNDECIDED, StudyResult
+from tautrank.papers.results import StudyResult
 from tautrank.report import writer_of
 from tautrank.report.cells import difference_text
-from tautrank.report.comparison import findings, tables, vary
-from tautrank.report.figures import require_plotly, training_sections
-from tautrank.report.gains import QueryGains, gain_sections
-from tautrank.report.page import Code, Facts, FigureSection, Group, Page, Section, TableSection, Text
-from tautrank.report.palette import system_styles
+from tautrank.report.figures import require_plotly
+from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.study_figures import study_figures
-from tautrank.report.study_tables import claim_table, facts, parameters_text, printed_table, result_tables, run_table
 from tautrank.report.table import ReportTable
+from tautrank.report.tables import claim_table, facts, pair_table, result_tables, run_table, vary
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 _WHOLE = {
@@ -49,23 +45,33 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     >>> [section.title for section in result_page(result).sections]
     ['Answer', 'Claims', 'Results', 'Figures', 'Settings', 'Run it again']
     """
-    if isinstance(result, StudyResult):
-        require_plotly()
-        return Page(result.plan.study.title, _study_sections(result), lead=result.plan.study.claim)
     if not isinstance(result, Comparison):
         found = [TableSection(title, table) for title, table in writer_of(result).tables(result).items()]
         return Page("Search for parameters", found, lead=result.note(), interactive=False)
-    sections: list[Section] = [Text("Answer", findings(result))]
-    sections += [TableSection(title, table, folded=title != "Results") for title, table in tables(result).items()]
+    claims = {"Claims": claim_table(result)} if isinstance(result, StudyResult) and result.verdicts else {}
+    sections: list[Section] = [Text("Answer", answer(result))]
+    sections += [TableSection(title, table) for title, table in claims.items()]
+    results = [TableSection(title, table) for title, table in result_tables(result).items()]
+    sections.append(results[0] if len(results) == 1 else Group("Results", results))
+    pairs = None if isinstance(result, StudyResult) else pair_table(result)
+    if pairs is not None:
+        sections.append(TableSection("Every pair", pairs, folded=True))
+    figures = figures or isinstance(result, StudyResult)
     if figures:
-        sections += _figures(result)
-    settings: list[Section] = [Facts("What was run", _settings(result))]
+        require_plotly()
+        drawn = study_figures(result)
+        sections += [Group("Figures", drawn)] if drawn else []
+    if result.failures:
+        failures = [[failure.title, failure.error] for failure in result.failures]
+        sections.append(TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures)))
+    ran = "What was measured" if result.plan.study.measures_only else "What was trained"
+    settings: list[Section] = [Facts("What was run", settings_of(result))]
+    settings.append(TableSection(ran, run_table(result), folded=True))
     if result.plan.data.held:
         settings.append(TableSection("Data", _data_table(result)))
-    sections.append(Group("Settings", settings))
-    how = "call on the same data" if command is None else "command on the same files"
-    again = python_call(result) if command is None else command
-    sections.append(Code("Run it again", again, [f"The same {how} gives the same numbers."]))
+    sections += [Group("Settings", settings), _reproduction(result, command)]
+    if isinstance(result, StudyResult):
+        return Page(result.plan.study.title, sections, lead=result.plan.study.claim)
     return Page("Comparison of losses", sections, lead=_question(result), interactive=figures)
 
 
@@ -74,40 +80,6 @@ def _question(result: Comparison) -> str:
     if len(result.systems) == 1:
         return f"How well does {result.systems[0].name} rank {queries:,} test queries?"
     return f"Which of {len(result.systems)} losses wins on {queries:,} test queries, and is the win real?"
-
-
-def _figures(result: Comparison) -> Iterator[FigureSection]:
-    require_plotly()
-    styles = system_styles([system.name for system in result.systems])
-    first, (reference, *others) = result.metrics[0], result.systems
-    unit = str(first)
-    histories = {system.name: system.histories for system in result.systems if system.histories}
-    yield from training_sections(histories, unit, "validation", styles)
-    if others:
-        values = np.asarray(reference.values[unit].mean(axis=0))
-        gains = {system.name: result.query_gains(first, i) for i, system in enumerate(others, 1)}
-        yield from gain_sections(QueryGains(unit, reference.name, values, gains, first.higher_is_better), styles)
-
-
-def _settings(result: Comparison) -> dict[str, str]:
-    plan, study = result.plan, result.plan.study
-    repeats = plan.budget.trials or 1
-    states = sorted({plan.seed_of(*place) for place in product(range(repeats), range(len(study.systems)))})
-    facts = {
-        "metrics": ", ".join(study.metrics),
-        "repeats": f"{repeats}, other {vary(result)} in each" if repeats > 1 else "1",
-        "seed": str(plan.seed),
-        "random states of the trainings": ", ".join(map(str, states)),
-        "level of significance": f"{result.alpha:g}",
-        "overlap of repeats": f"{result.overlap:.4g}",
-        "configurations tried": str(plan.budget.configurations or "none: parameters as given"),
-        "parameters of all": parameters_text(study.parameters) or "the defaults",
-    }
-    for name, system in zip(study.system_names, study.systems, strict=True):
-        if system.parameters:
-            facts[f"parameters of {name}"] = parameters_text(system.parameters)
-    facts["trained with"] = ", ".join([*result.trained_with, f"tautrank {tautrank.__version__}"])
-    return {**facts, "page written with": _versions()}
 
 
 def _data_table(result: Comparison) -> ReportTable:
@@ -120,36 +92,15 @@ def _data_table(result: Comparison) -> ReportTable:
     return ReportTable.of(["split", "part", "queries", "documents", "features"], rows)
 
 
-def _study_sections(result: StudyResult) -> list[Section]:
-    sections: list[Section] = [Text("Answer", answer(result))]
-    if result.verdicts:
-        sections.append(TableSection("Claims", claim_table(result)))
-    results = [TableSection(title, table) for title, table in result_tables(result).items()]
-    sections.append(results[0] if len(results) == 1 else Group("Results", results))
-    printed = printed_table(result)
-    if printed is not None:
-        sections.append(TableSection("Beside the paper's numbers", printed))
-    figures = study_figures(result)
-    if figures:
-        sections.append(Group("Figures", figures))
-    if result.failures:
-        failures = [[failure.title, failure.error] for failure in result.failures]
-        sections.append(TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures)))
-    ran = "What was measured" if result.plan.study.measures_only else "What was trained"
-    settings: list[Section] = [Facts("What was run", settings_of(result))]
-    settings.append(TableSection(ran, run_table(result), folded=True))
-    return [*sections, Group("Settings", settings), _reproduction(result)]
-
-
-def answer(result: StudyResult) -> list[str]:
-    """Return the result in words: the verdict, what is missing, and which system is best.
+def answer(result: Comparison) -> list[str]:
+    """Return the result in words: the verdict on a claim, what is missing, and which system is best.
 
     Args:
-        result: the result of a study.
+        result: the result of a comparison or a study.
     """
     plan, study = result.plan, result.plan.study
     found = []
-    if result.n_done and result.verdicts:
+    if isinstance(result, StudyResult) and result.n_done and result.verdicts:
         own, corrected = (_counts([getattr(v, test).verdict for v in result.verdicts]) for test in ("own", "corrected"))
         counts = f"by both tests: {own}"
         if own != corrected:
@@ -162,7 +113,7 @@ def answer(result: StudyResult) -> list[str]:
         found.append(f"{result.n_done:,} of {plan.size:,} {things} are done{failed}; all numbers are about these.")
     if result.n_constant:
         found.append(f"{result.n_constant} of the models found no split and rank nothing.")
-    if len(study.systems) > 1 and len(study.conditions) == 1 and not study.measures_only:
+    if len(study.conditions) == 1 and not study.measures_only:
         condition = study.condition_names[0]
         found += [_best(result, condition, name) for name in study.metrics_under(condition)]
     return [sentence for sentence in found if sentence]
@@ -174,62 +125,71 @@ def _counts(verdicts: Sequence[str]) -> str:
     return ", ".join(f"{verdict} {counts[verdict]}" for verdict in _WHOLE if counts[verdict])
 
 
-def _best(result: StudyResult, condition: str, name: str) -> str:
+def _best(result: Comparison, condition: str, name: str) -> str:
     study = result.plan.study
     cells = [result.cell(condition, system, name) for system in study.system_names]
     cells = [cell for cell in cells if cell.means.size]
-    if len(cells) < 2:
-        return ""
+    if not cells:
+        return f"{name}: every query was skipped." if result.n_done else ""
     best = max(cells, key=lambda cell: cell.mean if cell.higher_is_better else -cell.mean)
     leader = f"{name}: {best.system} has the best mean, {best.mean:.4f}"
-    if best.system == study.baseline or best.corrected is None or best.own is None:
+    if best.corrected is None:
         return f"{leader}."
-    tests = {"the corrected test": best.corrected.verdict, "the paper's own test": best.own.verdict}
-    sure = [test for test, verdict in tests.items() if verdict == AGREES]
+    tests = {"the corrected test": best.corrected, "the paper's own test": best.own}
+    sure = [test for test, judged in tests.items() if judged and judged.verdict == AGREES]
     how = f"significant by {' and '.join(sure)}" if sure else "which may be chance"
     return f"{leader}: {difference_text(best.difference)} against {study.baseline}, {how}."
 
 
-def settings_of(result: StudyResult) -> dict[str, str]:
+def settings_of(result: Comparison) -> dict[str, str]:
     """Return settings, versions and seeds: what a reader needs to trust the numbers, or to doubt them.
 
     Args:
-        result: the result of a study.
+        result: the result of a comparison or a study.
     """
     plan, study = result.plan, result.plan.study
     seeds = list(dict.fromkeys(str(trial.spec["seed"]) for trial in plan.trials()))
+    now = tautrank.__version__
     more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
-    settings = {
-        "study": f"{study.name}, version {study.version}",
+    if isinstance(result, StudyResult):
         # The claim and the verdict are at the top of the page.
-        **{what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")},
-        "conditions": f"{study.axis}: {', '.join(study.condition_names)}" if study.axis else "",
+        own = {what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")}
+        own = {"study": f"{result.plan.study.name}, version {result.plan.study.version}", **own}
+        own["conditions"] = f"{result.plan.study.axis}: {', '.join(study.condition_names)}"
+        own["what the paper leaves open"] = result.plan.study.note
+    else:
+        own = {"repeats": f"{plan.budget.trials}, other {vary(result)} in each", "level": f"{result.alpha:g}"}
+        own["configurations tried"] = str(plan.budget.configurations or "none: parameters as given")
+    settings = {
+        **own,
         "metrics": ", ".join(dict.fromkeys(cell.metric for cell in result.cells)),
         "baseline": study.baseline,
         "seed": str(plan.seed),
         "seeds of the trials": ", ".join(seeds[:_MOST_SEEDS]) + more,
         "overlap of trials": f"{result.overlap:.4g}" if result.overlap else "",
-        "threads of a trial": str(plan.n_jobs),
-        "hash of the data": result.meta.get("data_fingerprint", ""),
+        "threads of a trial": str(plan.n_jobs or ""),
+        "hash of the data": ", ".join(mark for _, mark in plan.fingerprints),
         "store created": result.meta.get("created", ""),
         "command as typed": result.meta.get("command", ""),
-        "run with": ", ".join((f"tautrank {result.meta.get('tautrank', '')}", *result.trained_with)),
-        "page written with": _versions(),
-        "what the paper leaves open": study.note,
+        "run with": ", ".join((f"tautrank {result.meta.get('tautrank', now)}", *result.trained_with)),
+        "page written with": f"tautrank {now}, Python {platform.python_version()}, NumPy {np.__version__}",
     }
     return {name: text for name, text in settings.items() if text}
 
 
-def _reproduction(result: StudyResult) -> Code:
-    plan = result.plan
-    if CATALOGUE.get(plan.study.name) != plan.study:
+def _reproduction(result: Comparison, typed: str | None) -> Code:
+    again, how = typed or python_call(result), "The same command on the same files gives the same numbers."
+    if not isinstance(result, StudyResult):
+        how = how if typed else "The same call on the same data gives the same numbers."
+    elif CATALOGUE.get(result.plan.study.name) == result.plan.study:
+        again, name = command(result), result.plan.study.name
+        how = f"The same command on the same data gives the same numbers; if {name}.db exists, it continues that run."
+    else:
         how = (
             "This study is not in the catalogue of this version. `study` is its declaration, or "
             "tautrank.papers.results.read_results(STORE).plan.study:"
         )
-        return Code("Run it again", python_call(result), [how])
-    how = "The same command on the same data gives the same numbers"
-    return Code("Run it again", command(result), [f"{how}; if {plan.study.name}.db exists, it continues that run."])
+    return Code("Run it again", again, [how])
 
 
 def command(result: StudyResult) -> str:
@@ -286,7 +246,3 @@ def _call(function: str, data: str, **options: Any) -> str:
     """Format a call in Python, one option per line."""
     lines = "".join(f"    {name}={value!r},\n" for name, value in options.items())
     return f"{function}(\n    {data},\n{lines})"
-
-
-def _versions() -> str:
-    return f"tautrank {tautrank.__version__}, Python {platform.python_version()}, NumPy {np.__version__}"

@@ -10,14 +10,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from tautrank.experiments.plan import PLAIN, Measurement
+from tautrank.experiments.result import CellResult, Comparison
 from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
-from tautrank.papers.results import CellResult, StudyResult
+from tautrank.papers.study import Study
 from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, training_sections
 from tautrank.report.gains import gain_sections, interval_over_trials, query_gains, same_queries, widened
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import Styles, system_styles
-from tautrank.report.study_tables import own_metrics
+from tautrank.report.tables import own_metrics
 
 Sections: TypeAlias = Iterator[FigureSection]
 _Point: TypeAlias = tuple[str, float, float, float]  # condition, mean, and the ends of its interval
@@ -28,20 +29,20 @@ _LEAST_HEIGHT, _ROW = 260, 44  # pixels of a figure with one row per system
 _FEW_TRIALS = 12  # up to here every trial has its tick
 
 
-def study_figures(result: StudyResult) -> list[FigureSection]:
+def study_figures(result: Comparison) -> list[FigureSection]:
     """Return the figures that fit a study.
 
     They are the figures its measurements name; curves by trees if they were recorded; curves over conditions if those
     are numbers; and if not, every trial, the gain of each query and gains by difficulty.
 
     Args:
-        result: the result of a study.
+        result: the result of a comparison or a study.
     """
     kinds = (_measured, _by_trees, _over_conditions, _single_conditions)
     return [section for kind in kinds for section in kind(result)]
 
 
-def _styles(result: StudyResult) -> Styles:
+def _styles(result: Comparison) -> Styles:
     return system_styles(result.plan.study.system_names)
 
 
@@ -49,10 +50,10 @@ def _under(condition: str) -> str:
     return "" if condition == PLAIN else f" ({condition})"
 
 
-def _by_trees(result: StudyResult) -> Sections:
+def _by_trees(result: Comparison) -> Sections:
     study = result.plan.study
     remark = ""
-    if any(claim.of_curves for claim in study.claims):
+    if isinstance(study, Study) and any(claim.of_curves for claim in study.claims):
         remark = "The claims look at the best value so far, as early stopping keeps it."
     parts = dict.fromkeys(part for _, _, part in result.curves)
     for condition, part in itertools.product(study.condition_names, parts):
@@ -64,7 +65,7 @@ def _by_trees(result: StudyResult) -> Sections:
 # ---- Curves over conditions
 
 
-def _along(result: StudyResult) -> dict[str, float]:
+def _along(result: Comparison) -> dict[str, float]:
     """The conditions' places on an axis, from the smallest; none where they are not all numbers."""
     conditions = result.plan.study.conditions
     values = {condition.name: condition.value for condition in conditions if condition.value is not None}
@@ -73,7 +74,7 @@ def _along(result: StudyResult) -> dict[str, float]:
     return dict(sorted(values.items(), key=lambda item: item[1]))
 
 
-def _over_conditions(result: StudyResult) -> Sections:
+def _over_conditions(result: Comparison) -> Sections:
     study = result.plan.study
     if not _along(result):
         return
@@ -92,7 +93,7 @@ def _over_conditions(result: StudyResult) -> Sections:
         yield from _lead_curves(result, metrics)
 
 
-def _mean_curves(result: StudyResult, title: str, y_title: str, cells: Mapping[str, Sequence[CellResult]]) -> Sections:
+def _mean_curves(result: Comparison, title: str, y_title: str, cells: Mapping[str, Sequence[CellResult]]) -> Sections:
     caption = f"{title} by {_axis(result)}: means over trials."
     if result.plan.budget.trials != 1:
         caption += " Bands are 95% confidence intervals as papers give them: as if trials were independent."
@@ -100,7 +101,7 @@ def _mean_curves(result: StudyResult, title: str, y_title: str, cells: Mapping[s
     yield from _condition_section(result, f"{title} by condition", y_title, caption, points)
 
 
-def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
+def _lead_curves(result: Comparison, metrics: Sequence[str]) -> Sections:
     """How far each system is ahead of the baseline: the third line of XE-NDCG's Figures 3 and 4."""
     study = result.plan.study
     points: dict[str, list[_Point]] = {}
@@ -120,7 +121,7 @@ def _lead_curves(result: StudyResult, metrics: Sequence[str]) -> Sections:
 
 
 def _condition_section(
-    result: StudyResult, title: str, y_title: str, caption: str, points: Mapping[str, Sequence[_Point]], sign: str = ""
+    result: Comparison, title: str, y_title: str, caption: str, points: Mapping[str, Sequence[_Point]], sign: str = ""
 ) -> Sections:
     """Curves over the conditions; with a sign of numbers, 0 is a line of the figure."""
     curves, ends, along = [], [], _along(result)
@@ -137,25 +138,25 @@ def _condition_section(
         yield FigureSection(title, figure, caption, f"Lines: {'; '.join(ends)}.")
 
 
-def _trial_gains(result: StudyResult, cell: CellResult) -> np.ndarray[Any, np.dtype[np.float64]]:
+def _trial_gains(result: Comparison, cell: CellResult) -> np.ndarray[Any, np.dtype[np.float64]]:
     reference = result.cell(cell.condition, result.plan.study.baseline, cell.metric, cell.part)
     ours, theirs = (dict(zip(c.numbers, c.means.tolist(), strict=True)) for c in (cell, reference))
     sign = 1 if cell.higher_is_better else -1
     return np.array([sign * (ours[t] - theirs[t]) for t in sorted(ours.keys() & theirs.keys())], np.float64)
 
 
-def _cells(result: StudyResult, system: str, metrics: Sequence[str], part: str) -> list[CellResult]:
+def _cells(result: Comparison, system: str, metrics: Sequence[str], part: str) -> list[CellResult]:
     """The cells of a curve that have values, by increasing value of their condition."""
     places = itertools.product(_along(result), [system], metrics, [part])
     found = (result.by_place.get(place) for place in places)
     return [cell for cell in found if cell is not None and cell.means.size]
 
 
-def _axis(result: StudyResult) -> str:
-    return result.plan.study.axis or "condition"
+def _axis(result: Comparison) -> str:
+    return getattr(result.plan.study, "axis", "") or "condition"
 
 
-def _condition_figure(result: StudyResult, curves: Sequence[Curve], y_title: str, **y_axis: Any) -> Any:
+def _condition_figure(result: Comparison, curves: Sequence[Curve], y_title: str, **y_axis: Any) -> Any:
     """Curves over the conditions, named below the axis; a name too close to the one before it is left out."""
     names, values = list(_along(result)), list(_along(result).values())
     by_factors = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
@@ -180,7 +181,7 @@ def _condition_figure(result: StudyResult, curves: Sequence[Curve], y_title: str
 # ---- Studies that are tables: every trial, every query
 
 
-def _single_conditions(result: StudyResult) -> Sections:
+def _single_conditions(result: Comparison) -> Sections:
     study = result.plan.study
     if _along(result) or study.measures_only:
         return
@@ -192,7 +193,7 @@ def _single_conditions(result: StudyResult) -> Sections:
             yield from gain_sections(found, _styles(result), _under(condition))
 
 
-def _trials(result: StudyResult, condition: str, first: str) -> Sections:
+def _trials(result: Comparison, condition: str, first: str) -> Sections:
     cells = [result.cell(condition, system, first) for system in result.plan.study.system_names]
     curves = [Curve(c.system, [number + 1 for number in c.numbers], c.means) for c in cells if c.means.size]
     if max((curve.x.size for curve in curves), default=0) < 2:
@@ -208,7 +209,7 @@ def _trials(result: StudyResult, condition: str, first: str) -> Sections:
 # ---- Measurements
 
 
-def _measured(result: StudyResult) -> Sections:
+def _measured(result: Comparison) -> Sections:
     """The figure that each kind of measurement names."""
     names: dict[str, list[str]] = {}
     for system in result.plan.study.systems:
@@ -220,7 +221,7 @@ def _measured(result: StudyResult) -> Sections:
             yield from draw[MEASURED_FIGURES[kind].form](result, MEASURED_FIGURES[kind], systems)
 
 
-def _clouds(result: StudyResult, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
+def _clouds(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
     (x, x_title), (y, y_title) = wanted.series.items()
     for system, condition in itertools.product(systems, result.plan.study.condition_names):
         points = result.points.get((condition, system))
@@ -236,7 +237,7 @@ def _clouds(result: StudyResult, wanted: MeasuredFigure, systems: Sequence[str])
         yield FigureSection(wanted.title + _under(condition), figure, wanted.caption, summary)
 
 
-def _point_curves(result: StudyResult, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
+def _point_curves(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
     along = _along(result)
     for system in systems:
         known = [(along[c], result.points[c, system]) for c in along if (c, system) in result.points]
@@ -252,7 +253,7 @@ def _point_curves(result: StudyResult, wanted: MeasuredFigure, systems: Sequence
         yield FigureSection(wanted.title, figure, wanted.caption, summary)
 
 
-def _rows(result: StudyResult, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
+def _rows(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
     study, rows = result.plan.study, len(systems)
     first, first_title = next(iter(wanted.series.items()))
     for condition in study.condition_names:

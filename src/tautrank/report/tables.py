@@ -1,0 +1,485 @@
+"""The tables of comparisons and studies, once for the terminal, Markdown, LaTeX, CSV and the page."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, OwnFolds, Resampling
+from tautrank.experiments.perturb import Change
+from tautrank.experiments.plan import PLAIN
+from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, win_tie_loss
+from tautrank.json_values import from_json, or_none
+from tautrank.papers.results import StudyResult
+from tautrank.papers.study import OTHER_DATA
+from tautrank.report.cells import difference_text, mean_cell, mean_text, number_cell, p_text, text_cell, won_cell
+from tautrank.report.gains import query_gains, same_queries
+from tautrank.report.table import Cell, Column, ReportTable, Titled
+from tautrank.report.terminal import EMPTY_QUERIES, as_text
+
+OWN_MARK, CORRECTED_MARK = "†", "*"
+
+
+def tables(result: Comparison) -> dict[str, ReportTable]:
+    """Return the results, and the verdicts on the claims of a study, by title.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    found = result_tables(result)
+    if isinstance(result, StudyResult) and result.verdicts:
+        found["Claims"] = claim_table(result)
+    return found
+
+
+def to_markdown(result: Comparison) -> str:
+    """Return the tables in Markdown; of a study, a page with what was run.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    lines = []
+    if isinstance(result, StudyResult):
+        lines += [f"# {result.plan.study.title}", ""]
+        lines += [*(f"- **{what}**: {how}" for what, how in facts(result).items()), ""]
+    for title, table in tables(result).items():
+        lines += [f"## {title}", "", table.to_markdown()]
+    if result.failures:
+        lines += ["## Failed trials", "", *(f"- {failure.title}: {failure.error}" for failure in result.failures), ""]
+    return "\n".join(lines)
+
+
+def to_latex(result: Comparison) -> str:
+    """Return the tables of results for a paper (booktabs); everything else as comments.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    lines = []
+    if isinstance(result, StudyResult):
+        lines += [f"% {what}: {how}" for what, how in facts(result).items()]
+    for title, table in result_tables(result).items():
+        lines += [f"% {title}", table.to_latex().rstrip("\n")]
+    if isinstance(result, StudyResult):
+        for v in result.verdicts:
+            lines.append(f"% {v.sentence}: {_judgement_text(v.own)}; corrected: {_judgement_text(v.corrected)}")
+    lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
+    return "\n".join([*lines, ""])
+
+
+def to_text(result: Comparison) -> str:
+    """Return the tables of results with their note, as a terminal shows them.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    found = result_tables(result)
+    width = max(100, *(16 * len(table.columns) for table in found.values()))
+    return as_text(*found.values(), reading(result), width=width)
+
+
+def to_csv(result: Comparison) -> str:
+    """Return the cells as CSV, one line per cell, with all digits; missing values are empty.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    return result_table(result, result.cells).to_csv()
+
+
+def to_dict(result: Comparison) -> dict[str, Any]:
+    """Return everything as plain values, ready for JSON.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    plan, study = result.plan, result.plan.study
+    by_system = {
+        name: [{"condition": c, "system": s, "by_trial": values} for (c, s), values in getattr(result, name).items()]
+        for name in ("trees", "seconds", "chosen")
+    }
+    found = {
+        "trained_with": list(result.trained_with),
+        "trials": {
+            "planned": plan.size,
+            "done": result.n_done,
+            "failed": len(result.failures),
+            "constant": result.n_constant,
+        },
+        "conditions": [{"name": c.name, "value": c.value} for c in study.conditions],
+        "baseline": study.baseline,
+        "cells": [_cell_dict(cell) for cell in result.cells],
+        **by_system,
+        "curves": [
+            {"condition": c, "system": s, "part": p, "by_trial": [[or_none(x) for x in curve] for curve in curves]}
+            for (c, s, p), curves in result.curves.items()
+        ],
+        "points": [{"condition": c, "system": s, **points} for (c, s), points in result.points.items()],
+        "failures": [{"trial": failure.title, "error": failure.error} for failure in result.failures],
+    }
+    if not isinstance(result, StudyResult):
+        names = study.system_names
+        pairs = {
+            str(m): [{**vars(t), "better": names[t.better], "worse": names[t.worse]} for t in result.tests(m)]
+            for m in result.metrics
+        }
+        return {"repeats": plan.budget.trials, "vary": vary(result), "alpha": result.alpha, **found, "pairs": pairs}
+    claims = [
+        {
+            **{name: getattr(v, name) for name in ("sentence", "text", "trials")},
+            "advantage": or_none(v.advantage),
+            "own": _judgement_dict(v.own),
+            "corrected": _judgement_dict(v.corrected),
+        }
+        for v in result.verdicts
+    ]
+    return {
+        "study": result.plan.study.name,
+        "version": result.plan.study.version,
+        "title": result.plan.study.title,
+        "facts": facts(result),
+        "tautrank": result.meta.get("tautrank"),
+        "data_fingerprint": result.meta.get("data_fingerprint"),
+        "recipe": result.plan.recipe or None,
+        "axis": result.plan.study.axis or None,
+        **found,
+        "claims": claims,
+        "verdict": {"own": result.own_verdict, "corrected": result.verdict} if result.verdicts else None,
+    }
+
+
+def _cell_dict(cell: CellResult) -> dict[str, Any]:
+    return {
+        **{name: getattr(cell, name) for name in ("condition", "system", "metric", "part")},
+        "by_trial": dict(zip(map(str, cell.numbers), cell.means.tolist(), strict=True)),
+        **{name: or_none(getattr(cell, name)) for name in ("mean", "deviation", "difference", "tried")},
+        "interval": [or_none(end) for end in cell.interval],
+        "printed": cell.printed.value if cell.printed else None,
+        "own": _judgement_dict(cell.own),
+        "corrected": _judgement_dict(cell.corrected),
+    }
+
+
+def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
+    if judgement is None:
+        return None
+    return {"test": judgement.test, "p": or_none(judgement.p_value), "verdict": judgement.verdict}
+
+
+# ---- What was run
+
+
+def facts(result: StudyResult) -> dict[str, str]:
+    """Return what was run, in words.
+
+    Args:
+        result: the result of a study.
+    """
+    plan, study = result.plan, result.plan.study
+    budget = plan.budget
+    size = f" ({plan.n_queries:,} queries, {plan.n_features} features)" if plan.n_queries else ""
+    things, trained = "trainings", f", at most {budget.trees} trees"
+    if study.measures_only:
+        things, trained = "measurements", ""
+    if budget.configurations:
+        trained += f", the best of {budget.configurations} configurations by validation {study.metrics[0]}"
+    finished = f"{result.n_done} of {plan.size} {things}"
+    finished += f"; {len(result.failures)} failed" if result.failures else ""
+    finished += f"; {result.n_constant} models found no split and rank nothing" if result.n_constant else ""
+    recipe, whose, verdict = plan.used_recipe, "", ""
+    if recipe:
+        whose = recipe.title if recipe.data == OTHER_DATA else f"the paper's for {recipe.title}"
+    if result.verdicts:
+        verdict = f"{result.own_verdict} by the paper's test; {result.verdict} by the corrected test"
+    found = {
+        "paper": study.paper,
+        "claim": study.claim,
+        "data": ", ".join(plan.data.given) + size,
+        "parameters": whose,
+        "protocol": _protocol(result),
+        "budget": f"{budget.trials} trials{trained}; seed {plan.seed}",
+        "finished": finished,
+        "paper's test": str(study.test),
+        "note": study.note,
+        "verdict": verdict,
+    }
+    return {what: how for what, how in found.items() if how}
+
+
+def vary(result: Comparison) -> str:
+    """Return what differs between the repeats of a comparison.
+
+    Args:
+        result: the result of a comparison.
+    """
+    protocol = result.plan.study.protocol
+    assert isinstance(protocol, GivenSplits)
+    return protocol.vary
+
+
+def _protocol(result: StudyResult) -> str:
+    protocol = result.plan.study.protocol
+    if isinstance(protocol, Resampling):
+        shares = (protocol.train, protocol.valid, protocol.test)
+        return "every trial splits the queries at random, " + "/".join(f"{100 * share:g}" for share in shares)
+    if isinstance(protocol, OwnFolds):
+        return "one trial per fold"
+    if isinstance(protocol, OnItself):
+        return "trained and tested on the same queries"
+    assert isinstance(protocol, FixedParts)
+    varied = "new split of training and validation queries" if protocol.redivide else "only seeds differ"
+    return f"the same test queries in every trial, {varied}"
+
+
+# ---- Results
+
+
+def result_tables(result: Comparison) -> dict[str, ReportTable]:
+    """Return the means with their tests, one table per metric; the note of the last one says how to read them.
+
+    A single table, titled "Results", serves one system, or conditions that are judged by metrics of their own.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    study, metrics = result.plan.study, result.plan.study.metrics
+    if len(study.systems) == 1 or len(metrics) == 1 or own_metrics(result):
+        return {"Results": result_table(result, result.cells)}
+    found = {name: result_table(result, [cell for cell in result.cells if cell.metric == name]) for name in metrics}
+    return {name: table if name == metrics[-1] else replace(table, note="") for name, table in found.items()}
+
+
+def own_metrics(result: Comparison) -> bool:
+    """Return whether some conditions are judged by metrics of their own.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    return any(condition.metrics for condition in result.plan.study.conditions)
+
+
+def reading(result: Comparison) -> str:
+    """Return how to read the tables of results, in one paragraph.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    study = result.plan.study
+    text = _reading_of_study(result) if isinstance(result, StudyResult) else _reading_of_comparison(result)
+    if len(study.systems) > 1 and not study.measures_only:
+        which = "by their means over trials" if same_queries(study.protocol) else "of all trials"
+        text += f" w/t/l: test queries {which} won, tied and lost against {study.baseline}."
+    return text
+
+
+def _reading_of_comparison(result: Comparison) -> str:
+    n, tune, first = result.plan.budget.trials, result.plan.budget.configurations, result.metrics[0]
+    how = "training/validation splits drawn anew" if vary(result) == "splits" else "other seeds"
+    text = f"Mean ± standard deviation over {n} repeats ({how})."
+    if n == 1:
+        text = "One training each: nothing is known of what another seed or split would give."
+    if tune:
+        text += f" Each training picks the best of {tune} random configurations by validation {first}; 'all tried' is"
+        text += " the mean over all of them."
+    if len(result.systems) > 1:
+        text += f" {CORRECTED_MARK} marks a significant difference from {result.plan.study.baseline}: test over queries"
+        text += f" and repeats, Holm-corrected over all pairs, level {result.alpha:g}."
+    return f"{text} Ties: {first.ties}; empty queries: {EMPTY_QUERIES[first.empty]}."
+
+
+def _reading_of_study(result: StudyResult) -> str:
+    study = result.plan.study
+    text = f"Condition: {study.axis}. " if study.axis else ""
+    text += "Mean ± standard deviation over trials."
+    if result.plan.used_recipe and any(c.printed for c in result.cells):
+        text += (
+            f" 'In print' is the paper's number for {result.plan.used_recipe.title}, and 'lead' its difference from "
+            f"{study.baseline} there. On other data than the paper's, compare leads rather than values."
+        )
+    if len(study.systems) == 1:
+        return text
+    # Claims about training queries or curves are judged by other tests than the cells of the table.
+    judged = [*(c.corrected for c in result.cells), *(v.corrected for v in result.verdicts)]
+    corrected = next((judgement.test for judgement in judged if judgement), "")
+    if corrected:
+        text += (
+            f" 'p own' is from the paper's test ({study.test}); 'p' is from the {corrected}, which accounts for "
+            "what the trials have in common, Holm-adjusted over the rows of a metric (for claims, over all claims)."
+        )
+    return text + (
+        f" {OWN_MARK} marks a difference that is significant by the paper's test, {CORRECTED_MARK} one that is by the "
+        f"corrected test, at level {study.test.level:g}; the sign gives the direction."
+    )
+
+
+def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable:
+    """Return one row per cell: its place, as far as cells differ in it, the mean, and the tests against the baseline.
+
+    Args:
+        result: the result of a comparison or a study.
+        cells: the cells to show.
+    """
+    study = result.plan.study
+    metrics = {cell.metric for cell in cells}
+    printed, tried = any(cell.printed for cell in cells), any(not math.isnan(cell.tried) for cell in cells)
+    rows = []
+    for cell in cells:
+        lower = "" if cell.higher_is_better else " (lower is better)"
+        value = study.condition(cell.condition).value
+        row = [text_cell("system", cell.system)]
+        if study.condition_names != (PLAIN,):
+            column = Column("condition", ("value", "condition"), words=True)
+            row.insert(0, (column, Cell(cell.condition, (value, cell.condition))))
+        if len(metrics) > 1:
+            row.append((Column("metric", words=True), Cell(cell.metric + lower, (cell.metric,))))
+        if len(study.judged) > 1:
+            row.append(text_cell("queries", cell.part))
+        fields, numbers = ("mean", "deviation", "low", "high"), (cell.mean, cell.deviation, *cell.interval)
+        title = "mean" if len(metrics) > 1 else cell.metric + lower
+        row.append(mean_cell(title, fields, numbers, high_first=cell.higher_is_better))
+        row += [number_cell("all tried", cell.tried, mean_text(cell.tried, None))] if tried else []
+        row += _printed_cells(result, cell) if printed else []
+        row += _baseline_cells(result, cell) if len(study.systems) > 1 else []
+        rows.append([*row, *_spent_cells(result, cell)])
+    return ReportTable.of_rows(rows, reading(result))
+
+
+def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
+    """The paper's number, what is above it here, and the paper's lead over the baseline."""
+    value = lead = math.nan
+    if cell.printed:
+        value = cell.printed.value
+        reference = result.cell(cell.condition, result.plan.study.baseline, cell.metric, cell.part)
+        if reference.printed and cell is not reference:
+            lead = value - reference.printed.value
+    spread = cell.printed.spread if cell.printed else None
+    found = {"here minus print": cell.mean - value, "lead in print": lead}
+    return [
+        mean_cell("in print", ("in print", "in print spread"), (value, spread), high_first=cell.higher_is_better),
+        *(number_cell(title, number, difference_text(number)) for title, number in found.items()),
+    ]
+
+
+def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
+    """The difference from the baseline, marked where a test finds it, its p-values, and the queries won and lost."""
+    study = result.plan.study
+    tests = ((OWN_MARK, cell.own), (CORRECTED_MARK, cell.corrected))
+    marks = "".join(mark for mark, judged in tests if judged and judged.verdict != UNDECIDED)
+    difference = difference_text(cell.difference) if cell.corrected else ""
+    cells = [number_cell(f"minus {study.baseline}", cell.difference, difference, marks)]
+    own = [("p own", cell.own)] if isinstance(result, StudyResult) else []
+    for title, judged in (*own, ("p", cell.corrected)):
+        p = judged.p_value if judged else math.nan
+        cells.append(number_cell(title, p, p_text(p) if judged else "", high_first=False))
+    if study.measures_only:
+        return cells
+    found = query_gains(result, cell.condition, cell.metric, [cell.system]) if cell.corrected else None
+    return [*cells, won_cell(None if found is None else win_tie_loss(found.gains[cell.system]))]
+
+
+def _spent_cells(result: Comparison, cell: CellResult) -> list[Titled]:
+    """The means over trials of trees, where any are trained, and of seconds."""
+    place, spent = (cell.condition, cell.system), []
+    for title, by_place, form in (("trees", result.trees, ".0f"), ("seconds", result.seconds, ".2f")):
+        if by_place or title == "seconds":
+            mean = float(np.mean(by_place[place])) if place in by_place else math.nan
+            spent.append(number_cell(title, mean, f"{mean:{form}}" if place in by_place else "-", high_first=False))
+    return spent
+
+
+def pair_table(result: Comparison) -> ReportTable | None:
+    """Return one row per pair of systems and metric: which is better, by how much, how sure that is; None without any.
+
+    Args:
+        result: the result of a comparison.
+    """
+    rows = [
+        [
+            text_cell("metric", str(m)),
+            text_cell("better", result.systems[test.better].name),
+            text_cell("worse", result.systems[test.worse].name),
+            number_cell("difference", test.difference, difference_text(test.difference)),
+            number_cell("p", test.p_value, p_text(test.p_value), high_first=False),
+            number_cell("p (Holm)", test.adjusted, p_text(test.adjusted), high_first=False),
+        ]
+        for m in result.metrics
+        for test in result.tests(m)
+    ]
+    note = "Test over queries and repeats; Holm's correction counts a metric's pairs."
+    return ReportTable.of_rows(rows, note) if rows else None
+
+
+def claim_table(result: StudyResult) -> ReportTable:
+    """Return every comparison that the claims make: what should be positive, and the verdicts of both tests.
+
+    Args:
+        result: the result of a study.
+    """
+    rows = []
+    for v in result.verdicts:
+        row = [(Column("claim", ("claim", "in the paper's words"), words=True), Cell(v.sentence, (v.sentence, v.text)))]
+        for title, name, j in (("paper's test", "own", v.own), ("corrected test", "corrected", v.corrected)):
+            column = Column(title, (f"p {name}", f"verdict {name}"), words=True)
+            row.append((column, Cell(_judgement_text(j), (j.p_value, j.verdict))))
+        row.append(number_cell("advantage", v.advantage, difference_text(v.advantage)))
+        rows.append([*row, number_cell("trials", v.trials, str(v.trials))])
+    own = " or ".join(dict.fromkeys(v.own.test for v in result.verdicts))
+    corrected = " or ".join(dict.fromkeys(v.corrected.test for v in result.verdicts))
+    words = list(dict.fromkeys(f'"{v.text}"' for v in result.verdicts if v.text))
+    note = f"In the paper's words: {'; '.join(words)}. " if words else ""
+    note += (
+        "Advantage: the mean over trials of the number that the claim says is positive. agrees: significantly above 0; "
+        f"does not agree: significantly below 0; not decidable: neither, or too few trials. The paper's test: {own}. "
+        f"The corrected test, which accounts for what trials have in common: {corrected}, Holm-adjusted over all rows. "
+        f"Level {result.plan.study.test.level:g}."
+    )
+    return ReportTable.of_rows(rows, note)
+
+
+def _judgement_text(judgement: Judgement) -> str:
+    return f"{judgement.verdict}, p {p_text(judgement.p_value)}"
+
+
+# ---- What was trained
+
+
+def run_table(result: Comparison) -> ReportTable:
+    """Return what was trained (or measured) under each condition, with all parameters.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    study = result.plan.study
+    specs = [trial.spec for trial in result.plan.trials()[: len(study.conditions) * len(study.systems)]]
+    changing, searching = any(spec["changes"] for spec in specs), any(spec.get("search") for spec in specs)
+    rows = []
+    for spec in specs:
+        row = [text_cell("condition", spec["condition"])] if study.condition_names != (PLAIN,) else []
+        row.append(text_cell("system", spec["system"]))
+        row.append(text_cell("measurement" if study.measures_only else "loss", spec.get("loss") or spec["measure"]))
+        row.append(text_cell("parameters", parameters_text(from_json(spec["parameters"]))))
+        if searching:
+            chosen = result.chosen.get((spec["condition"], spec["system"]), [])
+            row.append(text_cell("searched", parameters_text(from_json(spec["search"]))))
+            row.append(text_cell("chosen, trial by trial", "; ".join(map(parameters_text, chosen))))
+        if changing:
+            row.append(text_cell("change of the data", "; ".join(map(_change_text, from_json(spec["changes"])))))
+        rows.append(row)
+    return ReportTable.of_rows(rows)
+
+
+def _change_text(change: Change) -> str:
+    return f"{change.kind}({parameters_text(change.parameters)}) of {', '.join(change.parts)}"
+
+
+def parameters_text(parameters: Mapping[str, Any]) -> str:
+    """Return parameters in one line.
+
+    >>> parameters_text({"learning_rate": 0.1, "engine": "lightgbm"})
+    "learning_rate=0.1, engine='lightgbm'"
+    """
+    return ", ".join(f"{name}={value!r}" for name, value in parameters.items())
