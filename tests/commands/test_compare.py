@@ -17,9 +17,9 @@ def test_compare_prints_table_latex_json_and_page(search, capsys):
     assert "ndcg-loss2++(k=5,mu=2)" in out.replace("\n", "")
     assert err.splitlines()[-1].startswith("4/4 repeat 2, ")
     assert "ndcg-loss2++(k=5,mu=2)" in Path("page.html").read_text()
-    assert run(capsys, command, "--latex")[1].startswith("\\begin{tabular}")
+    assert run(capsys, command, "--latex")[1].startswith("% Results\n\\begin{tabular}")
     found = json.loads(run(capsys, command, "--json")[1])
-    assert [system["name"] for system in found["systems"]] == ["mse", "ndcg-loss2++(k=5,mu=2)"]
+    assert [cell["system"] for cell in found["cells"]] == ["mse", "ndcg-loss2++(k=5,mu=2)"]
 
 
 def test_compare_a_folder_over_its_folds(search, capsys):
@@ -31,7 +31,7 @@ def test_compare_a_folder_over_its_folds(search, capsys):
     code, out, err = run(capsys, f"compare . --fold all {options}")
     assert code == 0
     assert "3/4 repeat 1, fold 2, mse" in err
-    assert len(json.loads(out)["systems"][0]["trees"]) == 2
+    assert len(json.loads(out)["trees"][0]["by_trial"]) == 2
 
 
 def test_ctrl_c_in_a_comparison_keeps_what_is_finished(search):

@@ -344,7 +344,9 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
         row += [number_cell("all tried", cell.tried, mean_text(cell.tried, None))] if tried else []
         row += _printed_cells(result, cell) if printed else []
         row += _baseline_cells(result, cell) if len(study.systems) > 1 else []
-        rows.append([*row, *_spent_cells(result, cell)])
+        # The same study gives the same tables; its trees and seconds are told beside its parameters.
+        spent = [] if isinstance(result, StudyResult) else _spent_cells(result, (cell.condition, cell.system))
+        rows.append([*row, *spent])
     return ReportTable.of_rows(rows, reading(result))
 
 
@@ -381,14 +383,14 @@ def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     return [*cells, won_cell(None if found is None else win_tie_loss(found.gains[cell.system]))]
 
 
-def _spent_cells(result: Comparison, cell: CellResult) -> list[Titled]:
-    """The means over trials of trees, where any are trained, and of seconds."""
-    place, spent = (cell.condition, cell.system), []
+def _spent_cells(result: Comparison, place: tuple[str, str]) -> list[Titled]:
+    """The means over trials of trees and seconds, where they are known."""
+    cells = []
     for title, by_place, form in (("trees", result.trees, ".0f"), ("seconds", result.seconds, ".2f")):
-        if by_place or title == "seconds":
+        if by_place:
             mean = float(np.mean(by_place[place])) if place in by_place else math.nan
-            spent.append(number_cell(title, mean, f"{mean:{form}}" if place in by_place else "-", high_first=False))
-    return spent
+            cells.append(number_cell(title, mean, f"{mean:{form}}" if place in by_place else "-", high_first=False))
+    return cells
 
 
 def pair_table(result: Comparison) -> ReportTable | None:
@@ -448,7 +450,7 @@ def _judgement_text(judgement: Judgement) -> str:
 
 
 def run_table(result: Comparison) -> ReportTable:
-    """Return what was trained (or measured) under each condition, with all parameters.
+    """Return what was trained (or measured) under each condition, with all parameters, trees and time.
 
     Args:
         result: the result of a comparison or a study.
@@ -461,6 +463,7 @@ def run_table(result: Comparison) -> ReportTable:
         row = [text_cell("condition", spec["condition"])] if study.condition_names != (PLAIN,) else []
         row.append(text_cell("system", spec["system"]))
         row.append(text_cell("measurement" if study.measures_only else "loss", spec.get("loss") or spec["measure"]))
+        row += _spent_cells(result, (spec["condition"], spec["system"]))
         row.append(text_cell("parameters", parameters_text(from_json(spec["parameters"]))))
         if searching:
             chosen = result.chosen.get((spec["condition"], spec["system"]), [])
@@ -469,7 +472,7 @@ def run_table(result: Comparison) -> ReportTable:
         if changing:
             row.append(text_cell("change of the data", "; ".join(map(_change_text, from_json(spec["changes"])))))
         rows.append(row)
-    return ReportTable.of_rows(rows)
+    return ReportTable.of_rows(rows, "Trees and seconds are means over trials.")
 
 
 def _change_text(change: Change) -> str:
