@@ -28,7 +28,6 @@ from tautrank.significance.repeated import repeated_runs_test
 
 if TYPE_CHECKING:
     from tautrank.experiments.search_plan import SearchPlan
-    from tautrank.papers.study import Printed
     from tautrank.ranker.estimator import Ranker
     from tautrank.report.table import ReportTable
 
@@ -150,7 +149,7 @@ class CellResult:
         higher_is_better: whether more is better.
         numbers: the numbers of the trials that are done.
         means: the mean over the queries, one per trial.
-        printed: the paper's number; None if it printed none.
+        printed, printed_spread: the paper's number and what stands after ± there; None if it printed none.
         tried: the mean over all configurations of a comparison that tunes; else NaN.
         difference: mean of system minus baseline over the trials both have done; NaN for the baseline itself.
         own: the paper's test against the baseline; None for the baseline itself, and without a paper.
@@ -164,7 +163,8 @@ class CellResult:
     higher_is_better: bool
     numbers: tuple[int, ...]
     means: F64
-    printed: Printed | None = None
+    printed: float | None = None
+    printed_spread: float | None = None
     tried: float = math.nan
     difference: float = math.nan
     own: Judgement | None = None

@@ -263,7 +263,8 @@ def _cells(gathered: _Judged) -> tuple[CellResult, ...]:
             if system != study.baseline and part == "test":
                 claim = Better(better=system, worse=study.baseline, metric=name, condition=condition)
                 compared[name][len(result)] = claim
-            result.append(CellResult(*place, gathered.sign(name) > 0, tuple(counted), means, printed.get(place)))
+            shown = (printed[place].value, printed[place].spread) if place in printed else ()
+            result.append(CellResult(*place, gathered.sign(name) > 0, tuple(counted), means, *shown))
     for name, claims in compared.items():
         judged = gathered.judge([(claim, claim.cells(())[0]) for claim in claims.values()])
         for i, (advantage, own, corrected) in zip(claims, judged, strict=True):

@@ -13,7 +13,7 @@ from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, OwnFo
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, win_tie_loss
-from tautrank.json_values import from_json, or_none
+from tautrank.json_values import from_json, or_nan, or_none
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
 from tautrank.report.cells import difference_text, mean_cell, mean_text, number_cell, p_text, text_cell, won_cell
@@ -158,7 +158,7 @@ def _cell_dict(cell: CellResult) -> dict[str, Any]:
         "by_trial": dict(zip(map(str, cell.numbers), cell.means.tolist(), strict=True)),
         **{name: or_none(getattr(cell, name)) for name in ("mean", "deviation", "difference", "tried")},
         "interval": [or_none(end) for end in cell.interval],
-        "printed": cell.printed.value if cell.printed else None,
+        "printed": cell.printed,
         "own": _judgement_dict(cell.own),
         "corrected": _judgement_dict(cell.corrected),
     }
@@ -295,7 +295,7 @@ def _reading_of_study(result: StudyResult) -> str:
     study = result.plan.study
     text = f"Condition: {study.axis}. " if study.axis else ""
     text += "Mean ± standard deviation over trials."
-    if result.plan.used_recipe and any(c.printed for c in result.cells):
+    if result.plan.used_recipe and any(c.printed is not None for c in result.cells):
         text += (
             f" 'In print' is the paper's number for {result.plan.used_recipe.title}, and 'lead' its difference from "
             f"{study.baseline} there. On other data than the paper's, compare leads rather than values."
@@ -325,7 +325,7 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
     """
     study = result.plan.study
     metrics = {cell.metric for cell in cells}
-    printed, tried = any(cell.printed for cell in cells), any(not math.isnan(cell.tried) for cell in cells)
+    printed, tried = any(c.printed is not None for c in cells), any(not math.isnan(c.tried) for c in cells)
     rows = []
     for cell in cells:
         lower = "" if cell.higher_is_better else " (lower is better)"
@@ -352,16 +352,13 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
 
 def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     """The paper's number, what is above it here, and the paper's lead over the baseline."""
-    value = lead = math.nan
-    if cell.printed:
-        value = cell.printed.value
-        reference = result.cell(cell.condition, result.plan.study.baseline, cell.metric, cell.part)
-        if reference.printed and cell is not reference:
-            lead = value - reference.printed.value
-    spread = cell.printed.spread if cell.printed else None
-    found = {"here minus print": cell.mean - value, "lead in print": lead}
+    reference = result.cell(cell.condition, result.plan.study.baseline, cell.metric, cell.part)
+    value, base = or_nan(cell.printed), math.nan if cell is reference else or_nan(reference.printed)
+    found = {"here minus print": cell.mean - value, "lead in print": value - base}
     return [
-        mean_cell("in print", ("in print", "in print spread"), (value, spread), high_first=cell.higher_is_better),
+        mean_cell(
+            "in print", ("in print", "in print spread"), (value, cell.printed_spread), high_first=cell.higher_is_better
+        ),
         *(number_cell(title, number, difference_text(number)) for title, number in found.items()),
     ]
 
