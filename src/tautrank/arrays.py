@@ -97,12 +97,13 @@ def check_offsets(offsets: ArrayLike, n: int) -> I64:
     return cuts
 
 
-def check_scores(scores: ArrayLike, offsets: I64) -> NDArray[np.floating]:
+def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> NDArray[np.floating]:
     """Return the scores of a metric as float32 or float64 in the same order and with the same signs.
 
     Args:
         scores: one number per document; ``-inf`` marks a document that was not retrieved.
         offsets: checked offsets of the lists.
+        adjacent: whether the scores are in the order of the lists, so that an error can name the query.
 
     >>> check_scores([1, 3, 2], np.array([0, 3]))
     array([1., 3., 2.])
@@ -118,7 +119,8 @@ def check_scores(scores: ArrayLike, offsets: I64) -> NDArray[np.floating]:
         s = s.astype(np.float32 if s.dtype == np.float16 else np.float64, copy=False)
     # One reduction covers both: NaN makes the comparison false.
     if s.size and not s.max() < np.inf:
-        check_each("scores", s, s < np.inf, "a finite number, or -inf for a document not retrieved", offsets)
+        expected = "a finite number, or -inf for a document not retrieved"
+        check_each("scores", s, s < np.inf, expected, offsets if adjacent else None)
     return s
 
 
@@ -156,6 +158,24 @@ def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> 
     w = numbers(name, weights, "query", n_queries)
     _check_not_negative(name, w)
     return w
+
+
+def check_flags(name: str, values: ArrayLike, size: int) -> Bools:
+    """Return values that are true or false, one per document.
+
+    Args:
+        name: the argument's name.
+        values: the argument.
+        size: number of documents.
+
+    >>> check_flags("judged", [1, 0], 2)
+    Traceback (most recent call last):
+    tautrank.errors.DataError: judged: found values of type int64; expected true or false, one per document
+    """
+    flags = flat_numbers(name, values, size=size)
+    if flags.size and flags.dtype != np.bool_:
+        raise DataError(f"{name}: found values of type {flags.dtype}; expected true or false, one per document")
+    return flags.astype(np.bool_)
 
 
 def numbers(name: str, values: ArrayLike, each: str = "document", size: int | None = None) -> F64:

@@ -35,8 +35,8 @@ class TautrankWarning(UserWarning):
 _MOST_NAMED = 40  # of the known names; a longer list buries the sentence
 
 
-def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
-    """Build the error for an unknown ``word`` where one of ``known`` was expected.
+def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] = ()) -> OptionError:
+    """Build the error for an unknown ``word`` where one of ``known`` was expected; aliases are suggested, not listed.
 
     >>> print(unknown("metric", "ndgc", ["ndcg", "err"]))
     unknown metric 'ndgc'; did you mean 'ndcg'? (known: err, ndcg)
@@ -46,7 +46,7 @@ def unknown(kind: str, word: str, known: Iterable[str]) -> OptionError:
     unknown metric 'zzz' (known: err, ndcg)
     """
     names = sorted(known)
-    spelled = {name.lower(): name for name in names}
+    spelled = {name.lower(): name for name in (*aliases, *names)}
     match = difflib.get_close_matches(word.lower(), spelled, n=1, cutoff=0.5)
     hint = f"; did you mean '{spelled[match[0]]}'?" if match else ""
     if len(names) <= _MOST_NAMED:

@@ -48,12 +48,14 @@ class Registry(dict[str, type[T]], Generic[T]):
         self.base = base
         self.kind = kind
         self.example = example
+        self.aliases: dict[str, str] = {}
 
-    def register(self, name: str) -> Callable[[C], C]:
+    def register(self, name: str, *aliases: str) -> Callable[[C], C]:
         """Class decorator: make a class known by ``name``, here and on the command line.
 
         Args:
-            name: what a user types.
+            name: what a user types, and what is printed.
+            *aliases: what others call it, in lower case; these names are read, but never printed.
         """
         if not re.fullmatch(r"[^()@,=\s]+", name):
             raise OptionError(f"register: found '{name}'; expected a name without spaces, commas and ()@=")
@@ -68,9 +70,38 @@ class Registry(dict[str, type[T]], Generic[T]):
             # A dataclass without repr=False writes its own, which does not parse back.
             cls.__repr__ = self.base.__repr__  # type: ignore[assignment]
             self[name] = cls
+            self.aliases |= dict.fromkeys(aliases, name)
             return cls
 
         return enter
+
+    def find(self, name: str) -> type[T]:
+        """Return the class with this name or alias, in any case.
+
+        Args:
+            name: the name alone, as typed.
+        """
+        for typed in (name, name.lower()):
+            cls = self.get(typed) or self.get(self.aliases.get(typed, ""))
+            if cls is not None:
+                return cls
+        raise unknown(self.kind, name, self, self.aliases)
+
+    def read(self, given: object) -> tuple[type[T], list[tuple[str, Any]]]:
+        """Return the class of what was typed, and its options in the order typed.
+
+        Args:
+            given: the text.
+        """
+        form = _FORM.fullmatch(given) if isinstance(given, str) else None
+        if form is None:
+            found = f"'{given}'" if isinstance(given, str) else repr(given)
+            raise OptionError(f"{self.kind}: found {found}; expected a name such as {self.example}")
+        cls = self.find(form["name"])
+        typed = _read_options(form["options"] or "", f"{self.kind} '{given}'")
+        if form["k"] is not None:
+            typed.append(("k", read_value(form["k"].strip())))
+        return cls, typed
 
     def make(self, given: str | T, **options: Any) -> T:
         """Make what was typed.
@@ -83,17 +114,7 @@ class Registry(dict[str, type[T]], Generic[T]):
         if isinstance(given, self.base):
             self._check_known(type(given), options)
             return dataclasses.replace(given, **options) if options else given  # type: ignore[type-var]
-        if not isinstance(given, str):
-            raise OptionError(f"{self.kind}: found {given!r}; expected a name such as {self.example}")
-        form = _FORM.fullmatch(given)
-        if form is None:
-            raise OptionError(f"{self.kind}: found '{given}'; expected a name such as {self.example}")
-        cls = self.get(form["name"]) or self.get(form["name"].lower())
-        if cls is None:
-            raise unknown(self.kind, form["name"], self)
-        typed = _read_options(form["options"] or "", f"{self.kind} '{given}'")
-        if form["k"] is not None:
-            typed.append(("k", read_value(form["k"].strip())))
+        cls, typed = self.read(given)
         chosen = [*typed, *options.items()]
         self._check_known(cls, dict(chosen))
         merged = dict(chosen)

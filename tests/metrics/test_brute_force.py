@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 import pytest
 
+from tautrank.errors import OptionError
 from tautrank.metrics import METRICS, metric, rank_order
 
 # NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
@@ -56,23 +57,60 @@ def mrr(ranked, labels, k, relevant=1e-300):
     return next((1 / r for r, y in enumerate(ranked, 1) if y >= relevant and r <= k), 0.0)
 
 
-def average_precision(ranked, labels, k, relevant=1e-300):
+def average_precision(ranked, labels, k, relevant=1e-300, reachable=False):
     total, found = 0.0, 0
     for r, y in enumerate(ranked, 1):
         if y >= relevant:
             found += 1
             total += found / r if r <= k else 0
-    return total / sum(y >= relevant for y in labels)
+    n = sum(y >= relevant for y in labels)
+    return total / (min(n, k) if reachable else n)
 
 
-def precision(ranked, labels, k, relevant=1e-300):
+def precision(ranked, labels, k, relevant=1e-300, reachable=False):
     hits = sum(y >= relevant for r, y in enumerate(ranked, 1) if r <= k)
-    return hits / (k if k < math.inf else max(len(ranked), 1))
+    return hits / (k if k < math.inf and not reachable else max(min(k, len(ranked)), 1))
 
 
 def recall(ranked, labels, k, relevant=1e-300):
     hits = sum(y >= relevant for r, y in enumerate(ranked, 1) if r <= k)
     return hits / sum(y >= relevant for y in labels)
+
+
+def success(ranked, labels, k, relevant=1e-300):
+    return float(any(y >= relevant for r, y in enumerate(ranked, 1) if r <= k))
+
+
+def rbp(ranked, labels, k, p=0.8, relevant=1e-300, earned=lambda y: 1):
+    return (1 - p) * math.fsum(p ** (r - 1) * earned(y) for r, y in enumerate(ranked, 1) if y >= relevant and r <= k)
+
+
+def r_precision(ranked, labels, k, relevant=1e-300):
+    n = sum(y >= relevant for y in labels)
+    return sum(y >= relevant for y in ranked[:n]) / n
+
+
+# A label of None is a document that nobody judged.
+def bpref(ranked, labels, k, relevant=1e-300):
+    judged = [y for y in labels if y is not None]
+    n_relevant, n_others = (sum((y >= relevant) is good for y in judged) for good in (True, False))
+    total, seen = 0.0, 0
+    for y in ranked:
+        if y is not None and y >= relevant:
+            total += 1 - min(seen, n_relevant) / min(n_others, n_relevant) if seen else 1
+        seen += y is not None and y < relevant
+    return total / n_relevant
+
+
+def auc(ranked, labels, k, relevant=1e-300):
+    good = [y >= relevant for y in ranked]
+    pairs = [(i, j) for i, a in enumerate(good) for j, b in enumerate(good) if a and not b]
+    return sum(i < j for i, j in pairs) / len(pairs)
+
+
+def judged_share(ranked, labels, k):
+    first = ranked[: min(k, len(ranked))]
+    return sum(y is not None for y in first) / max(len(first), 1)
 
 
 def arp(ranked, labels, k):
@@ -99,7 +137,7 @@ def dcg_rr(scores, labels, k, gain=float):
 
 
 Definition = Callable[..., float]
-# text of the metric, its definition, options of the definition, and what makes a document relevant
+# text of the metric, its definition, options of the definition, and what makes a document relevant (of AUC: a pair)
 CASES: list[tuple[str, Definition, dict[str, object], Callable[[float], bool]]] = [
     ("dcg", dcg, {}, lambda y: y > 0),
     ("dcg(gain=linear,discount=reciprocal)", dcg, {"gain": float, "discount": lambda r: 1 / r}, lambda y: y > 0),
@@ -121,6 +159,20 @@ CASES: list[tuple[str, Definition, dict[str, object], Callable[[float], bool]]] 
     ("precision", precision, {}, lambda y: y > 0),
     ("precision(relevant=3)", precision, {"relevant": 3}, lambda y: y >= 3),
     ("recall", recall, {}, lambda y: y > 0),
+    ("map(divide_by=reachable)", average_precision, {"reachable": True}, lambda y: y > 0),
+    ("precision(divide_by=reachable)", precision, {"reachable": True}, lambda y: y > 0),
+    ("success", success, {}, lambda y: y > 0),
+    ("success(relevant=2)", success, {"relevant": 2}, lambda y: y >= 2),
+    ("rbp", rbp, {}, lambda y: y > 0),
+    ("rbp(p=0.35,relevant=2)", rbp, {"p": 0.35, "relevant": 2}, lambda y: y >= 2),
+    ("rbp(graded=true)", rbp, {"earned": float}, lambda y: y > 0),
+    ("r-precision", r_precision, {}, lambda y: y > 0),
+    ("r-precision(relevant=3)", r_precision, {"relevant": 3}, lambda y: y >= 3),
+    ("bpref", bpref, {}, lambda y: y > 0),
+    ("bpref(relevant=2)", bpref, {"relevant": 2}, lambda y: y >= 2),
+    ("auc", auc, {}, lambda y: y > 0),
+    ("auc(relevant=3)", auc, {"relevant": 3}, lambda y: y >= 3),
+    ("judged", judged_share, {}, lambda y: True),
     ("arp", arp, {}, lambda y: y > 0),
     ("lambdarank-metric", lambdarank_metric, {}, lambda y: y > 0),
     (
@@ -159,6 +211,17 @@ LABELS = [y for _, labels in LISTS for y in labels]
 OFFSETS = [0, *itertools.accumulate(len(labels) for _, labels in LISTS)]
 
 
+def is_filled(m, is_relevant, labels) -> bool:
+    found = [is_relevant(y) for y in labels]
+    return any(found) and (m.name != "auc" or not all(found))
+
+
+def with_cut(text, k):
+    """The metric at this cut-off; those that have none are the same at each."""
+    m = metric(text)
+    return metric(m, k=k) if m.has_cutoff else m
+
+
 def rankings(scores: list[float], labels: list[int], cost: bool) -> Iterator[list[int]]:
     """Every ranking of the labels that agrees with the scores; all of them equally likely."""
     levels = sorted(set(scores), reverse=True)
@@ -176,12 +239,16 @@ def assert_close(found, expected):
 @pytest.mark.parametrize("k", K)
 @pytest.mark.parametrize(("text", "definition", "options", "is_relevant"), CASES, ids=[c[0] for c in CASES])
 def test_against_all_orders_of_tied_documents(text, definition, options, is_relevant, k):
+    if k is not None and not metric(text).has_cutoff:
+        with pytest.raises(OptionError, match=f"k: found {k}; expected None"):
+            metric(text, k=k)
+        return
     m = metric(text, k=k)
     cut = math.inf if k is None else k
-    cost = not m.higher_is_better
+    everybody_counts = getattr(m, "all_count", False)
     mean, low, high, by_input = [], [], [], []
     for scores, labels in LISTS:
-        if not any(map(is_relevant, labels)):
+        if not is_filled(m, is_relevant, labels):
             for values in (mean, low, high, by_input):
                 values.append(math.nan)
             continue
@@ -190,14 +257,14 @@ def test_against_all_orders_of_tied_documents(text, definition, options, is_rele
             for values in (mean, low, high, by_input):
                 values.append(value)
             continue
-        everything = [definition(ranked, labels, cut, **options) for ranked in rankings(scores, labels, cost)]
+        everything = [definition(ranked, labels, cut, **options) for ranked in rankings(scores, labels, everybody_counts)]
         mean.append(math.fsum(everything) / len(everything))
         low.append(min(everything))
         high.append(max(everything))
-        kept = [(s, y) for s, y in zip(scores, labels, strict=True) if cost or s > NOT_RETRIEVED]
+        kept = [(s, y) for s, y in zip(scores, labels, strict=True) if everybody_counts or s > NOT_RETRIEVED]
         stable = [y for _, y in sorted(kept, key=lambda pair: -pair[0])]
         by_input.append(definition(stable, labels, cut, **options))
-    worst, best = (high, low) if cost else (low, high)
+    worst, best = (low, high) if m.higher_is_better else (high, low)
     for ties, expected in (("worst", worst), ("expected", mean), ("best", best), ("input", by_input)):
         assert_close(metric(m, ties=ties).per_query(SCORES, LABELS, OFFSETS), expected)
 
@@ -206,9 +273,9 @@ def test_against_all_orders_of_tied_documents(text, definition, options, is_rele
 @pytest.mark.parametrize("ties", ["worst", "expected", "best", "input"])
 def test_empty_policies(text, ties):
     is_relevant = {case[0]: case[3] for case in CASES}[text]
-    filled = np.array([any(map(is_relevant, labels)) for _, labels in LISTS])
+    filled = np.array([is_filled(metric(text), is_relevant, labels) for _, labels in LISTS])
     skip, zero, one = (
-        metric(text, k=3, ties=ties, empty=empty).per_query(SCORES, LABELS, OFFSETS)
+        metric(with_cut(text, 3), ties=ties, empty=empty).per_query(SCORES, LABELS, OFFSETS)
         for empty in ("skip", "zero", "one")
     )
     assert np.array_equal(np.isnan(skip), ~filled)
@@ -216,6 +283,45 @@ def test_empty_policies(text, ties):
     assert (one[~filled] == 1).all()
     assert np.array_equal(skip[filled], zero[filled])
     assert np.array_equal(skip[filled], one[filled])
+
+
+@pytest.mark.parametrize(
+    ("text", "definition", "is_filled"),
+    [
+        ("bpref", bpref, lambda labels: any(y for y in labels)),
+        ("judged", judged_share, lambda labels: any(y is not None for y in labels)),
+        ("judged@2", judged_share, lambda labels: any(y is not None for y in labels)),
+    ],
+)
+def test_documents_without_a_judgement_against_all_orders(text, definition, is_filled):
+    draw = random.Random(3)
+    judged = [draw.random() < 0.6 for _ in LABELS]
+    known = [y if flag else None for y, flag in zip(LABELS, judged, strict=True)]
+    cut = metric(text).k or math.inf
+    expected = {ties: [] for ties in ("worst", "expected", "best", "input")}
+    for start, (scores, labels) in zip(OFFSETS, LISTS, strict=False):
+        labels = known[start : start + len(labels)]
+        if not is_filled(labels):
+            values = [math.nan]
+            stable = math.nan
+        else:
+            values = [definition(ranked, labels, cut) for ranked in rankings(scores, labels, False)]
+            kept = [pair for pair in zip(scores, labels, strict=True) if pair[0] > NOT_RETRIEVED]
+            stable = definition([y for _, y in sorted(kept, key=lambda pair: -pair[0])], labels, cut)
+        expected["worst"].append(min(values))
+        expected["expected"].append(math.fsum(values) / len(values))
+        expected["best"].append(max(values))
+        expected["input"].append(stable)
+    for ties, values in expected.items():
+        assert_close(metric(text, ties=ties).per_query(SCORES, LABELS, OFFSETS, judged=judged), values)
+
+
+def test_other_metrics_take_documents_without_a_judgement_as_they_are_labelled():
+    for text in ("ndcg", "map", "auc", "r-precision"):
+        np.testing.assert_array_equal(
+            metric(text).per_query(SCORES, LABELS, OFFSETS, judged=[False] * len(LABELS)),
+            metric(text).per_query(SCORES, LABELS, OFFSETS),
+        )
 
 
 def test_every_metric_has_a_definition_here():
@@ -236,7 +342,7 @@ def test_rank_order(ties):
 @pytest.mark.parametrize("text", [case[0] for case in CASES])
 @pytest.mark.parametrize("ties", ["worst", "expected", "best", "input"])
 def test_bound_metric_gives_the_same_bits(text, ties):
-    m = metric(text, k=2, ties=ties)
+    m = metric(with_cut(text, 2), ties=ties)
     judge = m.bind(LABELS, OFFSETS)
     for scores in (SCORES, [-s if s > NOT_RETRIEVED else s for s in SCORES]):
         np.testing.assert_array_equal(judge.per_query(scores), m.per_query(scores, LABELS, OFFSETS))

@@ -39,7 +39,7 @@ def metrics(draw, names=NAMES, ties=TIES):
     """Any metric with any options."""
     name = draw(st.sampled_from(names))
     options: dict[str, object] = {
-        "k": draw(st.none() | st.integers(1, 25)),
+        "k": draw(st.none() | st.integers(1, 25)) if METRICS[name].has_cutoff else None,
         "ties": draw(st.sampled_from(ties)),
         "empty": draw(st.sampled_from(["skip", "zero", "one"])),
     }
@@ -53,6 +53,10 @@ def metrics(draw, names=NAMES, ties=TIES):
         options["discount"] = draw(st.sampled_from(["log2", "reciprocal"]) | falling)
     if "relevant" in known:
         options["relevant"] = draw(st.none() | st.floats(0.01, 4) | st.integers(1, 4))
+    if "p" in known:
+        options["p"] = draw(st.floats(0.05, 0.99))
+    if "divide_by" in known:
+        options["divide_by"] = draw(st.sampled_from(["reachable", METRICS[name].divide_by]))
     if "max_label" in known:
         options["max_label"] = draw(st.integers(4, 1000) | st.floats(4, 20))
     return metric(name, **options)
@@ -133,7 +137,10 @@ def test_without_ties_all_policies_agree(m, problem):
         np.testing.assert_array_equal(other, values[0])
 
 
-@given(m=metrics(names=["ndcg", "err", "mrr", "map", "precision", "recall"]), problem=ranking_problems())
+SHARES = ["ndcg", "err", "mrr", "map", "precision", "recall", "success", "rbp", "r-precision", "bpref", "auc", "judged"]
+
+
+@given(m=metrics(names=SHARES), problem=ranking_problems())
 def test_shares_lie_between_0_and_1(m, problem):
     scores, labels, offsets = problem
     values = m.per_query(scores, fits(m, labels), offsets)
@@ -193,7 +200,7 @@ def test_long_and_short_lists_side_by_side(name, ties, seed):
     scores = rng.integers(0, rng.choice([2, 40, 10**6]), size=offsets[-1]).astype(float)
     scores[rng.random(scores.size) < 0.1] = -np.inf
     labels = rng.integers(0, 5, size=offsets[-1])
-    m = metric(name, ties=ties, k=rng.choice([1, 5, 20, 200]))
+    m = metric(name, ties=ties, k=rng.choice([1, 5, 20, 200]) if METRICS[name].has_cutoff else None)
     together = m.per_query(scores, labels, offsets)
     alone = [m.per_query(scores[a:b], labels[a:b], [0, b - a])[0] for a, b in itertools.pairwise(offsets)]
     np.testing.assert_array_equal(together, alone)

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F32, F64, I64, Array, check_each
+from tautrank.arrays import F32, F64, I64, Array, check_each, check_offsets
+from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
 from tautrank.errors import DataError
 
 
@@ -146,17 +147,17 @@ def checked_labels(y: Any, rows: int, name: str = "y") -> F32:
     return labels
 
 
-def _check_one_per_row(name: str, values: Array, rows: int, what: str) -> None:
+def _check_one_per_row(name: str, values: Array, rows: int, what: str, of: str = "X") -> None:
     if values.ndim != 1:
         raise DataError(f"{name}: found {values.ndim} dimensions; expected 1, one {what} per document")
     if values.size != rows:
-        raise DataError(f"{name}: found {values.size} {what}s, but X has {rows} rows; expected one {what} per row")
+        raise DataError(f"{name}: found {values.size} {what}s, but {of} has {rows} rows; expected one {what} per row")
 
 
-def checked_ids(qid: Any, rows: int) -> Array:
-    """Return query ids as an array of integers or text, one per row."""
+def checked_ids(qid: Any, rows: int, of: str = "X") -> Array:
+    """Return query ids as an array of integers or text, one per row of the argument named `of`."""
     ids = np.asarray(qid)
-    _check_one_per_row("qid", ids, rows, "id")
+    _check_one_per_row("qid", ids, rows, "id", of)
     if ids.dtype.kind == "f":
         check_each("qid", ids, np.isfinite(ids), "an integer or text")
         if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
@@ -173,12 +174,38 @@ def checked_ids(qid: Any, rows: int) -> Array:
     return ids.astype(str) if ids.dtype.kind == "S" else ids
 
 
-def checked_sizes(group: Any, rows: int) -> I64:
-    """Return group sizes as int64 after checking that they are positive and sum to the number of rows."""
+def checked_sizes(group: Any, rows: int, of: str = "X") -> I64:
+    """Return group sizes as int64 after checking that they are positive and sum to the rows of the argument `of`."""
     sizes = np.asarray(group)
     if sizes.ndim != 1 or sizes.dtype.kind not in "iuf" or np.any(sizes != np.rint(sizes)):
         raise DataError("group: expected a list of whole numbers, the number of documents of each query")
     check_each("group", sizes, sizes >= 1, "at least 1 document")
     if int(sizes.sum()) != rows:
-        raise DataError(f"group: the sizes sum to {int(sizes.sum())}, but X has {rows} rows; expected the same number")
+        raise DataError(
+            f"group: the sizes sum to {int(sizes.sum())}, but {of} has {rows} rows; expected the same number"
+        )
     return sizes.astype(np.int64)
+
+
+def checked_queries(rows: int, offsets: Any, qid: Any, group: Any) -> tuple[I64, Array, I64 | None]:
+    """Return the queries of flat labels: offsets, ids, and the order that gathers scattered rows (None if adjacent).
+
+    Args:
+        rows: number of labels.
+        offsets, qid, group: at most one of them; without any, all rows are one query.
+
+    >>> checked_queries(3, None, ["b", "a", "a"], None)
+    (array([0, 1, 3]), array(['b', 'a'], dtype='<U1'), None)
+    """
+    given = [name for name, value in (("offsets", offsets), ("qid", qid), ("group", group)) if value is not None]
+    if len(given) > 1:
+        raise DataError(
+            f"{', '.join(given)}: found {len(given)} of them; expected one, to say which documents belong together"
+        )
+    if qid is not None:
+        return gathered(*runs_of(checked_ids(qid, rows, "labels")), rows, "qid")
+    if group is not None:
+        cuts = offsets_from_sizes(checked_sizes(group, rows, "labels"))
+    else:
+        cuts = np.array([0, rows]) if offsets is None else check_offsets(offsets, rows)
+    return cuts, np.arange(cuts.size - 1), None

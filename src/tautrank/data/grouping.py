@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import re
+import warnings
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from tautrank.arrays import I64, Array
 from tautrank.data.text_source import first_file, read_lines
-from tautrank.errors import DataError
+from tautrank.errors import DataError, TautrankWarning
 
 _INTEGER = re.compile(rb"0|-?[1-9]\d{0,17}")
 # LightGBM's and XGBoost's names for a file of group sizes beside the data.
@@ -33,6 +35,39 @@ def runs_of(ids: Array) -> tuple[I64, Array]:
     """
     starts = np.flatnonzero(np.append(True, ids[1:] != ids[:-1])[: ids.size])
     return starts, ids[starts]
+
+
+def gathered(starts: I64, ids: Array, rows: int, where: str) -> tuple[I64, Array, I64 | None]:
+    """Return the offsets and the ids of queries made of runs of rows, in order of first appearance.
+
+    Runs of one query are brought together, rows in the order they have, and a warning says so.
+
+    Args:
+        starts, ids: the first row and the query id of each run.
+        rows: number of rows.
+        where: what the warning names.
+
+    Returns:
+        Offsets, ids, and the order that brings the rows together; None if they already are.
+
+    >>> gathered(*runs_of(np.array([7, 7, 9])), 3, "qid")
+    (array([0, 2, 3]), array([7, 9]), None)
+    """
+    number: dict[Any, int] = {}
+    codes = np.array([number.setdefault(qid, len(number)) for qid in ids.tolist()], np.int64)
+    qids = np.array(list(number), ids.dtype)
+    lengths = np.diff(starts, append=rows)
+    offsets = offsets_from_sizes(np.bincount(codes, lengths, len(number)).astype(np.int64))
+    if codes.size == qids.size:
+        return offsets, qids, None
+    scattered = np.flatnonzero(np.bincount(codes) > 1)
+    found = "rows of 1 query" if scattered.size == 1 else f"rows of {scattered.size} queries"
+    warnings.warn(
+        f"{where}: {found} are scattered (the first is qid {qids[scattered[0]]}); gathered, in the order they appear",
+        TautrankWarning,
+        stacklevel=4,
+    )
+    return offsets, qids, np.argsort(np.repeat(codes, lengths), kind="stable")
 
 
 def typed_ids(tokens: list[bytes]) -> Array:

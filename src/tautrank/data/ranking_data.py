@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -12,8 +11,8 @@ import numpy as np
 
 from tautrank.arguments import whole
 from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
-from tautrank.data.grouping import offsets_from_sizes, runs_of
-from tautrank.errors import DataError, OptionError, TautrankWarning
+from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
+from tautrank.errors import DataError, OptionError
 
 if TYPE_CHECKING:
     from tautrank.data.summary import DataSummary
@@ -93,22 +92,9 @@ class RankingData:
             where: what a warning about scattered rows names.
             names: names of the features.
         """
-        number: dict[Any, int] = {}
-        codes = np.array([number.setdefault(qid, len(number)) for qid in ids.tolist()], np.int64)
-        qids = np.array(list(number), ids.dtype)
-        lengths = np.diff(starts, append=labels.size)
-        offsets = offsets_from_sizes(np.bincount(codes, lengths, len(number)).astype(np.int64))
-        if codes.size == qids.size:
+        offsets, qids, order = gathered(starts, ids, labels.size, where)
+        if order is None:
             return cls(X, labels, offsets, qids, names)
-        scattered = np.flatnonzero(np.bincount(codes) > 1)
-        rows = "rows of 1 query" if scattered.size == 1 else f"rows of {scattered.size} queries"
-        first = qids[scattered[0]]
-        warnings.warn(
-            f"{where}: {rows} are scattered (the first is qid {first}); gathered, in the order they appear",
-            TautrankWarning,
-            stacklevel=3,
-        )
-        order = np.argsort(np.repeat(codes, lengths), kind="stable")
         return cls(X[order], labels[order], offsets, qids, names, order)
 
     @property

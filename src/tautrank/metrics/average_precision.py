@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
+from tautrank.arguments import choice
 from tautrank.arrays import F64, I64
 from tautrank.metrics.base import register
 from tautrank.metrics.ordering import TieGroups, query_sums
 from tautrank.metrics.ranked import BinaryMetric
 
 
-@register("map")
+@register("map", "ap", "average_precision")
+@dataclass(frozen=True, repr=False)
 class MAP(BinaryMetric):
     """Average precision: the mean, over the relevant documents, of the precision where each one stands.
 
     ``AP@k = (1 / |relevant|) sum_{r <= k} rel_r * |relevant in the first r| / r``: the sum is divided by
-    *all* relevant documents, as in trec_eval, also when more of them exist than ``k``.
+    *all* relevant documents, as in trec_eval, also when more of them exist than ``k``; with
+    ``divide_by="reachable"`` by ``min(k, |relevant|)``, as in LightGBM, XGBoost and CatBoost.
 
     Buckley and Voorhees, *Evaluating Evaluation Measure Stability*, SIGIR 2000; expected ties: McSherry and
     Najork, ECIR 2008. Empty: no relevant document.
@@ -25,6 +30,7 @@ class MAP(BinaryMetric):
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         relevant: a document is relevant when its label is at least this; None when it is above 0.
+        divide_by: ``"relevant"`` or ``"reachable"``.
 
     >>> MAP().per_query([4.0, 3.0, 2.0, 1.0], [1, 0, 0, 1], [0, 4])
     array([0.75])
@@ -32,8 +38,15 @@ class MAP(BinaryMetric):
     array([0.75])
     """
 
+    divide_by: str = "relevant"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("divide_by", self.divide_by, ("relevant", "reachable"))
+
     def _norms(self, values: F64, offsets: I64) -> F64:
-        return query_sums(values, offsets)
+        relevant = query_sums(values, offsets)
+        return relevant if self.k is None or self.divide_by == "relevant" else np.minimum(relevant, self.k)
 
     def _judge(self, values: F64) -> F64:
         found = np.cumsum(values, axis=1)

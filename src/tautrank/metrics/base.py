@@ -12,8 +12,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import choice, whole
-from tautrank.arrays import F64, I64, Bools, check_lists, check_scores, check_weights
+from tautrank.arrays import F64, I64, Bools, check_flags, check_labels, check_scores, check_weights, flat_numbers
+from tautrank.data.arrays import checked_queries
+from tautrank.errors import OptionError
 from tautrank.metrics.ordering import TIES
+from tautrank.metrics.other_tools import preset, respelled
 from tautrank.names import Registry, changed_options, write_name
 
 EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
@@ -46,6 +49,10 @@ class Metric(ABC):
 
     name: ClassVar[str]
     higher_is_better: ClassVar[bool] = True
+    has_cutoff: ClassVar[bool] = True
+    """Whether ``k`` means something."""
+    sees_unjudged: ClassVar[bool] = False
+    """Whether documents without a judgement, labelled NaN for ``_scorer``, differ from those labelled 0."""
 
     k: int | None = None
     ties: str = "worst"
@@ -53,50 +60,92 @@ class Metric(ABC):
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "k", check_k(self.k))
+        if self.k is not None and not self.has_cutoff:
+            raise OptionError(f"k: found {self.k}; expected None, {self.name} has no cutoff")
         choice("ties", self.ties, TIES)
         choice("empty", self.empty, tuple(EMPTY))
 
-    def bind(self, labels: ArrayLike, offsets: ArrayLike) -> BoundMetric:
+    def bind(
+        self,
+        labels: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        judged: ArrayLike | None = None,
+    ) -> BoundMetric:
         """Fix the labels, so that many scorings of the same documents are evaluated cheaply.
 
         Args:
-            labels: one finite number of at least 0 per document, documents of a query adjacent.
-            offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+            labels: one finite number of at least 0 per document.
+            offsets: ``n_queries + 1`` integers, where documents of a query are adjacent: query ``q`` owns the
+                documents ``offsets[q]:offsets[q + 1]``; or
+            qid: one query id per document. Documents of a query may be scattered: they are gathered, with a warning.
+                Values and weights of queries are in order of first appearance; or
+            group: number of documents of each query, in order. Without any of the three, all documents are one query.
+            judged: which documents have been judged, one true or false per document; None for all. Only ``bpref`` and
+                ``judged`` distinguish documents without a judgement, whatever their labels, from those labelled 0.
 
-        >>> judge = metric("ndcg").bind([0, 1], [0, 2])
+        >>> judge = metric("ndcg").bind([0, 1])
         >>> judge.mean([1.0, 2.0]), judge.mean([2.0, 1.0])
         (1.0, 0.6309297535714575)
         """
-        y, cuts = check_lists(labels, offsets)
-        scorer, filled = self._scorer(y, cuts)
-        return BoundMetric(self, cuts, scorer, filled)
+        y = flat_numbers("labels", labels)
+        cuts, _, order = checked_queries(y.size, offsets, qid, group)
+        y = check_labels(y, cuts if order is None else None)
+        if judged is not None:
+            flags = check_flags("judged", judged, y.size)
+            y = np.where(flags, y, np.nan) if self.sees_unjudged else y
+        scorer, filled = self._scorer(y if order is None else y[order], cuts)
+        return BoundMetric(self, cuts, scorer, filled, order)
 
-    def per_query(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
+    def per_query(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        judged: ArrayLike | None = None,
+    ) -> F64:
         """Return one value per query; NaN where the query is skipped.
 
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
-            labels: one finite number of at least 0 per document.
-            offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+            labels, offsets, qid, group, judged: see `bind`.
 
         >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 0], [0, 2, 4])
         array([0.5, nan])
+        >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], qid=["b", "b", "a", "a"])
+        array([0.5, 1. ])
         """
-        return self.bind(labels, offsets).per_query(scores)
+        return self.bind(labels, offsets, qid=qid, group=group, judged=judged).per_query(scores)
 
-    def mean(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, weights: ArrayLike | None = None) -> float:
+    def mean(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike | None = None,
+        weights: ArrayLike | None = None,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        judged: ArrayLike | None = None,
+    ) -> float:
         """Return the (weighted) mean over the queries that are not skipped; NaN when all are.
 
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
-            labels: one finite number of at least 0 per document.
-            offsets: ``n_queries + 1`` integers; query ``q`` owns the documents ``offsets[q]:offsets[q + 1]``.
+            labels, offsets, qid, group, judged: see `bind`.
             weights: one finite number of at least 0 per query; None for equal weights.
 
         >>> metric("mrr").mean([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], [0, 2, 4], weights=[3, 1])
         0.625
+        >>> metric("mrr").mean([1.0, 2.0, 3.0], [1, 0, 0])
+        0.3333333333333333
         """
-        return self.bind(labels, offsets).mean(scores, weights)
+        return self.bind(labels, offsets, qid=qid, group=group, judged=judged).mean(scores, weights)
 
     @abstractmethod
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
@@ -123,15 +172,17 @@ class BoundMetric:
         offsets: checked offsets of the lists.
         scorer: from checked scores to one value per query.
         filled: which queries have a relevant document.
+        order: brings scores given row by row into the order of the lists; None if they are in it.
 
     >>> metric("precision@1").bind([0, 1], [0, 2]).per_query([1.0, 2.0])
     array([1.])
     """
 
-    def __init__(self, metric: Metric, offsets: I64, scorer: Scorer, filled: Bools) -> None:
+    def __init__(self, metric: Metric, offsets: I64, scorer: Scorer, filled: Bools, order: I64 | None = None) -> None:
         self.metric = metric
         self.offsets = offsets
         self._scorer = scorer
+        self._order = order
         self._empty = np.flatnonzero(~filled)
 
     def per_query(self, scores: ArrayLike) -> F64:
@@ -140,7 +191,8 @@ class BoundMetric:
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
         """
-        values = self._scorer(check_scores(scores, self.offsets))
+        checked = check_scores(scores, self.offsets, adjacent=self._order is None)
+        values = self._scorer(checked if self._order is None else checked[self._order])
         values[self._empty] = EMPTY[self.metric.empty]
         return values
 
@@ -193,21 +245,36 @@ METRICS: Registry[Metric] = Registry(
 register = METRICS.register
 
 
-def metric(name: str | Metric, **options: Any) -> Metric:
+def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Metric:
     """Make a metric by name: ``"ndcg"``, ``"ndcg@10"`` or ``"ndcg(ties=expected,gain=linear)@10"``.
 
     Args:
-        name: a name of `METRICS` in any case, with options in parentheses and a cutoff after ``@`` if you like; or a
-            metric, which comes back as it is, or with ``options`` changed.
+        name: a name of `METRICS` in any case, with options in parentheses and a cutoff after ``@`` if you like; what
+            others call it, such as ``"P@10"`` or ``"ndcg_cut_10"``; or a metric, which comes back as it is, or with
+            ``options`` changed.
+        like: the tool whose number it should give: ``"trec_eval"``, ``"sklearn"``, ``"ranx"``, ``"lightgbm"``,
+            ``"xgboost"`` or ``"catboost"``. Sets ``ties``, ``empty``, ``gain`` and what else differs there.
         **options: the same options as keywords; an option may not be given twice with different values.
 
     >>> metric("NDCG (ties = expected) @10", gain=[0, 1, 3])
     metric('ndcg(ties=expected,gain=0/1/3)@10')
+    >>> metric("P@10"), metric("recip_rank"), metric("ndcg@10", like="sklearn")
+    (metric('precision@10'), metric('mrr'), metric('ndcg(ties=expected,empty=zero,gain=linear)@10'))
     >>> metric("ndgc@10")
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)
     """
-    return METRICS.make(name.lower() if isinstance(name, str) else name, **options)
+    if isinstance(name, str):
+        name = name.lower()
+        name = name if name in METRICS else respelled(name)
+    if like is not None:
+        if isinstance(name, Metric):
+            known, given = name.name, changed_options(name)
+        else:
+            cls, typed = METRICS.read(name)
+            known, given = cls.name, dict(typed)
+        options = preset(like, known, {**given, **options}) | options
+    return METRICS.make(name, **options)
 
 
 def check_k(k: object) -> int | None:

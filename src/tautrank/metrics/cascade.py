@@ -1,7 +1,8 @@
-"""Metrics of a reader who goes down the list and stops: ERR and MRR, and their exact means over ties."""
+"""Metrics of a reader who goes down the list and stops: ERR, MRR and success, and their exact means over ties."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,7 +11,7 @@ from numpy.typing import NDArray
 
 from tautrank.arguments import real
 from tautrank.arrays import F64, I64
-from tautrank.errors import DataError
+from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, gain_values
 from tautrank.metrics.ordering import TieGroups, of_similar_width
@@ -22,37 +23,21 @@ _NEGLIGIBLE_CHANCE = 1e-20
 _LARGEST_MAX_LABEL = 1000
 
 
-@register("mrr")
-class MRR(BinaryMetric):
-    """Reciprocal rank: one over the rank of the first relevant document; 0 when it stands below ``k``.
-
-    ``RR@k = 1 / min {r : rel_r}`` if that rank is at most ``k``, else 0.
-
-    Voorhees, *The TREC-8 Question Answering Track Report*, TREC 1999; expected ties: McSherry and Najork,
-    ECIR 2008. Empty: no relevant document.
-
-    Args:
-        k: number of ranks that count; None for the full list.
-        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
-        empty: ``"skip"``, ``"zero"`` or ``"one"``.
-        relevant: a document is relevant when its label is at least this; None when it is above 0.
-
-    >>> MRR().per_query([3.0, 2.0, 1.0], [0, 1, 1], [0, 3])
-    array([0.5])
-    >>> MRR(ties="expected").per_query([0.0, 0.0], [1, 0], [0, 2])
-    array([0.75])
-    """
+class _FirstRelevant(BinaryMetric):
+    """What the rank of the first relevant document is worth; 0 when it stands below ``k``."""
 
     # A reader who stops at the first relevant document, see `tautrank.metrics.reader`.
     stops: ClassVar[bool] = True
-    discount: ClassVar[Discount] = "reciprocal"
+
+    @abstractmethod
+    def _earned(self, chances: F64, ranks: F64) -> F64:
+        """Return the chances that the first relevant document is at these ranks, times what they are worth."""
 
     def _judge(self, values: F64) -> F64:
         found = values > 0
         first = found.argmax(axis=1)
         hit = found[np.arange(first.size), first]
-        ranks: F64 = hit / (first + 1.0)
-        return ranks
+        return self._earned(hit.astype(np.float64), first + 1.0)
 
     def _judge_expected(self, groups: TieGroups) -> F64:
         rows, width = groups.values.shape
@@ -74,9 +59,70 @@ class MRR(BinaryMetric):
             miss = np.maximum(left - good, 0.0) / np.maximum(left, 1.0)
             reach = np.cumprod(miss, axis=1)
             reach = np.concatenate([np.ones((chunk.size, 1)), reach[:, :-1]], axis=1)
-            at = reach * good / np.maximum(left, 1.0) / (a[chunk, None] + x)
+            at = self._earned(reach * good / np.maximum(left, 1.0), a[chunk, None] + x)
             worth[of_row[chunk]] = np.where(x <= terms[chunk, None], at, 0.0).sum(axis=1)
         return worth
+
+
+@register("mrr", "rr", "recip_rank", "reciprocal_rank")
+class MRR(_FirstRelevant):
+    """Reciprocal rank: one over the rank of the first relevant document; 0 when it stands below ``k``.
+
+    ``RR@k = 1 / min {r : rel_r}`` if that rank is at most ``k``, else 0.
+
+    Voorhees, *The TREC-8 Question Answering Track Report*, TREC 1999; expected ties: McSherry and Najork,
+    ECIR 2008. Empty: no relevant document.
+
+    Args:
+        k: number of ranks that count; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> MRR().per_query([3.0, 2.0, 1.0], [0, 1, 1], [0, 3])
+    array([0.5])
+    >>> MRR(ties="expected").per_query([0.0, 0.0], [1, 0], [0, 2])
+    array([0.75])
+    """
+
+    discount: ClassVar[Discount] = "reciprocal"
+
+    def _earned(self, chances: F64, ranks: F64) -> F64:
+        return chances / ranks
+
+
+@register("success", "hit", "hit_rate", "hit-rate", "hitrate")
+class Success(_FirstRelevant):
+    """Success, or hit rate: whether one of the first ``k`` documents is relevant.
+
+    ``success@k = 1`` if a document of the ranks 1 to ``k`` is relevant, else 0; without ``k``, of those retrieved.
+
+    trec_eval's ``success``; Craswell and Hawking, *Overview of the TREC 2004 Web Track*, TREC 2004. Expected ties: the
+    chance that the tied documents that fit into the first ``k`` ranks hold a relevant one. Empty: no relevant document.
+
+    Args:
+        k: number of ranks that count; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> Success(k=1).per_query([3.0, 2.0, 1.0], [0, 1, 1]), Success(k=2).per_query([3.0, 2.0, 1.0], [0, 1, 1])
+    (array([0.]), array([1.]))
+    >>> Success(k=1, ties="expected").per_query([0.0, 0.0, 0.0], [1, 0, 1])
+    array([0.66666667])
+    """
+
+    @property
+    def discount(self) -> tuple[float, ...]:
+        """The worth of the ranks."""
+        if self.k is None:
+            raise OptionError(
+                "metric: found success without a cutoff, which no ranking changes; expected success@10, say"
+            )
+        return (1.0,) * self.k
+
+    def _earned(self, chances: F64, ranks: F64) -> F64:
+        return chances
 
 
 @register("err")

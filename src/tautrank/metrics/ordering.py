@@ -304,10 +304,23 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     s = last_place_for_missing(check_scores(scores, cuts))
     if choice("ties", ties, TIES) == "expected":
         raise OptionError("ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'")
-    ranked = np.empty(y.size, dtype=np.int64)
-    codes = functools.cache(lambda: tie_codes(y, ties))
-    for block in blocks(cuts):
-        order = sort_rows(block, s, block.width, codes)[0]
+    return flat_order(s, cuts, functools.cache(lambda: tie_codes(y, ties)))
+
+
+def flat_order(scores: NDArray[np.floating], offsets: I64, codes: Callable[[], I64] | None) -> I64:
+    """Return the documents in rank order, queries in place.
+
+    Args:
+        scores: checked scores, all of them finite.
+        offsets: checked offsets of the lists.
+        codes: returns the tie codes of all documents, see `tie_codes`; None leaves ties in any order.
+
+    >>> flat_order(np.array([1.0, 2.0, 0.0, 5.0]), np.array([0, 2, 4]), None)
+    array([1, 0, 3, 2])
+    """
+    ranked = np.empty(scores.size, dtype=np.int64)
+    for block in blocks(offsets):
+        order = sort_rows(block, scores, block.width, codes)[0]
         # Padding sorts behind every document, so a row's documents are its first `length` entries.
         columns, starts = np.arange(block.width), block.starts[:, None]
         real = columns < block.lengths[:, None]

@@ -12,11 +12,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arrays import F64, I64
-from tautrank.metrics.base import register
+from tautrank.arguments import choice, real
+from tautrank.arrays import F64, I64, Bools
+from tautrank.errors import OptionError
+from tautrank.metrics.base import Scorer, register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
 from tautrank.metrics.ordering import TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
+
+# What a rank is worth beyond this is below a float64's last digit.
+_NEGLIGIBLE = 1e-20
+_MOST_PERSISTENT = 0.9999
 
 
 class _Positional(RankedMetric):
@@ -25,6 +31,10 @@ class _Positional(RankedMetric):
     def _rank_weights(self, n: int) -> F64:
         """Return the weights of the ranks 1 to ``n``."""
         return np.ones(n)
+
+    def _reachable(self, scores: NDArray[np.floating], offsets: I64) -> F64:
+        """Return how many documents each query has in the first ``k`` ranks, at least 1."""
+        return np.clip(query_sums(scores > -np.inf, offsets), 1.0, self.k)
 
     def _judge(self, values: F64) -> F64:
         products = values * self._rank_weights(values.shape[1])
@@ -191,12 +201,14 @@ class ARP(_Positional):
         return ranks if self.k is None else np.minimum(ranks, self.k + 1)
 
 
-@register("precision")
+@register("precision", "p", "pre", "set_p")
+@dataclass(frozen=True, repr=False)
 class Precision(BinaryMetric, _Positional):
     """Precision: the share of the first ``k`` ranks that hold a relevant document.
 
-    ``P@k = |relevant in the first k| / k``, also when the list is shorter than ``k``, as in trec_eval;
-    without ``k``, the share of the retrieved documents (trec_eval's ``set_P``).
+    ``P@k = |relevant in the first k| / k``, also when the list is shorter than ``k``, as in trec_eval; with
+    ``divide_by="reachable"`` over ``min(k, |retrieved|)``, as in XGBoost and CatBoost. Without ``k``, the share of the
+    retrieved documents (trec_eval's ``set_P``).
 
     Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4. Empty: no
     relevant document.
@@ -206,18 +218,25 @@ class Precision(BinaryMetric, _Positional):
         ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
         empty: ``"skip"``, ``"zero"`` or ``"one"``.
         relevant: a document is relevant when its label is at least this; None when it is above 0.
+        divide_by: ``"k"`` or ``"reachable"``.
 
     >>> Precision(k=4).per_query([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
     array([0.5])
     """
 
+    divide_by: str = "k"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("divide_by", self.divide_by, ("k", "reachable"))
+
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
-        if self.k is not None:
+        if self.k is not None and self.divide_by == "k":
             return numbers / self.k
-        return numbers / np.maximum(query_sums((scores > -np.inf).astype(np.float64), offsets), 1.0)
+        return numbers / self._reachable(scores, offsets)
 
 
-@register("recall")
+@register("recall", "r", "set_recall")
 class Recall(BinaryMetric, _Positional):
     """Recall: the share of the relevant documents that stand in the first ``k`` ranks.
 
@@ -238,3 +257,83 @@ class Recall(BinaryMetric, _Positional):
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         return query_sums(values, offsets)
+
+
+@register("rbp")
+@dataclass(frozen=True, repr=False)
+class RBP(BinaryMetric, _Positional):
+    """Rank-biased precision: what a reader finds who goes on to the next document with the chance ``p``.
+
+    ``RBP@k = (1 - p) sum_{r <= k} rel_r p^(r - 1)``, at most 1; ``k`` and the end of the list cut the sum. With
+    ``graded``, a relevant document earns its label instead of 1, as in ranx.
+
+    Moffat and Zobel, *Rank-Biased Precision for Measurement of Retrieval Effectiveness*, TOIS 27(1), 2008. Empty: no
+    relevant document.
+
+    Args:
+        k: number of ranks that count; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+        p: persistence, the chance to read on; above 0 and below 1.
+        graded: whether a relevant document earns its label.
+
+    >>> RBP(p=0.5).per_query([3.0, 2.0, 1.0], [1, 0, 2])
+    array([0.625])
+    """
+
+    # A reader who leaves by chance, not because of what is found.
+    stops: ClassVar[bool] = False
+
+    p: float = 0.8
+    graded: bool = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "p", real("p", self.p, above=True, most=_MOST_PERSISTENT))
+        if not isinstance(self.graded, bool):
+            raise OptionError(f"graded: found {self.graded!r}; expected true or false")
+
+    @property
+    def discount(self) -> tuple[float, ...]:
+        """The worth of the ranks, as far down as a float64 can see it."""
+        seen = int(np.ceil(np.log(_NEGLIGIBLE) / np.log(self.p)))
+        return tuple(self._rank_weights(seen if self.k is None else min(self.k, seen)).tolist())
+
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        relevant = super()._document_values(labels)
+        return relevant * labels.astype(np.float64) if self.graded else relevant
+
+    def _rank_weights(self, n: int) -> F64:
+        return (1.0 - self.p) * self.p ** np.arange(n, dtype=np.float64)
+
+
+@register("judged")
+class JudgedShare(_Positional):
+    """Judged: the share of the first ``k`` documents that somebody has judged, relevant or not.
+
+    ``judged@k = |judged in the first k| / min(k, |retrieved|)``. It says how far the other metrics of a run can be
+    trusted: they take a document without a judgement as not relevant. Which documents are judged is the argument
+    ``judged`` of `Metric.per_query`; without it all are. In a tie the worst order puts those without a judgement first.
+
+    MacAvaney, Macdonald and Ounis, *Streamlining Evaluation with ir-measures*, ECIR 2022. Empty: no judged document.
+
+    Args:
+        k: number of ranks that count; None for the full list.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+
+    >>> JudgedShare(k=2).per_query([3.0, 2.0, 1.0], [0, 0, 1], judged=[True, False, True])
+    array([0.5])
+    """
+
+    sees_unjudged: ClassVar[bool] = True
+
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+        return super()._scorer(~np.isnan(labels) + 0.0, offsets)
+
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        return labels.astype(np.float64)
+
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+        return numbers / self._reachable(scores, offsets)

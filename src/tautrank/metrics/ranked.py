@@ -104,7 +104,7 @@ class RankedMetric(Metric):
 
 
 @dataclass(frozen=True, repr=False)
-class BinaryMetric(RankedMetric):
+class Binary(Metric):
     """A metric of binary relevance.
 
     Args:
@@ -125,6 +125,18 @@ class BinaryMetric(RankedMetric):
         if self.relevant is not None:
             object.__setattr__(self, "relevant", real("relevant", self.relevant, above=True))
 
+    def _is_relevant(self, labels: NDArray[np.number]) -> Bools:
+        passed: Bools = labels > 0 if self.relevant is None else labels >= self.relevant
+        return passed
+
+
+class BinaryMetric(Binary, RankedMetric):
+    """A metric of a ranking and of binary relevance, see `Binary`.
+
+    >>> from tautrank.metrics import MRR
+    >>> issubclass(MRR, BinaryMetric)
+    True
+    """
+
     def _document_values(self, labels: NDArray[np.number]) -> F64:
-        passed = labels > 0 if self.relevant is None else labels >= self.relevant
-        return passed.astype(np.float64)
+        return self._is_relevant(labels).astype(np.float64)

@@ -1,0 +1,202 @@
+"""Metrics that count the documents above each relevant one: R-precision, bpref and AUC.
+
+All three are sums over the ties of a list (a document without an equal is a tie of one) of a closed form in a few
+counts, so that the mean over the orders of tied documents is exact and costs no more than one order.
+"""
+
+from __future__ import annotations
+
+import functools
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.arrays import F64, I64, Bools
+from tautrank.metrics.base import Scorer, register
+from tautrank.metrics.ordering import flat_order, last_place_for_missing, query_sums, tie_codes
+from tautrank.metrics.ranked import Binary
+
+
+@dataclass(frozen=True)
+class Ties:
+    """Counts of the ties of all lists, from the top down; all arrays have one number per tie.
+
+    Args:
+        above: documents of the list above the tie.
+        size: documents in the tie.
+        relevant: relevant documents in the tie.
+        others_above: judged documents above the tie that are not relevant.
+        others: judged documents in the tie that are not relevant.
+        all_relevant: relevant documents of the list.
+        all_others: judged documents of the list that are not relevant.
+    """
+
+    above: F64
+    size: F64
+    relevant: F64
+    others_above: F64
+    others: F64
+    all_relevant: F64
+    all_others: F64
+
+
+class _Counted(Binary):
+    """A metric that is a sum over the ties of a list; no document is left out of the ranking by a cutoff."""
+
+    has_cutoff: ClassVar[bool] = False
+    all_count: ClassVar[bool] = False
+    """Whether documents that were not retrieved count, tied at the bottom."""
+
+    @abstractmethod
+    def _of_ties(self, ties: Ties) -> F64:
+        """Return the mean, over the orders of each tie, of what its documents add to the value of the list."""
+
+    def _filled(self, relevant: F64, others: F64) -> Bools:
+        """Return which queries are not empty, from the numbers of their documents."""
+        return relevant > 0
+
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+        relevant = self._is_relevant(labels)
+        others = ~relevant & ~np.isnan(labels)
+        sums = query_sums(relevant, offsets), query_sums(others, offsets)
+        filled = self._filled(*sums)
+        sizes = np.diff(offsets)
+        first, query = np.repeat(offsets[:-1], sizes), np.repeat(np.arange(sizes.size), sizes)
+        codes = None
+        if self.ties != "expected":
+            codes = functools.cache(lambda: tie_codes(np.nan_to_num(labels), self.ties))
+
+        def count_above(of_ties: F64, begins: I64) -> F64:
+            before = np.concatenate([[0.0], np.cumsum(of_ties)])
+            # The first tie of each list, found by its first document.
+            counts: F64 = before[:-1] - before[np.searchsorted(begins, first[begins])]
+            return counts
+
+        def score(scores: NDArray[np.floating]) -> F64:
+            if scores.size == 0:
+                return np.zeros(sizes.size)
+            placed = last_place_for_missing(scores)
+            order = flat_order(placed, offsets, codes)
+            counted = relevant[order], others[order]
+            if not self.all_count:
+                retrieved = scores[order] > -np.inf
+                counted = counted[0] & retrieved, counted[1] & retrieved
+            new = np.ones(order.size, bool)
+            if codes is None:
+                in_order = placed[order]
+                new[1:] = (in_order[1:] != in_order[:-1]) | (query[1:] != query[:-1])
+            begins = np.flatnonzero(new)
+            good, bad = (np.add.reduceat(flags.astype(np.float64), begins) for flags in counted)
+            of_list = query[begins]
+            ties = Ties(
+                (begins - first[begins]).astype(np.float64),
+                np.diff(begins, append=order.size).astype(np.float64),
+                good,
+                count_above(bad, begins),
+                bad,
+                sums[0][of_list],
+                sums[1][of_list],
+            )
+            added = np.zeros(begins.size)
+            # Ties without a relevant document add nothing.
+            some = np.flatnonzero(good)
+            added[some] = self._of_ties(Ties(**{name: array[some] for name, array in vars(ties).items()}))
+            return np.bincount(of_list, added, sizes.size).astype(np.float64)
+
+        return score, filled
+
+
+@register("r-precision", "rprec", "r_precision", "rprecision")
+class RPrecision(_Counted):
+    """R-precision: precision at the rank ``R``, the number of relevant documents.
+
+    ``Rprec = |relevant in the first R| / R``; 1 when all relevant documents are on top.
+
+    Manning, Raghavan and Schütze, *Introduction to Information Retrieval*, 2008, sec. 8.4; trec_eval's ``Rprec``.
+    Empty: no relevant document.
+
+    Args:
+        k: without meaning here; None.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> RPrecision().per_query([3.0, 2.0, 1.0], [1, 0, 2])
+    array([0.5])
+    """
+
+    def _of_ties(self, ties: Ties) -> F64:
+        # Each document of a tie is as likely as the others to be at one of the ranks that are left.
+        within = np.clip(ties.all_relevant - ties.above, 0.0, ties.size)
+        return ties.relevant * within / ties.size / ties.all_relevant
+
+
+@register("bpref")
+class BPref(_Counted):
+    """Binary preference: how few judged documents that are not relevant stand above the relevant ones.
+
+    ``bpref = (1/R) sum_r 1 - min(n_r, R) / min(N, R)`` over the retrieved relevant documents, where ``n_r`` judged
+    documents that are not relevant stand above ``r``, and ``R`` and ``N`` are the numbers of relevant and other judged
+    documents. Documents without a judgement (argument ``judged`` of `Metric.per_query`) are as if they were not there,
+    which makes it the metric for incomplete judgements. A document without any judged one above it adds 1.
+
+    Buckley and Voorhees, *Retrieval Evaluation with Incomplete Information*, SIGIR 2004, with ``min(N, R)`` as
+    trec_eval has it since version 8. Empty: no relevant document.
+
+    Args:
+        k: without meaning here; None.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> BPref().per_query([4.0, 3.0, 2.0, 1.0], [0, 1, 0, 1])
+    array([0.25])
+    >>> BPref().per_query([4.0, 3.0, 2.0, 1.0], [0, 1, 0, 1], judged=[False, True, True, True])
+    array([0.5])
+    """
+
+    sees_unjudged: ClassVar[bool] = True
+
+    def _of_ties(self, ties: Ties) -> F64:
+        # A relevant document stands below x of the tie's n others with the chance 1/(n + 1) for every x from 0 to n.
+        n, b, most = ties.others, ties.others_above, ties.all_relevant
+        rising = np.clip(most - b, 0.0, n)  # min(b + x, R) rises up to this x
+        total = (rising + 1.0) * np.minimum(b, most) + rising * (rising + 1.0) / 2.0 + (n - rising) * most
+        lost = total / (n + 1.0) / np.maximum(np.minimum(ties.all_others, most), 1.0)
+        return ties.relevant * (1.0 - lost) / most
+
+
+@register("auc", "roc_auc", "auroc")
+class AUC(_Counted):
+    """Area under the ROC curve: the share of pairs in which the relevant document stands above the other one.
+
+    ``AUC = |{(i, j): i relevant, j not, i above j}| / (R N)``, with ``R`` relevant documents and ``N`` others, in each
+    query; with ``ties="expected"`` a tied pair counts half, as in scikit-learn's ``roc_auc_score``.
+
+    Hanley and McNeil, *The Meaning and Use of the Area under a Receiver Operating Characteristic (ROC) Curve*,
+    Radiology 143, 1982. Empty: no relevant document, or no other. Documents that were not retrieved are tied at the
+    bottom.
+
+    Args:
+        k: without meaning here; None.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+
+    >>> AUC().per_query([4.0, 3.0, 2.0, 1.0], [1, 0, 1, 0])
+    array([0.75])
+    >>> AUC(ties="expected").per_query([0.0, 0.0], [1, 0])
+    array([0.5])
+    """
+
+    all_count: ClassVar[bool] = True
+
+    def _filled(self, relevant: F64, others: F64) -> Bools:
+        return (relevant > 0) & (others > 0)
+
+    def _of_ties(self, ties: Ties) -> F64:
+        below = ties.all_others - ties.others_above - ties.others / 2.0
+        return ties.relevant * below / (ties.all_relevant * np.maximum(ties.all_others, 1.0))

@@ -1,0 +1,134 @@
+"""What other tools call the metrics, and the options that give the numbers those tools print.
+
+The tests in ``tests/metrics/agreement`` run the tools themselves.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from tautrank.arguments import choice
+from tautrank.errors import OptionError
+from tautrank.names import write_value
+
+Options = Mapping[str, Any]
+
+# How names are written elsewhere; other words for a name alone are the aliases in its `register`.
+_SPELLINGS = (
+    (re.compile(r"([a-z-]+)(?:_cut)?_(\d+)"), r"\1@\2"),  # trec_eval: ndcg_cut_10, P_10
+    (re.compile(r"(n?dcg)_burges(@.*)?"), r"\1(gain=exp2)\2"),  # ranx
+    (re.compile(r"rbp\.(\d+)(@.*)?"), r"rbp(p=0.\1)\2"),  # ranx: rbp.95
+)
+
+
+def respelled(text: str) -> str:
+    """Return the name of a metric in the grammar of this library where another tool writes it differently.
+
+    Args:
+        text: what was typed, in lower case.
+
+    >>> [respelled(text) for text in ("ndcg_cut_10", "p_5", "ndcg_burges@3", "rbp.95", "map@5")]
+    ['ndcg@10', 'p@5', 'ndcg(gain=exp2)@3', 'rbp(p=0.95)', 'map@5']
+    """
+    for form, ours in _SPELLINGS:
+        if form.fullmatch(text.strip()):
+            return form.sub(ours, text.strip())
+    return text
+
+
+@dataclass(frozen=True)
+class Tool:
+    """How one tool counts.
+
+    Args:
+        ties: its order of tied documents, for every metric.
+        always: by metric, the other options that it leaves no choice about. A metric that is not here it does not have,
+            or computes in a way that no option here gives.
+        usual: by metric, options that are its defaults, and that one may set otherwise there too.
+    """
+
+    ties: str
+    always: Mapping[str, Options]
+    usual: Mapping[str, Options]
+
+
+_ZERO: Options = {"empty": "zero"}
+_REACHABLE: Options = {"divide_by": "reachable"}
+_LINEAR: Options = {"gain": "linear"}
+_OF_RUNS = dict.fromkeys(("map", "mrr", "precision", "recall", "success", "r-precision", "bpref"), _ZERO)
+
+TOOLS: dict[str, Tool] = {
+    # Ties by descending document name: the rows of a run are brought into that order, see `Judged.for_trec_eval`.
+    "trec_eval": Tool("input", {**_OF_RUNS, "ndcg": {**_ZERO, **_LINEAR, "discount": "log2"}}, {}),
+    "sklearn": Tool(
+        "expected",
+        {
+            "ndcg": {**_ZERO, **_LINEAR, "discount": "log2"},
+            "dcg": {**_ZERO, **_LINEAR, "discount": "log2"},
+            "auc": {"empty": "skip"},
+        },
+        {},
+    ),
+    "ranx": Tool(
+        "input",
+        {**_OF_RUNS, "ndcg": _ZERO, "dcg": _ZERO, "rbp": {**_ZERO, "graded": True}},
+        {"ndcg": _LINEAR, "dcg": _LINEAR},
+    ),
+    "lightgbm": Tool("input", {"ndcg": {"empty": "one"}, "map": {"empty": "one", **_REACHABLE}}, {}),
+    "xgboost": Tool(
+        "input",
+        {"ndcg": {}, "map": _REACHABLE, "precision": {**_ZERO, **_REACHABLE}},
+        # A name that ends in "-" there means 0.
+        {"ndcg": {"empty": "one"}, "map": {"empty": "one"}},
+    ),
+    "catboost": Tool(
+        "worst",
+        {
+            "ndcg": {"empty": "one"},
+            "dcg": _ZERO,
+            "mrr": _ZERO,
+            "map": {**_ZERO, **_REACHABLE},
+            "precision": {**_ZERO, **_REACHABLE},
+            "recall": {"empty": "one"},
+        },
+        {"ndcg": _LINEAR, "dcg": _LINEAR},
+    ),
+}
+"""Every tool that ``like=`` knows."""
+
+
+def preset(like: str, name: str, given: Options) -> dict[str, Any]:
+    """Return the options that make a metric count as another tool does.
+
+    Args:
+        like: one of `TOOLS`.
+        name: name of the metric.
+        given: the options that were given; one that contradicts the tool is an error.
+
+    >>> preset("lightgbm", "map", {"k": 5})
+    {'ties': 'input', 'empty': 'one', 'divide_by': 'reachable'}
+    >>> preset("trec_eval", "map", {"ties": "best"})
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: ties: found best together with like='trec_eval', which means ties=input; expected one
+    of the two
+    >>> preset("lightgbm", "err", {})
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: like: found 'lightgbm' for err; expected one of its metrics that can be had here: map,
+    ndcg
+    """
+    tool = TOOLS[choice("like", like, tuple(TOOLS))]
+    if name not in tool.always:
+        known = ", ".join(sorted(tool.always))
+        raise OptionError(f"like: found '{like}' for {name}; expected one of its metrics that can be had here: {known}")
+    always = {"ties": tool.ties, **tool.always[name]}
+    for option, means in always.items():
+        if option in given and given[option] != means:
+            raise OptionError(
+                f"{option}: found {write_value(given[option])} together with like='{like}', "
+                f"which means {option}={write_value(means)}; expected one of the two"
+            )
+    usual = {option: value for option, value in tool.usual.get(name, {}).items() if option not in given}
+    return always | usual
