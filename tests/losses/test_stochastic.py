@@ -23,6 +23,7 @@ from tautrank.metrics.reader import reader_parts
 METRICS = [
     "dcg", "dcg@2", "ndcg", "ndcg@3", "ndcg@20", "ndcg(gain=linear,discount=reciprocal)@4",
     "ndcg(gain=0/1/1/5/5,discount=1/0.5/0.5)", "err", "err@3", "err(max_label=3)", "mrr", "mrr@2", "mrr(relevant=2)@4",
+    "success@1", "success(relevant=2)@3", "rbp", "rbp(p=0.5,graded=true)@3",
     "dcg-rr", "dcg-rr(gain=exp2)@2",
 ]  # fmt: skip
 
@@ -124,7 +125,9 @@ def jumps_by_removal(name: str, z: np.ndarray, y: np.ndarray, sigma: float, e: n
     return grad
 
 
-@pytest.mark.parametrize("name", ["ndcg", "ndcg@100", "ndcg@10", "err", "err@30", "mrr", "mrr@7", "mrr(relevant=4)"])
+@pytest.mark.parametrize(
+    "name", ["ndcg", "ndcg@100", "ndcg@10", "err", "err@30", "mrr", "mrr@7", "mrr(relevant=4)", "success@5", "rbp"]
+)
 @pytest.mark.parametrize("n", [100, 600])
 def test_long_lists(name: str, n: int) -> None:
     rng = np.random.default_rng(2)
@@ -220,7 +223,7 @@ EXAMPLES[12] = (
 
 @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0])
 @pytest.mark.parametrize(
-    "name", ["dcg", "dcg@3", "ndcg", "ndcg@3", "err", "err@3", "mrr", "mrr@3", "dcg-rr", "dcg-rr@3"]
+    "name", ["dcg", "dcg@3", "ndcg", "ndcg@3", "err", "err@3", "mrr", "mrr@3", "success@2", "rbp", "dcg-rr", "dcg-rr@3"]
 )
 def test_the_estimate_is_unbiased(name: str, sigma: float) -> None:
     for n, mu in itertools.product(EXAMPLES, (0.0,) if "rr" in name[3:] else (0.0, 0.3)):
@@ -604,9 +607,10 @@ class WrongBreaks(RankBiasedPrecision):
         (lambda: StochasticRank(metric="ndgc@10"), "unknown metric 'ndgc'; did you mean 'ndcg'? (known: dcg, dcg-rr,"),
         (
             lambda: StochasticRank(metric="map@10"),
-            "metric: found map@10, which cannot be optimised directly; expected mrr, err, dcg, ndcg",
+            "metric: found map@10, which cannot be optimised directly; expected mrr, success, err, dcg, ndcg",
         ),
-        (lambda: Reinforce(metric=3), "metric: found 3; expected mrr, err, dcg, ndcg, dcg-rr, or a ScaleFreeMetric"),
+        (lambda: StochasticRank(metric="hit"), "metric: found success without a cutoff, which no ranking changes; ex"),
+        (lambda: Reinforce(metric=3), "metric: found 3; expected mrr, success, err, dcg, ndcg, rbp, dcg-rr, or a"),
         (lambda: StochasticRank(metric=RankBiasedPrecision), "metric: found <class"),
         (lambda: StochasticRank(metric=WrongBreaks()), "unknown breaks_at 'scroes'; did you mean 'scores'?"),
         (lambda: StochasticRank(metric="ndcg@0"), "k: found 0; expected a whole number of at least 1"),

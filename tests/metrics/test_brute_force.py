@@ -257,7 +257,8 @@ def test_against_all_orders_of_tied_documents(text, definition, options, is_rele
             for values in (mean, low, high, by_input):
                 values.append(value)
             continue
-        everything = [definition(ranked, labels, cut, **options) for ranked in rankings(scores, labels, everybody_counts)]
+        orders = rankings(scores, labels, everybody_counts)
+        everything = [definition(ranked, labels, cut, **options) for ranked in orders]
         mean.append(math.fsum(everything) / len(everything))
         low.append(min(everything))
         high.append(max(everything))

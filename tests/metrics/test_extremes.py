@@ -50,6 +50,12 @@ def test_one_long_tie_has_its_closed_form():
     assert value("arp", tied, one, ties="expected") == pytest.approx((N + 1) / 2, rel=1e-12)
     assert value("ndcg", tied, one, ties="expected") == pytest.approx(math.fsum(1 / np.log2(1 + ranks)) / N, rel=1e-12)
     assert value("precision@10", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
+    assert value("success@10", tied, one, ties="expected") == pytest.approx(10 / N, rel=1e-12)
+    assert value("r-precision", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
+    assert value("rbp", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-12)
+    assert value("auc", tied, one, ties="expected") == pytest.approx(1 / 2, rel=1e-12)
+    # It has nothing above it with the chance 1/N, and then min(n, R)/min(N, R) = 1.
+    assert value("bpref", tied, one, ties="expected") == pytest.approx(1 / N, rel=1e-9)
     assert value("mrr", tied, one) == 1 / N
     assert value("mrr", tied, one, ties="best") == 1
     assert value("mrr", tied, one, ties="input") == 1 / (N // 3 + 1)
@@ -173,6 +179,11 @@ def test_minus_zero_ties_with_zero():
         ("arp", 3),
         ("lambdarank-metric", 0),
         ("dcg-rr", 3),
+        ("success", 1),
+        ("rbp", 0.2),
+        ("rbp(graded=true)", 0.6),
+        ("r-precision", 1),
+        ("bpref", 1),
     ],
 )
 def test_one_document(name, expected, ties):
@@ -196,6 +207,13 @@ def test_one_document(name, expected, ties):
         ("arp", 2 * 2),
         ("lambdarank-metric", 1 - 1 / math.log2(3)),
         ("dcg-rr", 0),
+        ("success", 0),
+        ("rbp", 0),
+        ("r-precision", 0),
+        ("bpref", 0),
+        ("auc", 0),
+        # The other document is retrieved, and judged.
+        ("judged", 1),
     ],
 )
 def test_a_relevant_document_not_retrieved(name, expected, ties):

@@ -9,7 +9,27 @@ import numpy as np
 import pytest
 
 from tautrank.errors import OptionError
-from tautrank.metrics import ARP, DCG, DCGRR, ERR, MAP, METRICS, MRR, NDCG, LambdaRankMetric, Precision, Recall, metric
+from tautrank.metrics import (
+    ARP,
+    AUC,
+    DCG,
+    DCGRR,
+    ERR,
+    MAP,
+    METRICS,
+    MRR,
+    NDCG,
+    RBP,
+    BPref,
+    JudgedShare,
+    LambdaRankMetric,
+    Precision,
+    Recall,
+    RPrecision,
+    Success,
+    metric,
+    register,
+)
 
 # NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
 pytestmark = pytest.mark.filterwarnings("error")
@@ -35,6 +55,14 @@ pytestmark = pytest.mark.filterwarnings("error")
         (LambdaRankMetric(k=5), "lambdarank-metric@5"),
         (DCGRR(gain="exp2"), "dcg-rr(gain=exp2)"),
         (DCGRR(gain="linear"), "dcg-rr"),
+        (Success(k=1), "success@1"),
+        (RBP(p=0.95, graded=True), "rbp(p=0.95,graded=true)"),
+        (BPref(ties="input"), "bpref(ties=input)"),
+        (RPrecision(relevant=2), "r-precision(relevant=2)"),
+        (AUC(), "auc"),
+        (JudgedShare(k=10), "judged@10"),
+        (MAP(k=5, divide_by="reachable"), "map(divide_by=reachable)@5"),
+        (Precision(divide_by="reachable"), "precision(divide_by=reachable)"),
     ],
 )
 def test_print_and_parse(made, text):
@@ -59,10 +87,57 @@ def test_print_and_parse(made, text):
         ("mrr(relevant=none)", "mrr"),
         ("mrr(relevant=1e0)", "mrr(relevant=1)"),
         ("ndcg(gain=0/1e0/3.50)", "ndcg(gain=0/1/3.5)"),
+        # What people type, and trec_eval, ranx and XGBoost call it.
+        ("P@10", "precision@10"),
+        ("AP", "map"),
+        ("AP(relevant=2)@100", "map(relevant=2)@100"),
+        ("hit@10", "success@10"),
+        ("Success@1", "success@1"),
+        ("RR@10", "mrr@10"),
+        ("Rprec", "r-precision"),
+        ("nDCG@10", "ndcg@10"),
+        ("R@100", "recall@100"),
+        ("Judged@10", "judged@10"),
+        ("ndcg_cut_10", "ndcg@10"),
+        ("map_cut_1000", "map@1000"),
+        ("P_10", "precision@10"),
+        ("set_P", "precision"),
+        ("recip_rank", "mrr"),
+        ("recall_100", "recall@100"),
+        ("bpref", "bpref"),
+        ("success_1", "success@1"),
+        ("hit_rate@5", "success@5"),
+        ("ndcg_burges@5", "ndcg@5"),
+        ("rbp.95", "rbp(p=0.95)"),
+        ("pre@5", "precision@5"),
     ],
 )
 def test_tolerant_of_case_spaces_and_defaults(typed, text):
     assert str(metric(typed)) == text
+
+
+def test_a_registered_name_goes_before_an_alias():
+    try:
+
+        @register("hit")
+        class Mine(NDCG):
+            pass
+
+        assert type(metric("hit@3")) is Mine
+        assert type(metric("hit_rate@3")) is Success
+    finally:
+        METRICS.pop("hit", None)
+
+
+def test_presets():
+    assert str(metric("ndcg@10", like="trec_eval")) == "ndcg(ties=input,empty=zero,gain=linear)@10"
+    assert str(metric("ndcg@10", like="lightgbm")) == "ndcg(ties=input,empty=one)@10"
+    assert str(metric("ndcg(gain=exp2)@10", like="catboost")) == "ndcg(empty=one)@10"
+    assert str(metric("ndcg_burges@10", like="ranx")) == "ndcg(ties=input,empty=zero)@10"
+    assert str(metric("map", like="xgboost", empty="zero")) == "map(ties=input,empty=zero,divide_by=reachable)"
+    # The same value may be given too, and what the tool leaves open.
+    assert metric("map(ties=input)", like="trec_eval", empty="zero") == metric("map", like="trec_eval")
+    assert metric(MAP(k=3), like="trec_eval", relevant=2) == MAP(3, "input", "zero", 2)
 
 
 def test_options_merge_with_the_text():
@@ -93,7 +168,12 @@ def test_attributes():
 
 TIES = "(known: best, expected, input, worst)"
 NDCG_OPTIONS = "(known: discount, empty, gain, k, ties)"
-NAMES = "(known: arp, dcg, dcg-rr, err, lambdarank-metric, map, mrr, ndcg, precision, recall)"
+NAMES = (
+    "(known: arp, auc, bpref, dcg, dcg-rr, err, judged, lambdarank-metric, map, mrr, ndcg, precision, r-precision, "
+    "rbp, recall, success)"
+)
+TOOLS = "(known: catboost, lightgbm, ranx, sklearn, trec_eval, xgboost)"
+TREC = "together with like='trec_eval', which means"
 CUT = "expected a whole number of at least 1, or None for the full list"
 FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
 
@@ -169,6 +249,28 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
             {"discount": (0, 0)},
             "discount: entry 0 of the table is 0; expected the first rank to be worth something",
         ),
+        ("recip_rnk", {}, f"unknown metric 'recip_rnk'; did you mean 'recip_rank'? {NAMES}"),
+        ("ndgc_cut_10", {}, f"unknown metric 'ndgc'; did you mean 'ndcg'? {NAMES}"),
+        (
+            "ndcg@10",
+            {"like": "trec"},
+            f"unknown like 'trec'; did you mean 'trec_eval'? {TOOLS}",
+        ),
+        ("map", {"like": "trec_eval", "ties": "best"}, f"ties: found best {TREC} ties=input; expected one of the two"),
+        ("map(ties=worst)", {"like": "trec_eval"}, f"ties: found worst {TREC} ties=input; expected one of the two"),
+        (MAP(empty="one"), {"like": "trec_eval"}, f"empty: found one {TREC} empty=zero; expected one of the two"),
+        ("ndcg", {"like": "trec_eval", "gain": (0, 1)}, f"gain: found 0/1 {TREC} gain=linear; expected one of the two"),
+        (
+            "err",
+            {"like": "lightgbm"},
+            "like: found 'lightgbm' for err; expected one of its metrics here: map, ndcg",
+        ),
+        ("bpref@10", {}, "k: found 10; expected None, bpref has no cutoff"),
+        ("auc", {"k": 5}, "k: found 5; expected None, auc has no cutoff"),
+        ("rbp", {"p": 1}, "p: found 1; expected a number above 0 and at most 0.9999"),
+        ("rbp", {"graded": "yes"}, "graded: found 'yes'; expected true or false"),
+        ("map(divide_by=k)", {}, "unknown divide_by 'k' (known: reachable, relevant)"),
+        ("precision(divide_by=all)", {}, "unknown divide_by 'all' (known: k, reachable)"),
         ("dcg", {"discount": 1}, "discount: found 1; expected 'log2', 'reciprocal' or a table of numbers"),
     ],
 )

@@ -199,9 +199,8 @@ def checked_queries(rows: int, offsets: Any, qid: Any, group: Any) -> tuple[I64,
     """
     given = [name for name, value in (("offsets", offsets), ("qid", qid), ("group", group)) if value is not None]
     if len(given) > 1:
-        raise DataError(
-            f"{', '.join(given)}: found {len(given)} of them; expected one, to say which documents belong together"
-        )
+        found = "both" if len(given) == 2 else "all of them"
+        raise DataError(f"{', '.join(given)}: found {found}; expected one, to say which documents belong together")
     if qid is not None:
         return gathered(*runs_of(checked_ids(qid, rows, "labels")), rows, "qid")
     if group is not None:

@@ -24,6 +24,7 @@ from tautrank.metrics import METRICS, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
 from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.other_tools import respelled
 from tautrank.metrics.reader import ReaderMetric, reader_parts
 from tautrank.names import name_of
 
@@ -43,9 +44,9 @@ class SmoothedLoss(Loss):
     """The base of the family.
 
     Args:
-        metric: the metric to optimise: ``dcg``, ``ndcg``, ``err``, ``mrr`` or ``dcg-rr``, with its options and ``@k``,
-            by name or as a `Metric`; or any `ScaleFreeMetric`. ``empty`` is ignored: a query with nothing to gain
-            does not count.
+        metric: the metric to optimise: ``dcg``, ``ndcg``, ``err``, ``mrr``, ``success@k``, ``rbp`` or ``dcg-rr``, with
+            its options and ``@k``, by name or as a `Metric`; or any `ScaleFreeMetric`. ``empty`` is ignored: a query
+            with nothing to gain does not count.
         sigma: standard deviation of the noise.
         mu: how far a label shifts the mean of the noise; ``None`` is 0.1, or 0 for a metric without ties (``dcg-rr``)
             and for one with ``ties=expected``.
@@ -279,8 +280,9 @@ def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
     """Return the metric as an object that can be smoothed."""
     known = [name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")]
     if isinstance(given, str):
-        if name_of(given) not in METRICS:
-            raise unknown("metric", name_of(given), known)
+        name = name_of(respelled(given.lower()))
+        if name not in METRICS and name not in METRICS.aliases:
+            raise unknown("metric", name, known)
         given = read_metric(given)
     if isinstance(given, ReaderMetric) and isinstance(given, Metric):
         if given.ties not in ("worst", "expected"):

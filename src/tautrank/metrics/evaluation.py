@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, Array
+from tautrank.arrays import F64, Array, check_flags, flat_numbers
+from tautrank.data.arrays import checked_queries
 from tautrank.errors import DataError, OptionError
 from tautrank.files import write_whole
 from tautrank.json_values import or_none
@@ -75,24 +76,40 @@ class Evaluation:
 
 
 def evaluate(
-    metrics: Sequence[str | Metric], scores: Any, labels: Any, offsets: Any, *, qids: Any = None, **options: Any
+    metrics: Sequence[str | Metric],
+    scores: Any,
+    labels: Any,
+    offsets: Any = None,
+    *,
+    qid: Any = None,
+    group: Any = None,
+    judged: Any = None,
+    qids: Any = None,
+    **options: Any,
 ) -> Evaluation:
     """Evaluate one set of scores by several metrics.
 
     Args:
         metrics: names or metric objects.
-        scores, labels, offsets: the flat arrays every metric takes.
-        qids: one id per query; default 0, 1, 2, ...
-        options: options given to every metric named by text, such as ``ties="expected"``.
+        scores, labels, offsets, qid, group, judged: the flat arrays every metric takes, see `Metric.bind`.
+        qids: one id per query; default those of `qid`, else 0, 1, 2, ...
+        options: options given to every metric named by text, such as ``ties="expected"`` or ``like="trec_eval"``.
 
-    >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0], [0, 3]).mean(1)
+    >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0]).mean(1)
     0.5
+    >>> evaluate(["mrr"], [3.0, 2.0, 1.0], [0, 1, 1], qid=["b", "b", "a"]).qids.tolist()
+    ['b', 'a']
     """
     if not metrics:
         raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
     chosen = tuple(m if isinstance(m, Metric) else metric(m, **options) for m in metrics)
-    values = np.stack([m.per_query(scores, labels, offsets) for m in chosen])
-    ids = np.arange(values.shape[1]) if qids is None else np.asarray(qids)
+    y = flat_numbers("labels", labels)
+    offsets, found, order = checked_queries(y.size, offsets, qid, group)
+    if order is not None:
+        judges = None if judged is None else check_flags("judged", judged, y.size)[order]
+        scores, y, judged = flat_numbers("scores", scores, size=y.size)[order], y[order], judges
+    values = np.stack([m.per_query(scores, y, offsets, judged=judged) for m in chosen])
+    ids = found if qids is None else np.asarray(qids)
     if ids.shape != (values.shape[1],):
         raise DataError(f"qids: found {ids.size} ids; expected {values.shape[1]}, one per query")
     return Evaluation(chosen, values, ids)

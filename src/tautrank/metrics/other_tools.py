@@ -44,8 +44,8 @@ class Tool:
     """How one tool counts.
 
     Args:
-        ties: its order of tied documents, for every metric.
-        always: by metric, the other options that it leaves no choice about. A metric that is not here it does not have,
+        ties: its order of tied documents, where the metric does not say otherwise.
+        always: by metric, the options that it leaves no choice about. A metric that is not here it does not have,
             or computes in a way that no option here gives.
         usual: by metric, options that are its defaults, and that one may set otherwise there too.
     """
@@ -93,6 +93,7 @@ TOOLS: dict[str, Tool] = {
             "map": {**_ZERO, **_REACHABLE},
             "precision": {**_ZERO, **_REACHABLE},
             "recall": {"empty": "one"},
+            "auc": {"ties": "expected", **_ZERO},  # QueryAUC
         },
         {"ndcg": _LINEAR, "dcg": _LINEAR},
     ),
@@ -116,13 +117,12 @@ def preset(like: str, name: str, given: Options) -> dict[str, Any]:
     of the two
     >>> preset("lightgbm", "err", {})
     Traceback (most recent call last):
-    tautrank.errors.OptionError: like: found 'lightgbm' for err; expected one of its metrics that can be had here: map,
-    ndcg
+    tautrank.errors.OptionError: like: found 'lightgbm' for err; expected one of its metrics here: map, ndcg
     """
     tool = TOOLS[choice("like", like, tuple(TOOLS))]
     if name not in tool.always:
         known = ", ".join(sorted(tool.always))
-        raise OptionError(f"like: found '{like}' for {name}; expected one of its metrics that can be had here: {known}")
+        raise OptionError(f"like: found '{like}' for {name}; expected one of its metrics here: {known}")
     always = {"ties": tool.ties, **tool.always[name]}
     for option, means in always.items():
         if option in given and given[option] != means:

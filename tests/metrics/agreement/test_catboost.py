@@ -103,6 +103,25 @@ def test_map_with_its_own_denominator(lists, k):
     agree(rescaled.mean(), catboost(lists, top("MAP", k)))
 
 
+@pytest.mark.parametrize("lists", [TIED, SAME], ids=["tied", "constant"])
+@pytest.mark.parametrize("k", [None, *CUTOFFS])
+def test_preset(lists, k):
+    ours = {"NDCG": "ndcg", "DCG": "dcg", "MRR": "mrr", "MAP": "map", "PrecisionAt": "precision", "RecallAt": "recall"}
+    for theirs, name in ours.items():
+        agree(value(lists, cut(name, k), like="catboost"), catboost(lists, top(theirs, k)))
+    for theirs in ("NDCG", "DCG"):
+        agree(
+            value(lists, cut(ours[theirs], k), like="catboost", gain="exp2"),
+            catboost(lists, top(theirs, k, "type=Exp")),
+        )
+
+
+@pytest.mark.parametrize("lists", [TIED, SAME], ids=["tied", "constant"])
+def test_preset_of_auc(lists):
+    binary = Lists(lists.scores, (lists.labels > 1).astype(int), lists.offsets)
+    agree(value(binary, "auc", like="catboost"), catboost(binary, "QueryAUC"))
+
+
 @pytest.mark.parametrize("name", ["mrr", "recall@3", "map"])
 def test_border_is_a_strict_threshold(name):
     # Above 1 there is at least 2 here.

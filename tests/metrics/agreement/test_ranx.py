@@ -11,6 +11,8 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+import tautrank.metrics as M
+
 from .lists import LOG2, Lists, agree, one, random_lists
 
 MEASURES = {
@@ -33,6 +35,11 @@ MEASURES = {
     "recall@5": ("recall@5", {}),
     "recall@5-l3": ("recall@5", {"relevant": 3}),
     "map-l3": ("map", {"relevant": 3}),
+    "hit_rate@1": ("success@1", {}),
+    "hit_rate@5": ("success@5", {}),
+    "r-precision": ("r-precision", {}),
+    "rbp.80": ("rbp", {"graded": True}),
+    "rbp.95": ("rbp", {"graded": True, "p": 0.95}),
 }
 
 # A process of its own, because compiling ranx takes over half a minute and the switch that spares it holds
@@ -110,7 +117,37 @@ def test_documents_that_were_not_retrieved(ranx):
         agree(lists.ours(ours, empty="zero", **options), values)
 
 
+def test_preset_by_the_name_it_has_there(ranx):
+    lists = random_lists(41, shortest=2)
+    theirs = [measure for measure in MEASURES if "-l" not in measure]
+    for measure, values in ranx.lists(lists, theirs).items():
+        ours, options = MEASURES[measure]
+        assert M.metric(measure, like="ranx") == M.metric(ours, ties="input", empty="zero", **options)
+        agree(lists.ours(measure, like="ranx"), values)
+
+
+def test_bpref_where_something_is_judged_irrelevant(ranx):
+    lists = random_lists(42, shortest=4, empty=False)
+    lists = Lists(lists.scores, np.where(np.arange(lists.labels.size) % 2, lists.labels, 0), lists.offsets)
+    lists.labels[lists.offsets[:-1]] = 1
+    lists.labels[lists.offsets[:-1] + 1] = 0
+    lost = np.random.default_rng(1).random(lists.scores.size) < 0.3
+    lost[lists.offsets[:-1]] = False
+    lists = Lists(np.where(lost, -np.inf, lists.scores), lists.labels, lists.offsets)
+    agree(lists.ours("bpref", like="ranx"), ranx.lists(lists, ["bpref"])["bpref"])
+
+
 # --- where they do not ---
+
+
+def test_bpref_without_anything_judged_irrelevant_is_no_number_there(ranx):
+    assert np.isnan(ranx.one("bpref", [2.0, 1.0], [1, 1]))
+    assert one("bpref", [2.0, 1.0], [1, 1]) == 1.0  # as in trec_eval
+
+
+def test_rbp_earns_the_label_there(ranx):
+    agree(ranx.one("rbp.80", [2.0, 1.0], [3, 0]), 0.2 * 3)
+    agree(one("rbp", [2.0, 1.0], [3, 0]), 0.2)
 
 
 def test_row_order_decides_ties(ranx):

@@ -11,6 +11,7 @@ from sklearn.metrics import (
     dcg_score,
     label_ranking_average_precision_score,
     ndcg_score,
+    roc_auc_score,
 )
 
 from .lists import LOG2, agree, one, random_lists
@@ -63,6 +64,22 @@ def test_average_precision_without_ties(relevant):
 def test_label_ranking_average_precision_without_ties():
     expected = [label_ranking_average_precision_score(*rows(y > 0, s)) for s, y in UNTIED]
     agree(UNTIED.ours("map", empty="one"), expected)
+
+
+@pytest.mark.parametrize("k", CUTOFFS)
+@pytest.mark.parametrize(("metric", "score"), [("ndcg", ndcg_score), ("dcg", dcg_score)])
+def test_preset(metric, score, k):
+    agree(TIED.ours(named(metric, k), like="sklearn"), [score(*rows(y, s), k=k) for s, y in TIED])
+
+
+@pytest.mark.parametrize("relevant", [1, 3])
+def test_preset_of_auc(relevant):
+    ours = TIED.ours("auc", like="sklearn", relevant=relevant)
+    pairs = [(y >= relevant, s) for s, y in TIED]
+    agree(ours[~np.isnan(ours)], [roc_auc_score(y, s) for y, s in pairs if y.any() and not y.all()])
+    with pytest.warns(UserWarning, match="Only one class"):
+        assert np.isnan(roc_auc_score([0, 0], [2.0, 1.0]))
+    assert np.isnan(one("auc", [2.0, 1.0], [0, 0], like="sklearn"))
 
 
 # --- where they do not ---

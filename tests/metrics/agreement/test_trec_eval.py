@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import pytrec_eval
 
+import tautrank.metrics as M
 from tautrank.errors import DataError
 
 from .lists import LOG2, Lists, agree, one, random_lists
@@ -27,9 +28,13 @@ MEASURES = {
     "recall_1": "recall@1",
     "recall_5": "recall@5",
     "set_recall": "recall",
+    "success_1": "success@1",
+    "success_5": "success@5",
+    "Rprec": "r-precision",
+    "bpref": "bpref",
 }
-CUTS = {f"{family}.1,5,100" for family in ("ndcg_cut", "map_cut", "P", "recall")}
-FAMILIES = {"ndcg", "map", "recip_rank", "set_P", "set_recall"} | CUTS
+CUTS = {f"{family}.1,5,100" for family in ("ndcg_cut", "map_cut", "P", "recall", "success")}
+FAMILIES = {"ndcg", "map", "recip_rank", "set_P", "set_recall", "Rprec", "bpref"} | CUTS
 
 
 def name(document: int) -> str:
@@ -89,7 +94,35 @@ def test_ties_are_by_descending_document_name(theirs, ours):
     agree(renamed.ours(ours, ties="input", **options_of(ours)), expected)
 
 
+@pytest.mark.parametrize("theirs", MEASURES)
+@pytest.mark.parametrize("tied", [True, False])
+def test_preset_by_the_name_it_has_there(theirs, tied):
+    # Documents that were not retrieved, documents that were not judged, scores equal in 32 bits only, ties by name.
+    lists, rng = random_lists(40, shortest=2, tied=tied), np.random.default_rng(4)
+    lost, judged = rng.random((2, lists.scores.size)) < [[0.2], [0.8]]
+    lost[lists.offsets[:-1]], judged[lists.offsets[:-1]] = False, True
+    scores = np.where(lost, -np.inf, lists.scores + rng.integers(0, 2, lists.scores.size) * 1e-12)
+    labels = np.where(judged, lists.labels, 0)
+    qrels, run, order = {}, {}, []
+    for q, (start, stop) in enumerate(zip(lists.offsets, lists.offsets[1:], strict=False)):
+        names = [name(i) for i in rng.permutation(stop - start)]
+        rows = range(start, stop)
+        qrels[f"{q:03d}"] = {n: int(labels[i]) for n, i in zip(names, rows, strict=True) if judged[i]}
+        run[f"{q:03d}"] = {n: float(scores[i]) for n, i in zip(names, rows, strict=True) if not lost[i]}
+        order += [i for _, i in sorted(zip(names, rows, strict=True), reverse=True)]
+    found = pytrec_eval.RelevanceEvaluator(qrels, FAMILIES).evaluate(run)
+    ours = M.metric(theirs, like="trec_eval")
+    assert ours == M.metric(MEASURES[theirs], ties="input", **options_of(MEASURES[theirs]))
+    known = np.float32(scores)[order], labels[order], lists.offsets
+    agree(ours.per_query(*known, judged=judged[order]), [found[q][theirs] for q in sorted(qrels)])
+
+
 # --- where they do not ---
+
+
+def test_bpref_without_anything_judged_irrelevant_is_1():
+    assert single("bpref", {"a": 2.0, "b": 1.0}, {"b": 1}) == 1.0
+    assert M.metric("bpref").per_query([2.0, 1.0], [0, 1], judged=[False, True]) == [1.0]
 
 
 def test_tie_order_is_that_of_names_as_text():

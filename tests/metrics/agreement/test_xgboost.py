@@ -101,6 +101,19 @@ def test_reported_precision():
     assert value(lists, "precision@100", empty="zero") < 0.2 < reported["pre@100"]
 
 
+def test_preset():
+    # Lists of one document too, where `pre` divides by the length. XGBoost keeps no more than 32 bits of a score.
+    names = [f"{name}@{k}" for name in ("ndcg", "map", "pre") for k in CUTOFFS] + ["ndcg", "map"]
+    zero = ["ndcg@3-", "map@3-"]
+    lists, reported = train(binary(random_lists(43)), names + zero, objective="rank:map")
+    for name in names:
+        ours = M.metric(name, like="xgboost").mean(lists.scores, lists.labels, lists.offsets)
+        agree(ours, reported[name], 1e-9)
+    for name in zero:
+        ours = M.metric(name[:-1], like="xgboost", empty="zero").mean(lists.scores, lists.labels, lists.offsets)
+        agree(ours, reported[name], 1e-9)
+
+
 def test_query_weights_without_empty_queries():
     graded = random_lists(16, empty=False)
     weights = np.random.default_rng(0).uniform(0.1, 3, graded.offsets.size - 1)
