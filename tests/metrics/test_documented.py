@@ -1,4 +1,4 @@
-"""docs/metrics.md has every metric, and every metric text in it parses and prints as written."""
+"""docs/metrics.md has every metric and every preset, and every name in it parses."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tautrank.metrics import METRICS, metric
+from tautrank.metrics import METRICS, TOOLS, metric
 
 PAGE = Path(__file__).parents[2] / "docs" / "metrics.md"
 TEXT = PAGE.read_text(encoding="utf-8")
@@ -18,8 +18,16 @@ def test_every_metric_has_its_line(name):
     assert re.search(rf"^\| `{name}` \|", TEXT, re.MULTILINE)
 
 
-def test_what_to_type_parses():
-    table = TEXT[TEXT.index("To reproduce another tool's number") :]
-    typed = re.findall(r"`([a-z-]+\([a-z0-9=,/]+\)(?:@\d+)?)`", table)
-    assert len(typed) > 10
-    assert [str(metric(text)) for text in typed] == typed
+def test_every_preset_has_its_line_with_its_metrics():
+    for tool, rules in TOOLS.items():
+        line = re.search(rf"^\| `{tool}` \| `([a-z -]+)`", TEXT, re.MULTILINE)
+        assert line is not None
+        assert set(line[1].split()) == set(rules.always)
+
+
+def test_names_of_others_parse():
+    start = TEXT.index("Names that others use")
+    typed = re.findall(r"`([^`]+)`", TEXT[start : TEXT.index("They print as", start)])
+    assert len(typed) > 15
+    for text in typed:
+        metric(text)

@@ -52,17 +52,17 @@ class _Counted(Binary):
 
     @abstractmethod
     def _of_ties(self, ties: Ties) -> F64:
-        """Return the mean, over the orders of each tie, of what its documents add to the value of the list."""
+        """Return the mean, over the orders of each tie, of what its documents add to the sum of the list."""
 
-    def _filled(self, relevant: F64, others: F64) -> Bools:
-        """Return which queries are not empty, from the numbers of their documents."""
-        return relevant > 0
+    def _norms(self, relevant: F64, others: F64) -> F64:
+        """Return what to divide the sum of each list by, from the numbers of its documents; 0 for an empty query."""
+        return relevant
 
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
         relevant = self._is_relevant(labels)
         others = ~relevant & ~np.isnan(labels)
         sums = query_sums(relevant, offsets), query_sums(others, offsets)
-        filled = self._filled(*sums)
+        norms = self._norms(*sums)
         sizes = np.diff(offsets)
         first, query = np.repeat(offsets[:-1], sizes), np.repeat(np.arange(sizes.size), sizes)
         codes = None
@@ -104,9 +104,9 @@ class _Counted(Binary):
             # Ties without a relevant document add nothing.
             some = np.flatnonzero(good)
             added[some] = self._of_ties(Ties(**{name: array[some] for name, array in vars(ties).items()}))
-            return np.bincount(of_list, added, sizes.size).astype(np.float64)
+            return np.bincount(of_list, added, sizes.size) / np.maximum(norms, 1.0)
 
-        return score, filled
+        return score, norms > 0
 
 
 @register("r-precision", "rprec", "r_precision", "rprecision")
@@ -131,7 +131,7 @@ class RPrecision(_Counted):
     def _of_ties(self, ties: Ties) -> F64:
         # Each document of a tie is as likely as the others to be at one of the ranks that are left.
         within = np.clip(ties.all_relevant - ties.above, 0.0, ties.size)
-        return ties.relevant * within / ties.size / ties.all_relevant
+        return ties.relevant * within / ties.size
 
 
 @register("bpref")
@@ -166,7 +166,7 @@ class BPref(_Counted):
         rising = np.clip(most - b, 0.0, n)  # min(b + x, R) rises up to this x
         total = (rising + 1.0) * np.minimum(b, most) + rising * (rising + 1.0) / 2.0 + (n - rising) * most
         lost = total / (n + 1.0) / np.maximum(np.minimum(ties.all_others, most), 1.0)
-        return ties.relevant * (1.0 - lost) / most
+        return ties.relevant * (1.0 - lost)
 
 
 @register("auc", "roc_auc", "auroc")
@@ -194,9 +194,8 @@ class AUC(_Counted):
 
     all_count: ClassVar[bool] = True
 
-    def _filled(self, relevant: F64, others: F64) -> Bools:
-        return (relevant > 0) & (others > 0)
+    def _norms(self, relevant: F64, others: F64) -> F64:
+        return relevant * others
 
     def _of_ties(self, ties: Ties) -> F64:
-        below = ties.all_others - ties.others_above - ties.others / 2.0
-        return ties.relevant * below / (ties.all_relevant * np.maximum(ties.all_others, 1.0))
+        return ties.relevant * (ties.all_others - ties.others_above - ties.others / 2.0)
