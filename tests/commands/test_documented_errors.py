@@ -161,6 +161,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "qid: rows of 1 query are scattered (the first is qid a); gathered, in the order they appear": lambda: tr.RankingData.from_arrays(X[:3], [0, 1, 2], qid=["a", "b", "a"]),
     "unknown loss 'lamdarank'; did you mean 'lambdarank'? (known: ...)": lambda: fit(loss="lamdarank"),
     "unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)": lambda: tr.metric("ndgc"),
+    "ties: found best together with like='trec_eval', which means ties=input; expected one of the two": lambda: tr.metric("map", like="trec_eval", ties="best"),
     "unknown parameter of lightgbm 'min_data_in_leave'; did you mean 'min_data_in_leaf'? (closest: ...)": lambda: fit(min_data_in_leave=5),
     "objective: is called loss here; expected that name": lambda: fit(objective="lambdarank"),
     "min_child_samples: given twice, under two of LightGBM's names for min_data_in_leaf; expected it once": lambda: fit(min_data_in_leaf=5, min_child_samples=6),
