@@ -35,6 +35,7 @@ from tautrank.significance.paired import (
     randomisation_test,
 )
 from tautrank.significance.repeated import repeated_runs_test
+from tautrank.significance.systems import systems_test
 
 if TYPE_CHECKING:
     from tautrank import checks, theory
@@ -108,6 +109,7 @@ __all__ = [
     "read_scores",
     "repeated_runs_test",
     "simulate",
+    "systems_test",
     "theory",
     "tune",
     "write_letor",

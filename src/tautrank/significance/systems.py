@@ -1,0 +1,351 @@
+"""Compare systems whose training was repeated: which differences are real, and how small a one would have been found.
+
+SciPy is imported inside the functions: importing this module costs nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautrank.arguments import real, whole
+from tautrank.arrays import F64, Bools, check_each, numbers
+from tautrank.errors import DataError, OptionError
+from tautrank.significance.paired import holm
+
+ONE_RUN = "one run each: this compares two models, not two methods"
+POWER = 0.8
+_FEWEST_RUNS_OF_TWO = 5
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class SystemsTest:
+    """The result of `systems_test`: every pair of systems, as arrays ``[systems, systems]`` with NaN on the diagonal.
+
+    Attributes:
+        differences: mean of the first system (row) minus mean of the second (column).
+        standard_errors: their standard errors.
+        degrees: degrees of freedom of each.
+        p_values: two-sided, of one comparison.
+        adjusted: the same after Holm's correction over the pairs that are compared; NaN for all others.
+        low, high: ends of the confidence intervals of the differences, at 1 - ``level``, each for one comparison.
+        detectable: the smallest true difference found with 80 % power, in the compared pair where it is largest.
+        detectable_adjusted: the same if the pair has to pass the first step of Holm's correction.
+        runs: number of runs (or trials) of each system.
+        queries: number of queries with a value.
+        level: level of the tests.
+        baseline: index of the system that the others are compared with; None if all pairs are compared.
+        note: what a reader of the p-values has to know, or ``""``.
+    """
+
+    differences: F64
+    standard_errors: F64
+    degrees: F64
+    p_values: F64
+    adjusted: F64
+    low: F64
+    high: F64
+    detectable: float
+    detectable_adjusted: float
+    runs: int
+    queries: int
+    level: float
+    baseline: int | None
+    note: str
+
+    def __repr__(self) -> str:
+        pairs = np.triu(~np.isnan(self.adjusted))
+        found = int(np.count_nonzero(self.adjusted[pairs] <= self.level))
+        return (
+            f"<systems test: {found} of {int(pairs.sum())} pairs differ at {self.level:g} after Holm; "
+            f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
+            f"{'; ' * bool(self.note)}{self.note}>"
+        )
+
+
+def systems_test(
+    values: ArrayLike, overlap: float = 0.0, *, baseline: int | None = None, level: float = 0.05
+) -> SystemsTest:
+    """Test which systems differ, given repeated trainings of each on the same queries.
+
+    A test over the queries of one training asks whether these two *models* differ. Whether the *methods* differ also
+    depends on what another seed or another split would have given. Three sources of chance make a mean difference
+    vary: the queries, the runs, and how each query fares in each run. The last one is by far the largest and must be
+    counted once. With d = X[a] - X[b] over R runs and Q queries, and the mean squares of an analysis of variance of
+    all S systems, MS_sr (system x run) and MS_srq (system x run x query):
+
+        v_q = var_q(mean_r d) / Q                               queries, and queries x runs
+        s2  = max(0, 2 (MS_sr - MS_srq) / Q)                    runs alone
+        v   = v_q + s2 (1/R + overlap)                          variance of the mean of d
+        df  = v^2 / (v_q^2 / (Q - 1) + ((2 MS_sr / Q) (1/R + overlap))^2 / ((S - 1) (R - 1)))
+
+    and t = mean(d) / sqrt(v) has about df degrees of freedom. The variance of runs is taken from all systems
+    together: two systems tell little about it. For two systems alone the formulas are those of d with its own mean
+    squares, ``overlap`` is ignored, and at least 5 runs are needed. With one run the test is the paired t-test.
+
+    The smallest difference found with 80 % power is ``sqrt(v) (t_df(1 - level / 2) + t_df(.8))`` (Bloom, "Minimum
+    detectable effects", Evaluation Review 19, 1995).
+
+    Satterthwaite, "An approximate distribution of estimates of variance components", Biometrics Bulletin 2, 1946;
+    Searle, Casella and McCulloch, "Variance components", 1992, ch. 4. ``overlap`` is the term of Nadeau and Bengio,
+    "Inference for the generalization error", Machine Learning 52, 2003, here on the net variance of runs only.
+
+    Args:
+        values: ``[systems, runs, queries]``; run r of all systems belongs together (the same split, the same seed). NaN
+            where the metric skips a query, in all systems and runs.
+        overlap: what runs have in common counts as this many more runs' variance: 0 for seeds on the same data,
+            held-out over training size for repeated splits of one data set.
+        baseline: index of the system to compare the others with; by default all pairs are compared.
+        level: level of the tests, and 1 - confidence of the intervals.
+
+    >>> import numpy as np
+    >>> query, run = np.linspace(0.2, 0.8, 40), np.array([[-0.01], [0.0], [0.01]])
+    >>> noise = np.random.default_rng(0).normal(0, 0.05, (3, 3, 40))
+    >>> result = systems_test(query + run + noise + [[[0.0]], [[0.0]], [[0.05]]], baseline=0)
+    >>> result
+    <systems test: 1 of 2 pairs differ at 0.05 after Holm; 3 runs, 40 queries, detectable difference 0.0316>
+    >>> [round(float(each[2, 0]), 3) for each in (result.differences, result.low, result.high)]
+    [0.043, 0.019, 0.068]
+    """
+    x = _checked(values, "runs")
+    tested = ~np.isnan(x[0])
+    uneven = np.flatnonzero(tested.any(0) & ~tested.all(0))
+    if uneven.size:
+        raise DataError(
+            f"values: found a value of query {uneven[0]} in some runs only; expected the same queries in all "
+            "(resampled_systems_test takes trials that test different queries)"
+        )
+    return _test(x, tested, overlap, baseline, level)
+
+
+def resampled_systems_test(
+    values: ArrayLike, overlap: float = 0.0, *, baseline: int | None = None, level: float = 0.05
+) -> SystemsTest:
+    """Test which systems differ, given trials that each test a part of the queries, drawn anew.
+
+    Each query is averaged over the trials that tested it, the queries are compared, and the net variance of trials is
+    added. With n_q the number of trials that tested query q, k_t the number of queries of trial t, N the [trials,
+    queries] matrix of ones where t tested q, w_t = mean_q(N_tq / n_q), d = X[a] - X[b] and m_q the mean of d over the
+    trials of q:
+
+        C   = diag(k) - N diag(1/n) N'                          trials, less the means of their queries
+        MS_t = r' C^+ r / rank(C),  r_t = sum_q N_tq (d_tq - m_q)
+        MS_e = (sum_tq (d_tq - m_q)^2 - r' C^+ r) / (sum(n) - Q - rank(C))
+        s2  = max(0, (MS_t - MS_e) rank(C) / tr(C))             trials alone
+        v   = var_q(m_q) / Q + s2 (sum(w^2) - (mean(1/n) - sum(w^2)) / (Q - 1) + overlap)
+
+    with MS_t and MS_e pooled over all systems as in `systems_test`, which is the special case of trials that test all
+    queries (then C = Q (I - 1/R), and the factor of s2 is 1/R + overlap). This is the analysis of unbalanced data by
+    Henderson, "Estimation of variance and covariance components", Biometrics 9, 1953, method 3. The expectation of v
+    is the variance of mean_q(m_q): var_q(m_q) already holds a little of the trials' variance, which the last term
+    takes out again.
+
+    Args:
+        values: ``[systems, trials, queries]``; NaN where a trial did not test the query, in all systems.
+        overlap: as in `systems_test`.
+        baseline: index of the system to compare the others with; by default all pairs are compared.
+        level: level of the tests, and 1 - confidence of the intervals.
+
+    >>> import numpy as np
+    >>> rng = np.random.default_rng(0)
+    >>> values = rng.normal(0, 0.05, (3, 20, 100)) + [[[0.0]], [[0.0]], [[0.05]]]
+    >>> resampled_systems_test(np.where(rng.random((20, 100)) < 0.2, values, np.nan), baseline=0)
+    <systems test: 1 of 2 pairs differ at 0.05 after Holm; 20 runs, 100 queries, detectable difference 0.0121>
+    """
+    x = _checked(values, "trials")
+    return _test(x, ~np.isnan(x[0]), overlap, baseline, level)
+
+
+@dataclass(frozen=True)
+class Combined:
+    """The result of `combined_test`: one difference over several data sets.
+
+    Attributes:
+        difference: the weighted mean difference.
+        standard_error: its standard error.
+        degrees: its degrees of freedom.
+        p_value: two-sided.
+        low, high: ends of its confidence interval, at 1 - level.
+        detectable: the smallest true difference found with 80 % power.
+    """
+
+    difference: float
+    standard_error: float
+    degrees: float
+    p_value: float
+    low: float
+    high: float
+    detectable: float
+
+
+def combined_test(
+    differences: ArrayLike, standard_errors: ArrayLike, degrees: ArrayLike, level: float = 0.05
+) -> Combined:
+    """Test the mean difference of two systems over several data sets, the surest of them weighted most.
+
+    With weights w_i = 1 / se_i^2 and W their sum, the difference is sum(w d) / W, its variance (1 + m) / W and its
+    degrees of freedom W^2 / sum(w^2 / df) (Satterthwaite). m = 4 sum(w/W (1 - w/W) / df) accounts for weights that
+    are themselves estimated (Meier, "Variance of a weighted mean", Biometrics 9, 1953). The question is the average
+    over these data sets, not whether another data set would agree.
+
+    Args:
+        differences: one per data set, as `SystemsTest.differences` has them for one pair.
+        standard_errors: their standard errors, all above 0.
+        degrees: their degrees of freedom.
+        level: level of the test, and 1 - confidence of the interval.
+
+    >>> both = combined_test([0.02, 0.01], [0.01, 0.01], [400, 400])
+    >>> round(both.difference, 4), round(both.standard_error, 4), round(both.p_value, 3)
+    (0.015, 0.0071, 0.035)
+    """
+    level = _level(level)
+    d = numbers("differences", differences, "data set")
+    se = numbers("standard_errors", standard_errors, "data set", d.size)
+    df = numbers("degrees", degrees, "data set", d.size)
+    if not d.size:
+        raise DataError("differences: found none; expected one per data set")
+    check_each("differences", d, np.isfinite(d), "a finite number")
+    check_each("standard_errors", se, (se > 0) & (se < np.inf), "a finite number above 0")
+    check_each("degrees", df, df > 0, "a number above 0")
+    share = se.min() ** 2 / se**2
+    weight = share / share.sum()
+    mean = np.asarray(weight @ d)
+    error = se.min() * np.sqrt((1 + 4 * np.sum(weight * (1 - weight) / df)) / share.sum())
+    freedom = 1 / np.sum(weight**2 / df)
+    p, half, detectable = _student(mean, error, freedom, level)
+    return Combined(*(float(each) for each in (mean, error, freedom, p, mean - half, mean + half, detectable)))
+
+
+def _test(x: F64, tested: Bools, overlap: float, baseline: int | None, level: float) -> SystemsTest:
+    """Carry out `resampled_systems_test` on checked values; the names are those of its docstring."""
+    overlap, level = real("overlap", overlap), _level(level)
+    systems, runs, _ = x.shape
+    if baseline is not None:
+        baseline = whole("baseline", baseline, 0, systems - 1)
+    x, tested = x[:, :, tested.any(0)], tested[:, tested.any(0)]
+    queries = x.shape[2]
+    if queries < 2:
+        raise DataError(f"values: found {queries} queries with a value; expected at least 2")
+    n = tested.sum(0)
+    x = np.where(tested, x, 0.0)
+    means = x.sum(1) / n
+    differences = np.subtract.outer(means.mean(1), means.mean(1))
+    v_q = np.array([(means - own).var(axis=1, ddof=1) for own in means]) / queries
+
+    net, gross, freedom = _run_variance(x, tested, n)
+    squares = float(np.square((tested / n).mean(1)).sum())
+    factor = squares - (float((1 / n).mean()) - squares) / (queries - 1) + (overlap if systems > 2 else 0.0)
+    v = v_q + net * factor
+    with np.errstate(invalid="ignore"):
+        spread = v_q**2 / (queries - 1) + ((gross * factor) ** 2 / freedom if freedom else 0.0)
+        # Differences that are all equal up to rounding leave no spread to measure a mean against.
+        negligible = (1e-14 * max(1.0, float(np.abs(x).max()))) ** 2
+        errors = np.where(v > negligible, np.sqrt(v), 0.0)
+        degrees = np.where(v > negligible, v**2 / spread, queries - 1.0)
+    differences = np.where((v > negligible) | (differences**2 > negligible), differences, 0.0)
+    p, half, detectable = _student(differences, errors, degrees, level)
+
+    compared = np.triu(np.ones((systems, systems), bool), 1)
+    if baseline is not None:
+        compared &= (np.arange(systems) == baseline) | (np.arange(systems) == baseline)[:, None]
+    adjusted = np.full((systems, systems), np.nan)
+    adjusted[compared] = holm(p[compared])
+    first_step = _student(differences, errors, degrees, level / int(compared.sum()))[2]
+    diagonal = np.eye(systems, dtype=bool)
+    errors, degrees, p, half = (np.where(diagonal, np.nan, each) for each in (errors, degrees, p, half))
+    return SystemsTest(
+        differences,
+        errors,
+        degrees,
+        p,
+        np.fmax(adjusted, adjusted.T),
+        differences - half,
+        differences + half,
+        float(detectable[compared].max()),
+        float(first_step[compared].max()),
+        runs,
+        queries,
+        level,
+        baseline,
+        _note(systems, runs, freedom),
+    )
+
+
+def _run_variance(x: F64, tested: Bools, n: F64) -> tuple[float, float, int]:
+    """Return the variance of a difference between two systems from run to run: net, with what queries x runs add to it,
+    and the degrees of freedom of the latter; 0 degrees where nothing can be said."""
+    systems, _, queries = x.shape
+    c = np.diag(tested.sum(1).astype(np.float64)) - (tested / n) @ tested.T
+    eigenvalues, vectors = np.linalg.eigh(c)
+    seen = eigenvalues > 1e-9 * queries
+    rank = int(seen.sum())
+    if not rank:
+        return 0.0, 0.0, 0
+    e = x - x.mean(0)
+    e = np.where(tested, e - (e.sum(1) / n)[:, None], 0.0)
+    explained = float(np.sum((e.sum(2) @ vectors[:, seen]) ** 2 / eigenvalues[seen]))
+    rest = float(np.sum(e**2)) - explained
+    ms_run = explained / ((systems - 1) * rank)
+    # Where runs and queries use up all values, no noise can be told from the runs' variance, and none is taken out.
+    ms_rest = rest / ((systems - 1) * max(1, int(n.sum()) - queries - rank))
+    scale = 2 * rank / float(eigenvalues[seen].sum())
+    return max(0.0, scale * (ms_run - ms_rest)), scale * ms_run, (systems - 1) * rank
+
+
+def _student(mean: F64, error: F64, degrees: F64, level: float) -> tuple[F64, F64, F64]:
+    """Return p-values, half the widths of the confidence intervals, and detectable differences."""
+    from scipy.special import stdtr, stdtrit
+
+    with np.errstate(divide="ignore", invalid="ignore"):
+        t = np.where(mean == 0, 0.0, np.abs(mean) / error)
+    critical, power = (np.asarray(stdtrit(degrees, at), np.float64) for at in (1 - level / 2, POWER))
+    return 2 * np.asarray(stdtr(degrees, -t), np.float64), critical * error, (critical + power) * error
+
+
+def _note(systems: int, runs: int, freedom: int) -> str:
+    if runs == 1:
+        return ONE_RUN
+    if not freedom:
+        return "no query was tested in two trials: the variance between trials cannot be seen and is not counted"
+    if systems == 2 and runs < _FEWEST_RUNS_OF_TWO:
+        return (
+            f"{runs} runs of two systems say too little about the variance between runs: "
+            f"compare at least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
+        )
+    return ""
+
+
+def _level(level: float) -> float:
+    if real("level", level, above=True) >= 1:
+        raise OptionError(f"level: found {level!r}; expected a number between 0 and 1")
+    return float(level)
+
+
+def _checked(values: ArrayLike, each: str) -> F64:
+    """Return values as ``[systems, runs, queries]`` with at least two systems, finite or NaN in all systems alike."""
+    expected = f"expected numbers of shape [systems, {each}, queries]"
+    try:
+        x = np.asarray(values)
+    except ValueError:
+        raise DataError(f"values: found lists of different lengths; {expected}") from None
+    if x.ndim != 3 or x.dtype.kind not in "biuf":
+        raise DataError(f"values: found an array of shape {x.shape} and type {x.dtype}; {expected}")
+    if x.shape[0] < 2 or x.shape[1] < 1:
+        raise DataError(
+            f"values: found {x.shape[0]} system(s) of {x.shape[1]} {each}; expected at least 2 systems of 1"
+        )
+    x = x.astype(np.float64)
+    infinite = np.isinf(x)
+    if infinite.any():
+        at = tuple(int(i) for i in np.argwhere(infinite)[0])
+        raise DataError(f"values{list(at)}: found {x[at]:g}; expected a finite number, or NaN for a skipped query")
+    missing = np.isnan(x)
+    if np.any(missing != missing[0]):
+        system, run, query = (int(i) for i in np.argwhere(missing != missing[0])[0])
+        raise DataError(
+            f"values: found a value of query {query} in run {run} for only one of systems 0 and {system}; "
+            "expected the same queries in all systems"
+        )
+    return x
