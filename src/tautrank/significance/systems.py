@@ -82,8 +82,13 @@ def systems_test(
         df  = v^2 / (v_q^2 / (Q - 1) + ((2 MS_sr / Q) (1/R + overlap))^2 / ((S - 1) (R - 1)))
 
     and t = mean(d) / sqrt(v) has about df degrees of freedom. The variance of runs is taken from all systems
-    together: two systems tell little about it. For two systems alone the formulas are those of d with its own mean
-    squares, ``overlap`` is ignored, and at least 5 runs are needed. With one run the test is the paired t-test.
+    together: two systems tell little about it. With one run the test is the paired t-test. Two systems alone need at
+    least 5 runs. For them, with A = 2 MS_sr / Q and B = 2 MS_srq / Q, which are then the mean squares of d itself,
+
+        v   = max(v_q, B/R) + (A - B)/R + overlap max(0, A - B)
+        df  = v^2 / (v_q^2 / (Q - 1) + (A/R + overlap sqrt(max(0, A^2 - B^2)))^2 / (R - 1))
+
+    because with so few degrees of freedom a negative A - B that is set to 0 makes v too large: v_q already holds B/R.
 
     The smallest difference found with 80 % power is ``sqrt(v) (t_df(1 - level / 2) + t_df(.8))`` (Bloom, "Minimum
     detectable effects", Evaluation Review 19, 1995).
@@ -209,7 +214,7 @@ def combined_test(
     check_each("differences", d, np.isfinite(d), "a finite number")
     check_each("standard_errors", se, (se > 0) & (se < np.inf), "a finite number above 0")
     check_each("degrees", df, df > 0, "a number above 0")
-    share = se.min() ** 2 / se**2
+    share = (se.min() / se) ** 2
     weight = share / share.sum()
     mean = np.asarray(weight @ d)
     error = se.min() * np.sqrt((1 + 4 * np.sum(weight * (1 - weight) / df)) / share.sum())
@@ -234,12 +239,18 @@ def _test(x: F64, tested: Bools, overlap: float, baseline: int | None, level: fl
     differences = np.subtract.outer(means.mean(1), means.mean(1))
     v_q = np.array([(means - own).var(axis=1, ddof=1) for own in means]) / queries
 
-    net, gross, freedom = _run_variance(x, tested, n)
+    gross, noise, freedom = _run_variance(x, tested, n)
+    net = max(0.0, gross - noise)
     squares = float(np.square((tested / n).mean(1)).sum())
-    factor = squares - (float((1 / n).mean()) - squares) / (queries - 1) + (overlap if systems > 2 else 0.0)
-    v = v_q + net * factor
+    share = squares - (float((1 / n).mean()) - squares) / (queries - 1)
+    if systems > 2 or runs < _FEWEST_RUNS_OF_TWO:
+        v = v_q + net * (share + overlap)
+        doubt = gross * (share + overlap)
+    else:  # a v that is right on average, since few runs would often leave net at 0
+        v = np.maximum(v_q, noise * share) + (gross - noise) * share + net * overlap
+        doubt = gross * share + float(np.sqrt(max(0.0, gross**2 - noise**2))) * overlap
     with np.errstate(invalid="ignore"):
-        spread = v_q**2 / (queries - 1) + ((gross * factor) ** 2 / freedom if freedom else 0.0)
+        spread = v_q**2 / (queries - 1) + (doubt**2 / freedom if freedom else 0.0)
         # Differences that are all equal up to rounding leave no spread to measure a mean against.
         negligible = (1e-14 * max(1.0, float(np.abs(x).max()))) ** 2
         errors = np.where(v > negligible, np.sqrt(v), 0.0)
@@ -274,8 +285,7 @@ def _test(x: F64, tested: Bools, overlap: float, baseline: int | None, level: fl
 
 
 def _run_variance(x: F64, tested: Bools, n: F64) -> tuple[float, float, int]:
-    """Return the variance of a difference between two systems from run to run: net, with what queries x runs add to it,
-    and the degrees of freedom of the latter; 0 degrees where nothing can be said."""
+    """Return 2 MS_sr / Q and 2 MS_srq / Q, and the degrees of freedom of the first, 0 if it is unknown."""
     systems, _, queries = x.shape
     c = np.diag(tested.sum(1).astype(np.float64)) - (tested / n) @ tested.T
     eigenvalues, vectors = np.linalg.eigh(c)
@@ -291,7 +301,7 @@ def _run_variance(x: F64, tested: Bools, n: F64) -> tuple[float, float, int]:
     # Where runs and queries use up all values, no noise can be told from the runs' variance, and none is taken out.
     ms_rest = rest / ((systems - 1) * max(1, int(n.sum()) - queries - rank))
     scale = 2 * rank / float(eigenvalues[seen].sum())
-    return max(0.0, scale * (ms_run - ms_rest)), scale * ms_run, (systems - 1) * rank
+    return scale * ms_run, scale * ms_rest, (systems - 1) * rank
 
 
 def _student(mean: F64, error: F64, degrees: F64, level: float) -> tuple[F64, F64, F64]:
