@@ -25,7 +25,7 @@ from tautrank.significance.systems import SystemsTest, resampled_systems_test, s
 
 METRIC = "ndcg@5"
 TRAINING = {"n_estimators": 50, "learning_rate": 0.1, "feature_fraction": 0.5}
-QUERIES, RUNS, RUN_SDS = (60, 564, 2000), (2, 5, 20), (0.0, 0.005, 0.01)
+QUERIES, RUNS, RUN_SDS = (60, 564, 2000), (1, 2, 5, 20), (0.0, 0.005, 0.01)
 SCENARIOS = {"equal": 0.0, "unequal": 0.0, "shared": 1 / 3}  # and the overlap that the test is given
 SHARED = 0.15
 LEVEL, TRUE = 0.05, 0.02
@@ -93,19 +93,17 @@ def found(result: SystemsTest, truth: float) -> float:
 def simulated(
     draw: Callable[[np.random.Generator], F64],
     test: Callable[..., SystemsTest],
-    sds: tuple[float, ...],
-    scenarios: dict[str, float],
     truths: tuple[float, ...],
     seed: int,
 ) -> dict[tuple[str, float], F64]:
     """Return, for each scenario and run sd, how often each true difference was found, 0 being the level."""
     rng = np.random.default_rng(seed)
-    counts = {key: np.zeros(len(truths)) for key in itertools.product(scenarios, sds)}
+    counts = {key: np.zeros(len(truths)) for key in itertools.product(SCENARIOS, RUN_SDS)}
     for _ in range(REPLICATIONS):
         values = draw(rng)
         for scenario, sd in counts:
             effects = run_effects(scenario, sd, *values.shape[:2], rng)
-            result = test(values + effects, scenarios[scenario], level=LEVEL)
+            result = test(values + effects, SCENARIOS[scenario], level=LEVEL)
             counts[scenario, sd] += [found(result, truth) for truth in truths]
     return {key: count / REPLICATIONS for key, count in counts.items()}
 
@@ -152,8 +150,6 @@ def level(arguments: argparse.Namespace) -> Lines:
             found = simulated(
                 lambda rng, shape=(systems, runs, queries): drawn(query, rest, *shape, rng),  # type: ignore[misc]
                 systems_test,
-                RUN_SDS,
-                SCENARIOS,
                 (0.0, TRUE),
                 seed=queries + runs,
             )
@@ -162,25 +158,32 @@ def level(arguments: argparse.Namespace) -> Lines:
 
 
 def resampling(arguments: argparse.Namespace) -> Lines:
-    """Level and power of `resampled_systems_test`."""
+    """Level and power of `resampled_systems_test`, and of a test of one number per trial."""
     query, rest = parts_of(trained("mq2008", DEFAULT_LOSSES, arguments.repeats))
-    yield from (
-        "## Level and power of `resampled_systems_test`",
-        "",
-        "564 queries, eight systems; each trial tests a fifth of them, drawn anew.",
-        "",
-    )
+    yield from ("## Level and power of `resampled_systems_test`", "")
+    yield from ("564 queries, eight systems; each trial tests a fifth of the queries, drawn anew.", "")
     yield from _head("trials")
+    corrected = []
     for trials in watched((5, 20, 100), "resampling"):
 
         def draw(rng: np.random.Generator, trials: int = trials) -> F64:
             tested = np.argsort(rng.random((trials, 564)), axis=1) < 564 // 5
             return np.where(tested, drawn(query, rest, 8, trials, 564, rng), np.nan)
 
-        yield from _rows(
-            str(trials), simulated(draw, resampled_systems_test, RUN_SDS, SCENARIOS, (0.0, TRUE), seed=trials)
-        )
-    yield ""
+        yield from _rows(str(trials), simulated(draw, resampled_systems_test, (0.0, TRUE), seed=trials))
+        rates = _corrected(draw, np.random.default_rng(trials))
+        corrected.append(f"{rates[0]:.3f} / {rates[1]:.3f} at {trials} trials")
+    yield from ("", f"Level / power of `corrected_resampled_t_test`, run sd .005, equal: {', '.join(corrected)}.", "")
+
+
+def _corrected(draw: Callable[[np.random.Generator], F64], rng: np.random.Generator) -> F64:
+    found = np.zeros(2)
+    for _ in range(REPLICATIONS):
+        values = draw(rng)
+        values += run_effects("equal", 0.005, *values.shape[:2], rng)
+        d = np.nanmean(values[0] - values[1], axis=1)
+        found += [tr.corrected_resampled_t_test(d + by, test_fraction=0.2).p_value < LEVEL for by in (0.0, TRUE)]
+    return found / REPLICATIONS
 
 
 def _head(first: str) -> Iterator[str]:
@@ -230,4 +233,4 @@ PARTS = {"material": material, "level": level, "resampling": resampling, "themse
 
 
 if __name__ == "__main__":
-    sys.exit(write_page("bench.significance_results", "Significance: level and power", PARTS, tune=0, repeats=20))
+    sys.exit(write_page("bench.significance_results", "Significance: level and power", PARTS, tune=0, repeats=10))
