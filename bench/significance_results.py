@@ -8,7 +8,8 @@ from __future__ import annotations
 import argparse
 import itertools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,7 +22,7 @@ from tautrank.arguments import job_count
 from tautrank.arrays import F64
 from tautrank.commands.output import trainings_bar
 from tautrank.experiments.compare import DEFAULT_LOSSES, compare_splits, comparison
-from tautrank.significance.systems import SystemsTest, resampled_systems_test, systems_test
+from tautrank.significance.systems import Parts, SystemsTest, judge, parts_of, resampled_systems_test, systems_test
 
 METRIC = "ndcg@5"
 TRAINING = {"n_estimators": 50, "learning_rate": 0.1, "feature_fraction": 0.5}
@@ -30,6 +31,7 @@ SCENARIOS = {"equal": 0.0, "unequal": 0.0, "shared": 1 / 3}  # and the overlap t
 SHARED = 0.15
 LEVEL, TRUE = 0.05, 0.02
 REPLICATIONS = 2000
+RESAMPLED, RESAMPLED_SD = 1000, 0.005
 
 
 @cache
@@ -49,7 +51,7 @@ def trained(data: str, losses: tuple[str, ...], repeats: int) -> F64:
     return values[:, :, ~np.isnan(values).any((0, 1))]
 
 
-def parts_of(values: F64) -> tuple[F64, F64]:
+def effects_of(values: F64) -> tuple[F64, F64]:
     """Divide values into what each system adds on each query, and on each query in each run; all means are removed.
 
     Noise in the query effects is not removed: the simulated queries vary a little more than the real ones.
@@ -78,9 +80,9 @@ def run_effects(scenario: str, sd: float, systems: int, runs: int, rng: np.rando
         spread = rng.permutation(np.linspace(0.3, 1.7, systems))
         spread /= np.sqrt(np.mean(spread**2))
     common = SHARED if scenario == "shared" else 0.0
-    effects = np.sqrt(1 - common) * rng.normal(size=(systems, runs, 1))
-    effects += np.sqrt(common) * rng.normal(size=(systems, 1, 1))
-    return np.asarray(sd / np.sqrt(2) * spread[:, None, None] * effects)
+    effects = np.sqrt(1 - common) * rng.normal(size=(systems, runs))
+    effects += np.sqrt(common) * rng.normal(size=(systems, 1))
+    return np.asarray(sd / np.sqrt(2) * spread[:, None] * effects)
 
 
 def found(result: SystemsTest, truth: float) -> float:
@@ -90,21 +92,32 @@ def found(result: SystemsTest, truth: float) -> float:
     return float(np.mean(2 * stdtr(result.degrees[pairs], -t) < result.level))
 
 
-def simulated(
-    draw: Callable[[np.random.Generator], F64],
-    test: Callable[..., SystemsTest],
-    truths: tuple[float, ...],
-    seed: int,
-) -> dict[tuple[str, float], F64]:
-    """Return, for each scenario and run sd, how often each true difference was found, 0 being the level."""
-    rng = np.random.default_rng(seed)
-    counts = {key: np.zeros(len(truths)) for key in itertools.product(SCENARIOS, RUN_SDS)}
+def with_runs(parts: Parts, of_runs: F64, effects: F64) -> Parts:
+    """Return the parts of values to which run effects are added; of_runs are the values' means over queries.
+
+    What is the same on all queries changes the means of systems and runs and nothing else: no need to look at every
+    query again.
+    """
+    moved = of_runs + effects
+    own = moved - moved.mean(0) - moved.mean(1, keepdims=True) + moved.mean()
+    gross = 2 * float(np.sum(own**2)) / parts.freedom if parts.freedom else 0.0
+    return replace(parts, means=moved.mean(1), gross=gross)
+
+
+def simulated(query: F64, rest: F64, shape: tuple[int, int, int]) -> dict[tuple[str, float], F64]:
+    """Return level and power of `systems_test` for each scenario and run sd."""
+    rng = np.random.default_rng(shape)
+    counts = {key: np.zeros(2) for key in itertools.product(SCENARIOS, RUN_SDS)}
     for _ in range(REPLICATIONS):
-        values = draw(rng)
+        values = drawn(query, rest, *shape, rng)
+        parts, of_runs = parts_of(values), values.mean(2)
         for scenario, sd in counts:
-            effects = run_effects(scenario, sd, *values.shape[:2], rng)
-            result = test(values + effects, SCENARIOS[scenario], level=LEVEL)
-            counts[scenario, sd] += [found(result, truth) for truth in truths]
+            effects = run_effects(scenario, sd, *shape[:2], rng)
+            result = judge(with_runs(parts, of_runs, effects), SCENARIOS[scenario], level=LEVEL)
+            counts[scenario, sd] += [found(result, truth) for truth in (0.0, TRUE)]
+    # The shortcut is the test itself.
+    whole = systems_test(values + effects[:, :, None], SCENARIOS[scenario], level=LEVEL)
+    np.testing.assert_allclose(whole.p_values, result.p_values, rtol=1e-6)
     return {key: count / REPLICATIONS for key, count in counts.items()}
 
 
@@ -112,7 +125,7 @@ def material(arguments: argparse.Namespace) -> Lines:
     """The sizes of the real effects."""
     values = trained("mq2008", DEFAULT_LOSSES, arguments.repeats)
     pairs = list(itertools.combinations(values, 2))
-    query, rest = (np.sqrt(np.mean([np.var(parts_of((a - b)[None])[i]) for a, b in pairs])) for i in (0, 1))
+    query, rest = (np.sqrt(np.mean([np.var(effects_of((a - b)[None])[i]) for a, b in pairs])) for i in (0, 1))
     run = [_run_sd(a - b) for a, b in pairs]
     mean = np.sqrt(np.mean([np.var((a - b).mean(1), ddof=1) for a, b in pairs]))
     yield f"""\
@@ -141,49 +154,45 @@ def _run_sd(d: F64) -> float:
 
 def level(arguments: argparse.Namespace) -> Lines:
     """Level and power of `systems_test`."""
-    query, rest = parts_of(trained("mq2008", DEFAULT_LOSSES, arguments.repeats))
+    query, rest = effects_of(trained("mq2008", DEFAULT_LOSSES, arguments.repeats))
     yield from ("## Level and power of `systems_test`", "")
     for systems in (8, 2):
         yield from (f"### {'Eight systems' if systems == 8 else 'Two systems alone'}", "")
         yield from _head("queries x runs")
         for queries, runs in watched(list(itertools.product(QUERIES, RUNS)), f"{systems} systems"):
-            found = simulated(
-                lambda rng, shape=(systems, runs, queries): drawn(query, rest, *shape, rng),  # type: ignore[misc]
-                systems_test,
-                (0.0, TRUE),
-                seed=queries + runs,
-            )
+            found = simulated(query, rest, (systems, runs, queries))
             yield from _rows(f"{queries:,} x {runs}", found)
         yield ""
 
 
 def resampling(arguments: argparse.Namespace) -> Lines:
     """Level and power of `resampled_systems_test`, and of a test of one number per trial."""
-    query, rest = parts_of(trained("mq2008", DEFAULT_LOSSES, arguments.repeats))
-    yield from ("## Level and power of `resampled_systems_test`", "")
-    yield from ("564 queries, eight systems; each trial tests a fifth of the queries, drawn anew.", "")
-    yield from _head("trials")
-    corrected = []
+    query, rest = effects_of(trained("mq2008", DEFAULT_LOSSES, arguments.repeats))
+    yield f"""\
+## Level and power of `resampled_systems_test`
+
+564 queries, eight systems, run sd {RESAMPLED_SD:g}; each trial tests a fifth of the queries, drawn anew.
+{RESAMPLED:,} replications. The corrected t-test is `corrected_resampled_t_test`, which sees one difference per trial.
+
+| trials | level | unequal | shared | power for {TRUE:g} | unequal | shared | corrected t-test: level | power |
+|---|---|---|---|---|---|---|---|---|"""
     for trials in watched((5, 20, 100), "resampling"):
-
-        def draw(rng: np.random.Generator, trials: int = trials) -> F64:
+        rng = np.random.default_rng(trials)
+        tests, corrected = {scenario: np.zeros(2) for scenario in SCENARIOS}, np.zeros(2)
+        for _ in range(RESAMPLED):
             tested = np.argsort(rng.random((trials, 564)), axis=1) < 564 // 5
-            return np.where(tested, drawn(query, rest, 8, trials, 564, rng), np.nan)
-
-        yield from _rows(str(trials), simulated(draw, resampled_systems_test, (0.0, TRUE), seed=trials))
-        rates = _corrected(draw, np.random.default_rng(trials))
-        corrected.append(f"{rates[0]:.3f} / {rates[1]:.3f} at {trials} trials")
-    yield from ("", f"Level / power of `corrected_resampled_t_test`, run sd .005, equal: {', '.join(corrected)}.", "")
-
-
-def _corrected(draw: Callable[[np.random.Generator], F64], rng: np.random.Generator) -> F64:
-    found = np.zeros(2)
-    for _ in range(REPLICATIONS):
-        values = draw(rng)
-        values += run_effects("equal", 0.005, *values.shape[:2], rng)
-        d = np.nanmean(values[0] - values[1], axis=1)
-        found += [tr.corrected_resampled_t_test(d + by, test_fraction=0.2).p_value < LEVEL for by in (0.0, TRUE)]
-    return found / REPLICATIONS
+            drawing = np.where(tested, drawn(query, rest, 8, trials, 564, rng), np.nan)
+            for scenario, overlap in SCENARIOS.items():
+                values = drawing + run_effects(scenario, RESAMPLED_SD, 8, trials, rng)[:, :, None]
+                result = resampled_systems_test(values, overlap, level=LEVEL)
+                tests[scenario] += [found(result, truth) for truth in (0.0, TRUE)]
+                if scenario == "equal":
+                    d = np.nanmean(values[0] - values[1], axis=1)
+                    pair = [tr.corrected_resampled_t_test(d + by, test_fraction=0.2) for by in (0.0, TRUE)]
+                    corrected += [test.p_value < LEVEL for test in pair]
+        rates = [tests[scenario][i] for i in (0, 1) for scenario in SCENARIOS] + corrected.tolist()
+        yield f"| {trials} | " + " | ".join(f"{rate / RESAMPLED:.3f}" for rate in rates) + " |"
+    yield ""
 
 
 def _head(first: str) -> Iterator[str]:

@@ -5,13 +5,14 @@ SciPy is imported inside the functions: importing this module costs nothing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, Bools, check_each, numbers
+from tautrank.arrays import F64, I64, Bools, check_each, numbers
 from tautrank.errors import DataError, OptionError
 from tautrank.significance.paired import holm
 
@@ -122,7 +123,7 @@ def systems_test(
             f"values: found a value of query {uneven[0]} in some runs only; expected the same queries in all "
             "(resampled_systems_test takes trials that test different queries)"
         )
-    return _test(x, tested, overlap, baseline, level)
+    return judge(parts_of(x), overlap, baseline, level)
 
 
 def resampled_systems_test(
@@ -159,8 +160,7 @@ def resampled_systems_test(
     >>> resampled_systems_test(np.where(rng.random((20, 100)) < 0.2, values, np.nan), baseline=0)
     <systems test: 1 of 2 pairs differ at 0.05 after Holm; 20 runs, 100 queries, detectable difference 0.0121>
     """
-    x = _checked(values, "trials")
-    return _test(x, ~np.isnan(x[0]), overlap, baseline, level)
+    return judge(parts_of(_checked(values, "trials")), overlap, baseline, level)
 
 
 @dataclass(frozen=True)
@@ -223,39 +223,73 @@ def combined_test(
     return Combined(*(float(each) for each in (mean, error, freedom, p, mean - half, mean + half, detectable)))
 
 
-def _test(x: F64, tested: Bools, overlap: float, baseline: int | None, level: float) -> SystemsTest:
-    """Carry out `resampled_systems_test` on checked values; the names are those of its docstring."""
-    overlap, level = real("overlap", overlap), _level(level)
-    systems, runs, _ = x.shape
-    if baseline is not None:
-        baseline = whole("baseline", baseline, 0, systems - 1)
-    x, tested = x[:, :, tested.any(0)], tested[:, tested.any(0)]
-    queries = x.shape[2]
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """What the test needs to know of the values; the names are those of `systems_test`.
+
+    Args:
+        means: of the systems, ``[systems]``.
+        v_q: ``[systems, systems]``.
+        gross, noise: 2 MS_sr / Q and 2 MS_srq / Q.
+        freedom: degrees of freedom of `gross`; 0 if it is unknown.
+        share: the part of the variance of one run in that of the mean, 1/R if all runs test all queries.
+        runs, queries: how many there are.
+        largest: the largest absolute value.
+    """
+
+    means: F64
+    v_q: F64
+    gross: float
+    noise: float
+    freedom: int
+    share: float
+    runs: int
+    queries: int
+    largest: float
+
+
+def parts_of(x: F64) -> Parts:
+    """Return the parts of checked values ``[systems, runs, queries]``, NaN where a run did not test the query."""
+    tested = ~np.isnan(x[0])
+    if not tested.all():
+        used = tested.any(0)
+        tested = tested[:, used]
+        x = np.where(tested, x[:, :, used], 0.0)
+    _, runs, queries = x.shape
     if queries < 2:
         raise DataError(f"values: found {queries} queries with a value; expected at least 2")
     n = tested.sum(0)
-    x = np.where(tested, x, 0.0)
     means = x.sum(1) / n
-    differences = np.subtract.outer(means.mean(1), means.mean(1))
     v_q = np.array([(means - own).var(axis=1, ddof=1) for own in means]) / queries
-
-    gross, noise, freedom = _run_variance(x, tested, n)
-    net = max(0.0, gross - noise)
     squares = float(np.square((tested / n).mean(1)).sum())
     share = squares - (float((1 / n).mean()) - squares) / (queries - 1)
-    if systems > 2 or runs < _FEWEST_RUNS_OF_TWO:
+    variances = _run_variance(x, tested, n)
+    return Parts(means.mean(1), v_q, *variances, share, runs, queries, float(np.abs(x).max()))
+
+
+def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level: float = 0.05) -> SystemsTest:
+    """Carry out `systems_test` on the parts of its values."""
+    overlap, level = real("overlap", overlap), _level(level)
+    systems, queries = parts.means.size, parts.queries
+    if baseline is not None:
+        baseline = whole("baseline", baseline, 0, systems - 1)
+    differences = np.subtract.outer(parts.means, parts.means)
+    v_q, gross, noise, share = parts.v_q, parts.gross, parts.noise, parts.share
+    net = max(0.0, gross - noise)
+    if systems > 2 or parts.runs < _FEWEST_RUNS_OF_TWO:
         v = v_q + net * (share + overlap)
         doubt = gross * (share + overlap)
     else:  # a v that is right on average, since few runs would often leave net at 0
         v = np.maximum(v_q, noise * share) + (gross - noise) * share + net * overlap
-        doubt = gross * share + float(np.sqrt(max(0.0, gross**2 - noise**2))) * overlap
+        doubt = gross * share + math.sqrt(max(0.0, gross**2 - noise**2)) * overlap
+    # Differences that are all equal up to rounding leave no spread to measure a mean against.
+    negligible = (1e-14 * max(1.0, parts.largest)) ** 2
+    varies = v > negligible
     with np.errstate(invalid="ignore"):
-        spread = v_q**2 / (queries - 1) + (doubt**2 / freedom if freedom else 0.0)
-        # Differences that are all equal up to rounding leave no spread to measure a mean against.
-        negligible = (1e-14 * max(1.0, float(np.abs(x).max()))) ** 2
-        errors = np.where(v > negligible, np.sqrt(v), 0.0)
-        degrees = np.where(v > negligible, v**2 / spread, queries - 1.0)
-    differences = np.where((v > negligible) | (differences**2 > negligible), differences, 0.0)
+        errors = np.where(varies, np.sqrt(v), 0.0)
+        spread = v_q**2 / (queries - 1) + (doubt**2 / parts.freedom if parts.freedom else 0.0)
+        degrees = np.where(varies, v**2 / spread, queries - 1.0)
+    differences = np.where(varies | (differences**2 > negligible), differences, 0.0)
     p, half, detectable = _student(differences, errors, degrees, level)
 
     compared = np.triu(np.ones((systems, systems), bool), 1)
@@ -276,15 +310,15 @@ def _test(x: F64, tested: Bools, overlap: float, baseline: int | None, level: fl
         differences + half,
         float(detectable[compared].max()),
         float(first_step[compared].max()),
-        runs,
+        parts.runs,
         queries,
         level,
         baseline,
-        _note(systems, runs, freedom),
+        _note(systems, parts.runs, parts.freedom),
     )
 
 
-def _run_variance(x: F64, tested: Bools, n: F64) -> tuple[float, float, int]:
+def _run_variance(x: F64, tested: Bools, n: I64) -> tuple[float, float, int]:
     """Return 2 MS_sr / Q and 2 MS_srq / Q, and the degrees of freedom of the first, 0 if it is unknown."""
     systems, _, queries = x.shape
     c = np.diag(tested.sum(1).astype(np.float64)) - (tested / n) @ tested.T
@@ -294,9 +328,10 @@ def _run_variance(x: F64, tested: Bools, n: F64) -> tuple[float, float, int]:
     if not rank:
         return 0.0, 0.0, 0
     e = x - x.mean(0)
-    e = np.where(tested, e - (e.sum(1) / n)[:, None], 0.0)
+    e -= (e.sum(1) / n)[:, None]
+    e *= tested
     explained = float(np.sum((e.sum(2) @ vectors[:, seen]) ** 2 / eigenvalues[seen]))
-    rest = float(np.sum(e**2)) - explained
+    rest = float(np.vdot(e, e)) - explained
     ms_run = explained / ((systems - 1) * rank)
     # Where runs and queries use up all values, no noise can be told from the runs' variance, and none is taken out.
     ms_rest = rest / ((systems - 1) * max(1, int(n.sum()) - queries - rank))
@@ -346,7 +381,9 @@ def _checked(values: ArrayLike, each: str) -> F64:
         raise DataError(
             f"values: found {x.shape[0]} system(s) of {x.shape[1]} {each}; expected at least 2 systems of 1"
         )
-    x = x.astype(np.float64)
+    x = x.astype(np.float64, copy=False)
+    if np.isfinite(x).all():
+        return x
     infinite = np.isinf(x)
     if infinite.any():
         at = tuple(int(i) for i in np.argwhere(infinite)[0])
