@@ -18,7 +18,7 @@ from tautrank.arguments import job_count
 from tautrank.errors import DataError, OptionError
 from tautrank.kernels import threads
 from tautrank.kernels.threads import balanced_ranges, run
-from tautrank.losses import REGISTRY, LambdaRank, NDCGLoss2PP, loss
+from tautrank.losses import REGISTRY, LambdaLoss, LambdaRank, NDCGLoss2PP, loss
 
 CLASSES = {
     "mse": "MSE",
@@ -80,6 +80,15 @@ def test_equal_parameters_are_equal_losses() -> None:
     assert loss("lambdarank(gain=[0,1])") == loss("lambdarank(gain=0/1)") == LambdaRank(gain=(0.0, 1.0))
     assert loss(" LambdaRank ( k = 5 ) ") == LambdaRank(k=5)
     assert len({loss("lambdarank"), loss("lambdarank", k=30), loss("lambdarank", k=None)}) == 2
+
+
+def test_losses_without_gains_take_the_full_list() -> None:
+    full = {"ranknet", "arp-loss1", "arp-loss2"}
+    family = [each for each in map(loss, REGISTRY) if isinstance(each, LambdaLoss)]
+    assert [each.k for each in family] == [None if each.name in full else 30 for each in family]
+    labels = np.arange(60) % 3
+    pairs = loss("ranknet").bind(labels, [0, 60]).values(np.zeros(60))  # log2(1 + e^0) for each pair
+    assert pairs[0] == pytest.approx(20 * 20 * 3)
 
 
 def test_losses_are_frozen() -> None:

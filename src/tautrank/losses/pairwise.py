@@ -41,7 +41,9 @@ class LambdaLoss(Loss):
 
     Args:
         k: cutoff: a pair counts when at least one of its documents is ranked ``k`` or better (eq. 18 of the paper),
-            and maxDCG is taken at ``k``; ``None`` is the full list.
+            and maxDCG is taken at ``k``; ``None`` is the full list. The default is 30 for the losses made of gains, and
+            the full list for ``ranknet``, ``arp-loss1`` and ``arp-loss2``: with a cutoff they are other losses, whose
+            pairs depend on the ranking and which bound nothing.
         sigma: steepness of the logistic function.
         mu: weight of the NDCG-Loss2 term in ``ndcg-loss2++``; the other losses accept it and ignore it.
         assignment: ``"hard"`` takes the weights of the current ranking; ``"soft"`` (sec. 5.4) draws ``samples``
@@ -67,7 +69,7 @@ class LambdaLoss(Loss):
     _cap: ClassVar[float] = math.inf
     """Upper limit of the difference of document weights."""
 
-    k: int | None = 30
+    k: int | None = None
     sigma: float = 1.0
     mu: float = 5.0
     assignment: str = "hard"
@@ -117,6 +119,7 @@ class LambdaLoss(Loss):
 class _GainLoss(LambdaLoss):
     """The members whose weights are built from the metric's gain and discount."""
 
+    k: int | None = 30
     gain: Gain = "exp2"
     discount: Discount = "log2"
 
@@ -155,13 +158,13 @@ class _GainLoss(LambdaLoss):
 class RankNet(LambdaLoss):
     """Every pair of documents with different labels counts the same.
 
-    ``w_ij = 1`` for ``y_i > y_j``; the weights do not depend on the ranking, but the cutoff ``k`` does.
+    ``w_ij = 1`` for ``y_i > y_j``; the weights do not depend on the ranking, but a cutoff ``k`` would.
 
     Burges et al., *Learning to Rank using Gradient Descent*, ICML 2005.
 
     Its parameters are those of `LambdaLoss`; ``assignment`` makes no difference.
 
-    >>> RankNet(k=None).bind([0, 1], [0, 2]).values([0.0, 0.0])  # log2(1 + e^0)
+    >>> RankNet().bind([0, 1], [0, 2]).values([0.0, 0.0])  # log2(1 + e^0)
     array([1.])
     """
 
@@ -202,7 +205,7 @@ class ARPLoss1(LambdaLoss):
 
     Its parameters are those of `LambdaLoss`; ``assignment`` makes no difference.
 
-    >>> ARPLoss1(k=None).bind([0, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # 3 log2(2), twice
+    >>> ARPLoss1().bind([0, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # 3 log2(2), twice
     array([6.])
     """
 
@@ -222,7 +225,7 @@ class ARPLoss2(LambdaLoss):
 
     Its parameters are those of `LambdaLoss`; ``assignment`` makes no difference.
 
-    >>> ARPLoss2(k=None).bind([1, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # (3-1) + (3-0) + (1-0)
+    >>> ARPLoss2().bind([1, 3, 0], [0, 3]).values([0.0, 0.0, 0.0])  # (3-1) + (3-0) + (1-0)
     array([6.])
     """
 

@@ -35,7 +35,7 @@ def descends(loss: Loss) -> str | None:
         loss: the loss.
 
     >>> from tautrank.losses import loss
-    >>> descends(loss("arp-loss2(k=none)"))
+    >>> descends(loss("arp-loss2"))
     'its weights do not depend on the ranking'
     >>> descends(loss("xendcg(gamma=tight)"))
     'it is the minimum over gamma, which the E-step takes again at the new scores'
