@@ -447,3 +447,15 @@ def test_a_varied_study_runs_but_its_store_is_not_resumed(tmp_path: Path) -> Non
         assert run_study(varied, store=store, budget=Budget(trials=trials)).n_done == trials
     with StudyStore.open(store) as opened, pytest.raises(DataError, match="holds version 7 of 'xe-figure1', this taut"):
         opened.run(choose_workers(1))
+
+
+def test_searches_and_hessians_are_those_of_the_papers_text() -> None:
+    # StochasticRank, appendix F: mu is log-uniform over [10^-2, 10]; XE-NDCG, sec. 4.4: both softmax losses.
+    for name, system in (("table2-ndcg", "sr"), ("table2-mrr", "sr"), ("table3", "ccs+sfa+sglb+mu")):
+        drawn = CATALOGUE[f"stochasticrank-{name}"].search.draw(system, 400, (0,))
+        mus = np.log10([each["loss.mu"] for each in drawn])
+        assert -2 <= mus.min() < -1.9
+        assert 0.9 < mus.max() <= 1
+        assert abs((mus > 0).mean() - 1 / 3) < 5 * np.sqrt(2 / 9 / 400)
+    softmax = [read_loss(s.loss) for s in CATALOGUE["xe-table1"].systems if not s.loss.startswith("lightgbm")]
+    assert {loss.hessian for loss in softmax} == {"neumann"}  # type: ignore[attr-defined]

@@ -108,10 +108,22 @@ def test_label_transitions_have_the_stated_frequencies(probability):
     shares = np.array([0.5, 0.2, 0.15, 0.1, 0.05])
     for old in range(5):
         data = tr.RankingData.from_arrays(np.zeros((n, 1)), np.full(n, old), group=[n])
-        noisy = perturb_labels(data, probability, seed=old)
+        noisy = perturb_labels(data, probability, distribution=shares, seed=old)
         expected = probability * shares + (1 - probability) * (np.arange(5) == old)
         found = np.bincount(noisy.labels.astype(int), minlength=5) / n
         assert (np.abs(found - expected) < 5 * np.sqrt(expected * (1 - expected) / n)).all()
+
+
+@pytest.mark.parametrize("highest", [0, 1, 2, 4, 9.5])
+def test_new_labels_are_grades_of_the_data(highest):
+    n = 40_000
+    labels = np.zeros(n)
+    labels[:10] = highest
+    noisy = perturb_labels(tr.RankingData.from_arrays(np.zeros((n, 1)), labels, group=[n]), 1, seed=3)
+    shares = np.array([0.5, 0.2, 0.15, 0.1, 0.05])[: int(highest) + 1]
+    expected = shares / shares.sum()
+    found = np.bincount(noisy.labels.astype(int), minlength=expected.size) / n
+    assert (np.abs(found - expected) <= 5 * np.sqrt(expected * (1 - expected) / n)).all()
 
 
 def test_another_distribution_may_have_other_labels():

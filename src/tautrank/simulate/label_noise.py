@@ -17,7 +17,7 @@ PERTURBED_SHARES = (0.5, 0.2, 0.15, 0.1, 0.05)
 
 
 def perturb_labels(
-    data: RankingData, probability: float, *, distribution: Sequence[float] = PERTURBED_SHARES, seed: int = 0
+    data: RankingData, probability: float, *, distribution: Sequence[float] | None = None, seed: int = 0
 ) -> RankingData:
     """Set a share of the labels to random values, as judges' mistakes would.
 
@@ -34,7 +34,9 @@ def perturb_labels(
     Args:
         data: the data; it is not changed, and the result shares its features.
         probability: probability that a label is chosen.
-        distribution: probabilities of the new labels 0, 1, 2, ...; the paper's are .5, .2, .15, .1, .05.
+        distribution: probabilities of the new labels 0, 1, 2, ...; ``None`` is the paper's .5, .2, .15, .1, .05, up to
+            the highest grade of the data: with labels 0, 1 and 2, the first three over their sum. A label of 4 among
+            labels up to 2 would be no mistake of a judge, but five times the gain that any document has.
         seed: the same seed gives the same labels.
 
     >>> data = RankingData.from_arrays([[0.0]] * 8, [4] * 8, group=[8])
@@ -43,6 +45,9 @@ def perturb_labels(
     """
     ranking_data(data)
     chance = real("probability", probability, most=1)
+    if distribution is None:
+        within = np.array(PERTURBED_SHARES[: int(data.labels.max(initial=0)) + 1])
+        distribution = (within / within.sum()).tolist()
     table = probabilities_by_label("distribution", distribution)
     if abs(table.sum() - 1) > 1e-6:
         raise OptionError(f"distribution: found a sum of {table.sum():g}; expected probabilities that sum to 1")
