@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import optimize, special
@@ -139,6 +141,9 @@ def test_gammas_are_fresh_for_every_step_and_query() -> None:
     assert not np.isclose(first[:6], first[6:]).any()
 
 
+SEEN = np.array([1.0, 0.5, 0.25, 0.1, 0.9, 1e-3])
+
+
 @pytest.mark.parametrize(
     ("text", "earned", "rest"),
     [
@@ -149,34 +154,113 @@ def test_gammas_are_fresh_for_every_step_and_query() -> None:
     ],
 )
 def test_propensities_divide_what_a_label_earns(text: str, earned: np.ndarray, rest: np.ndarray) -> None:
-    propensities = np.array([1.0, 0.5, 0.25, 0.1, 0.9, 1e-3])
-    phi = earned / propensities + rest
-    phi /= phi.sum()
-    grad, _ = loss(text).bind(LABELS, [0, 6], propensities=propensities).gradients(SCORES)  # type: ignore[call-arg]
-    np.testing.assert_allclose(grad, special.softmax(SCORES) - phi, rtol=1e-12, atol=1e-14)
+    # A second query, with one label of 3: the constant is the mean of what the labels of both earn.
+    other = {"listnet": 3.0, "listnet(target=softmax)": np.exp(3) - 1}.get(text, 7.0)
+    objective = loss(text).bind([*LABELS, 3, 0], [0, 6, 8], propensities=[*SEEN, 0.5, 0.5])
+    rho, t = special.softmax(SCORES), earned / SEEN + rest
+    constant = (earned.sum() + other) / 2
+    grad, hess = objective.gradients([*SCORES, 0, 0])
+    np.testing.assert_allclose(grad[:6], (t.sum() * rho - t) / constant, rtol=1e-12)
+    np.testing.assert_allclose(hess[:6], t.sum() * rho * (1 - rho) / constant, rtol=1e-12)
+    assert objective.values([*SCORES, 0, 0])[0] == pytest.approx(-(t * np.log(rho)).sum() / constant, rel=1e-12)
 
 
 def test_tight_gamma_with_propensities_is_the_minimum() -> None:
-    propensities = np.array([1.0, 0.5, 0.25, 0.1, 0.9, 0.7])
-    subject = loss("xendcg", gamma="tight")
-    value = subject.bind(LABELS, [0, 6], propensities=propensities).values(SCORES)[0]  # type: ignore[call-arg]
-    assert value == pytest.approx(lowest(SCORES, (2**LABELS - 1) / propensities), rel=1e-8)
+    earned = (2**LABELS - 1) / SEEN
+    cost = -special.log_softmax(SCORES)
+    taken = np.argmin([(earned @ cost + cost[cost <= c].sum()) / (earned.sum() + (cost <= c).sum()) for c in cost])
+    t = earned + (cost <= cost[taken])
+    assert t @ cost / t.sum() == pytest.approx(lowest(SCORES, earned), rel=1e-8)
+    value = loss("xendcg", gamma="tight").bind(LABELS, [0, 6], propensities=SEEN).values(SCORES)[0]
+    assert value == pytest.approx(t @ cost / (2**LABELS - 1).sum(), rel=1e-8)
 
 
-def test_propensities_of_1_change_nothing() -> None:
+def test_labels_that_overflow_as_gains_keep_their_ratios() -> None:
+    for text, base in (("xendcg(gamma=1)", 2.0), ("listnet(target=softmax)", np.e)):
+        weight = loss(text).bind([2000, 0, 1998, 0], [0, 2, 4], propensities=[0.5, 1, 0.25, 1]).values(np.zeros(4))
+        assert weight == pytest.approx(2 * np.log(2) / (1 + base**-2) * np.array([2.0, 4 * base**-2]), rel=1e-12)
+
+
+def test_without_any_click_only_shares_without_a_label_are_left() -> None:
+    for text, share in (
+        ("listnet", 0.0),
+        ("xendcg(gamma=1)", 0.0),
+        ("xendcg(gamma=tight)", 0.0),
+        ("xendcg(gamma=0)", 1.0),
+    ):
+        objective = loss(text).bind(np.zeros(2), [0, 2], propensities=[0.5, 0.5])
+        assert objective.values([0.0, 0.0])[0] == pytest.approx(share * 2 * np.log(2))
+        assert not np.isnan(objective.gradients([0.0, 9.0])).any()
+    assert loss("xendcg(gamma=0)").bind(np.zeros(2), [0, 2]).values([0.0, 0.0]) == 0  # an empty query, not clicks
+
+
+def patterns(relevance: np.ndarray, propensities: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Every set of documents that a user may look at: the labels they leave, and the probability."""
+    seen = np.array(list(itertools.product([False, True], repeat=relevance.size)))
+    return seen * relevance, np.where(seen, propensities, 1 - propensities).prod(axis=1)
+
+
+EXPECTED = ["listnet", "listnet(target=softmax)", "xendcg", "xendcg(gamma=1)", "xendcg(gamma=0.3)"]
+
+
+@pytest.mark.parametrize("hessian", ["diagonal", "neumann", "exact"])
+@pytest.mark.parametrize("relevance", [[1, 0, 1, 0, 1], [0, 0, 0, 1, 0], [2, 0, 1, 3, 0], [0, 0, 0, 0, 0]], ids=str)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_expected_over_clicks_is_the_gradient_of_the_relevance(name: str, relevance: list[float], hessian: str) -> None:
+    rng = np.random.default_rng(5)
+    y, subject = np.array(relevance, float), loss(name, hessian=hessian)
+    for propensities in (rng.uniform(1e-3, 1, 5), 1 / np.arange(1, 6), np.full(5, 0.01)):
+        scores = rng.normal(size=5) * 2
+        found = np.zeros((2, 5))
+        value = 0.0
+        for labels, chance in zip(*patterns(y, propensities), strict=True):
+            # A second list fixes the mean of what labels earn in all patterns: its own label makes up for the others.
+            spare = _rest(name, labels)
+            objective = subject.bind([*labels, spare, 0], [0, 5, 7], propensities=[*propensities, 1, 1])
+            found += chance * np.array(objective.gradients([*scores, 0, 0], step=3))[:, :5]
+            value += chance * objective.values([*scores, 0, 0], step=3)[0]
+        truth = subject.bind([*y, _rest(name, y), 0], [0, 5, 7], propensities=np.ones(7))
+        np.testing.assert_allclose(found, np.array(truth.gradients([*scores, 0, 0], step=3))[:, :5], atol=1e-10)
+        assert value == pytest.approx(truth.values([*scores, 0, 0], step=3)[0], abs=1e-10)
+        if y.any():
+            # And up to the weight of a query it is the gradient of the loss without propensities.
+            plain = subject.bind(y, [0, 5]).gradients(scores, step=3)[0]
+            np.testing.assert_allclose(found[0] / np.abs(found[0]).sum(), plain / np.abs(plain).sum(), atol=1e-10)
+
+
+def _rest(name: str, labels: np.ndarray) -> float:
+    """The label that earns what is missing from 100 in all."""
+    if name == "listnet":
+        return float(100 - labels.sum())
+    power = np.exp if "softmax" in name else np.exp2
+    left = 101 - (power(labels) - 1).sum()
+    return float(np.log(left) if "softmax" in name else np.log2(left))
+
+
+@pytest.mark.parametrize("name", ["listnet", "xendcg(hessian=diagonal)"])
+def test_equally_relevant_documents_end_at_equal_scores(name: str) -> None:
+    # Examined with probability 1 and .2: every click pattern a list, as often as it happens.
+    propensities = np.array([1.0, 0.2, 0.5])
+    labels, chance = patterns(np.array([1.0, 1.0, 0.0]), propensities)
+    given = (labels.ravel(), np.arange(0, labels.size + 1, 3), chance)
+
+    def end(**told: np.ndarray) -> np.ndarray:
+        objective, scores = loss(name).bind(*given, **told), np.zeros(3)
+        for step in range(3000):
+            grad = objective.gradients(np.tile(scores, len(labels)), step)[0].reshape(-1, 3).sum(axis=0)
+            scores -= (2 if name == "listnet" else 50 / (50 + step)) * grad
+        return scores
+
+    corrected, plain = end(propensities=np.tile(propensities, len(labels))), end()
+    assert abs(corrected[0] - corrected[1]) < (1e-6 if name == "listnet" else 0.05)
+    assert corrected[0] > corrected[2] + 0.5
+    assert plain[0] > plain[1] + 0.5
+
+
+def test_propensities_of_1_and_equal_sums_change_nothing() -> None:
     plain = ListNet().bind(LABELS, [0, 6]).gradients(SCORES)
     for a, b in zip(ListNet().bind(LABELS, [0, 6], propensities=np.ones(6)).gradients(SCORES), plain, strict=True):
         np.testing.assert_array_equal(a, b)
-
-
-def test_unbiased_clicks_recover_the_target_of_full_relevance() -> None:
-    # Inverse propensity scoring: clicks divided by what made them visible average to the relevance.
-    rng = np.random.default_rng(0)
-    relevance = np.array([1.0, 0.0, 1.0, 0.0])
-    propensities = np.array([0.9, 0.7, 0.3, 0.2])
-    clicks = relevance * (rng.random((20_000, 4)) < propensities)
-    mean = (clicks / propensities).mean(axis=0)
-    np.testing.assert_allclose(mean / mean.sum(), relevance / relevance.sum(), atol=0.02)
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def uniform_targets(
-    base: F64, unit: F64, offsets: I64, seed: np.uint64, step: int, first: int, last: int, phi: F64
+    base: F64, unit: F64, offsets: I64, seed: np.uint64, step: int, first: int, last: int, phi: F64, sums: F64
 ) -> None:
     """Targets with a gamma drawn uniformly for each document.
 
@@ -33,6 +33,7 @@ def uniform_targets(
         step: of the gammas.
         first, last: the first query, and one past the last.
         phi: receives the targets, one per document.
+        sums: receives what they were divided by, one per query.
     """
     for query in range(first, last):
         t = phi[offsets[query] : offsets[query + 1]]
@@ -42,6 +43,7 @@ def uniform_targets(
         for p in range(t.shape[0]):
             t[p] = b[p] + unit[query] * (1.0 - t[p])
             total += t[p]
+        sums[query] = total
         share = 1.0 / total if total > 0.0 else 0.0
         for p in range(t.shape[0]):
             t[p] *= share
@@ -71,6 +73,7 @@ def tight_targets(
     first: int,
     last: int,
     phi: F64,
+    sums: F64,
 ) -> None:
     """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where ``c = -log rho``.
 
@@ -88,6 +91,7 @@ def tight_targets(
         scale: one per query; 0 where no target is needed.
         first, last: the first query, and one past the last.
         phi: receives the targets, one per document.
+        sums: receives what they were divided by, one per query; filled with 0.
     """
     cost = np.empty(longest_list(offsets, first, last))
     for query in range(first, last):
@@ -108,6 +112,7 @@ def tight_targets(
             weight += unit[query]
             weighted += unit[query] * cost[taken]
             taken += 1
+        sums[query] = weight
         for p in range(start, stop):
             slack = unit[query] if ranks[p] < taken else 0.0
             phi[arrangement[p]] = (base[arrangement[p]] + slack) / weight

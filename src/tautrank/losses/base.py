@@ -116,7 +116,8 @@ class Loss(abc.ABC):
             seed: seed of all random numbers.
             n_jobs: number of threads; ``None`` is all cores. The result does not depend on it.
             propensities: probability that a user looked at the document, above 0 and at most 1, one per document; for
-                losses that take them (`takes_propensities`).
+                losses that take them (`takes_propensities`): labels are then clicks, and the expected value, gradient
+                and hessian over clicks are those of the relevance, see `SoftmaxLoss`.
         """
         if propensities is not None and not self.takes_propensities:
             raise OptionError(f"propensities: the loss {self} has no use for them; expected listnet or xendcg")
@@ -175,9 +176,11 @@ class Lists:
     Args:
         labels: float64, one per document.
         offsets: int64, start of each query, and the number of documents at the end.
-        weights: float64, one per query; 0 without a relevant document, so that value and gradient are 0 in every loss.
+        weights: float64, one per query; 0 without a relevant document, so that value and gradient are 0 in every loss,
+            except for clicks: a loss says what a list without one means.
         has_relevant: one per query: whether any label is above 0.
         propensities: float64, one per document; 1 for none.
+        clicks: whether there are propensities.
     """
 
     labels: F64
@@ -185,6 +188,7 @@ class Lists:
     weights: F64
     has_relevant: Bools
     propensities: F64 | float = 1.0
+    clicks: bool = False
 
     @classmethod
     def of(
@@ -204,7 +208,8 @@ class Lists:
             p = numbers("propensities", propensities, size=y.size)
             check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends)
         has_relevant = query_sums(y > 0, ends) > 0
-        return cls(y, ends, np.where(has_relevant, w, 0.0), has_relevant, p)
+        clicks = propensities is not None
+        return cls(y, ends, np.where(has_relevant | clicks, w, 0.0), has_relevant, p, clicks)
 
     @functools.cached_property
     def sizes(self) -> I64:

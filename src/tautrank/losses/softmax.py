@@ -9,6 +9,7 @@ Relevance*, ICTIR 2019; Bruch, *An Alternative Cross Entropy Loss for Learning-t
 from __future__ import annotations
 
 import abc
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -33,10 +34,26 @@ class SoftmaxLoss(Loss):
         noise: see `Loss`.
         strength: see `Loss`.
 
-    With propensities (see `Loss.bind`) what a label earns in the target is divided by the document's propensity
-    (inverse propensity scoring, Joachims, Swaminathan and Schnabel, WSDM 2017, as the binary-relevance paper suggests):
-    ``y_i / p_i`` for ``listnet``, ``1 + (e^y_i - 1) / p_i`` for its softmax target, ``1 - gamma_i + (2^y_i - 1) / p_i``
-    for ``xendcg``, each over its sum.
+    **Propensities** (see `Loss.bind`) make the loss of clicks equal the loss of the relevance in expectation: inverse
+    propensity scoring, Joachims, Swaminathan and Schnabel, WSDM 2017. Write the target as ``phi_i = t_i / sum_j t_j``,
+    where ``t_i = e_i + z_i`` is what the label earns and what a document has without a label: ``y_i`` and 0 for
+    ``listnet``, ``e^y_i - 1`` and 1 for its softmax target, ``2^y_i - 1`` and ``1 - gamma_i`` for ``xendcg``. With
+    propensities ``p``,
+
+        t_i = e_i / p_i + z_i,    value = -sum_i t_i log rho_i / C,    C = the mean over all queries of sum_i e_i,
+
+    so value, gradient and hessian are those of the target ``phi`` times ``sum_i t_i / C``.
+
+    Proof: a document is looked at with probability ``p_i``; if so its label is left, otherwise 0, which earns nothing.
+    So ``t_i`` is ``e_i / p_i + z_i`` with probability ``p_i`` and ``z_i`` else: its expectation is ``e_i + z_i``, the
+    ``t_i`` of the relevance. Value, hessian and gradient (of every ``hessian=``) are linear in ``t`` for given scores,
+    hence their expectations are those of the relevance, for any propensities. A division by the query's own ``sum_i
+    t_i`` would undo it: with one click in a list, its propensity would cancel.
+
+    It follows that a query counts by its ``sum_i t_i``, also where all propensities are 1, and that a query without a
+    click keeps the gradient of its ``z_i``, which is 0 for ``listnet`` and ``xendcg(gamma=1)`` only. With
+    ``gamma="tight"`` the gammas depend on the clicks, so the identity holds for given gammas; without a click they
+    are 1.
 
     >>> ListNet(hessian="exact").bind([1, 0], [0, 2]).gradients([0.0, 0.0])
     (array([-0.5,  0.5]), array([0.5, 0.5]))
@@ -59,8 +76,9 @@ class SoftmaxLoss(Loss):
         return _SoftmaxObjective(self, lists, seed, threads)
 
     @abc.abstractmethod
-    def _parts(self, lists: Lists) -> tuple[F64, F64]:
-        """Return the target without gamma, one per document, and what a gamma of 1 subtracts, one per query."""
+    def _parts(self, lists: Lists) -> tuple[F64, F64, F64]:
+        """Return what each label earns in the target, what a document without a label has, one per query, and the unit
+        that both are in, one per query: the highest gain of the query over that of the data, so that none overflows."""
 
 
 @register("listnet")
@@ -95,13 +113,10 @@ class ListNet(SoftmaxLoss):
         """The target, and what the gradient is divided by."""
         return {"target": ("choice", "linear", "softmax"), "hessian": ("choice", "diagonal", "exact")}
 
-    def _parts(self, lists: Lists) -> tuple[F64, F64]:
-        none = np.zeros(lists.sizes.size)
+    def _parts(self, lists: Lists) -> tuple[F64, F64, F64]:
         if self.target == "linear":
-            return lists.labels / lists.propensities, none
-        top = np.repeat(query_maxima(lists.labels, lists.offsets), lists.sizes)
-        zero = np.exp(-top)
-        return zero + (np.exp(lists.labels - top) - zero) / lists.propensities, none
+            return lists.labels, np.zeros(lists.sizes.size), np.ones(lists.sizes.size)
+        return _above_zero(lists, np.exp)
 
 
 @register("xendcg")
@@ -149,15 +164,16 @@ class XENDCG(SoftmaxLoss):
         """Whether scores are noisy or gamma is drawn."""
         return super().is_random or self.gamma == "uniform"
 
-    def _parts(self, lists: Lists) -> tuple[F64, F64]:
-        # In units of the query's highest 2^y, so that no label overflows.
-        highest = query_maxima(lists.labels, lists.offsets)
-        unit = np.exp2(-highest)
-        earned = np.exp2(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(unit, lists.sizes)
-        base = earned / lists.propensities
-        if isinstance(self.gamma, float):
-            base += np.repeat(unit, lists.sizes) * (1.0 - self.gamma)
-        return base, unit
+    def _parts(self, lists: Lists) -> tuple[F64, F64, F64]:
+        return _above_zero(lists, np.exp2)
+
+
+def _above_zero(lists: Lists, power: Callable[[F64], F64]) -> tuple[F64, F64, F64]:
+    """Return how far ``power(y)`` lies above ``power(0)``, and the rest of `_parts`."""
+    highest = query_maxima(lists.labels, lists.offsets)
+    zero = power(-highest)
+    earned = power(lists.labels - np.repeat(highest, lists.sizes)) - np.repeat(zero, lists.sizes)
+    return earned, zero, power(highest - highest.max(initial=0.0))
 
 
 class _SoftmaxObjective(Objective):
@@ -166,37 +182,44 @@ class _SoftmaxObjective(Objective):
     def __init__(self, loss: SoftmaxLoss, lists: Lists, seed: int, threads: int) -> None:
         # A document costs about forty of the pairs that `balanced_ranges` counts in.
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
-        self._base, self._unit = loss._parts(lists)
-        self._gamma = loss.gamma if isinstance(loss, XENDCG) else 1.0
+        earned, self._zero, self._unit = loss._parts(lists)
+        self._gamma = loss.gamma if isinstance(loss, XENDCG) else 0.0
+        self._base = earned / lists.propensities
+        self._mean_earned = float(np.sum(self._unit * query_sums(earned, lists.offsets))) / max(1, lists.sizes.size)
         if isinstance(self._gamma, float):
-            sums = query_sums(self._base, lists.offsets)
-            self._base /= np.repeat(np.where(lists.has_relevant, sums, 1.0), lists.sizes)
+            self._base += np.repeat(self._zero * (1.0 - self._gamma), lists.sizes)
+            self._sums = query_sums(self._base, lists.offsets)
+            self._base /= np.repeat(np.where(self._sums > 0, self._sums, 1.0), lists.sizes)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses import _softmax_kernel as kernel
 
         hessian = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}[self.loss.hessian]
-        targets = self._targets(scores, step)
-        given = (scores, targets, self.lists.offsets, self.lists.weights, hessian)
+        targets, weights = self._targets(scores, step)
+        given = (scores, targets, self.lists.offsets, weights, hessian)
         return self._filled_gradients(kernel.softmax_gradients, scores.dtype, *given)
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         from tautrank.losses._softmax_kernel import softmax_values
 
-        targets = self._targets(held, step)
-        return self._filled_values(softmax_values, scores, targets, self.lists.offsets, self.lists.weights)
+        targets, weights = self._targets(held, step)
+        return self._filled_values(softmax_values, scores, targets, self.lists.offsets, weights)
 
-    def _targets(self, scores: Floats, step: int) -> F64:
+    def _targets(self, scores: Floats, step: int) -> tuple[F64, F64]:
+        """Return the target distributions, and the weight of each query."""
+        weights = self.lists.weights
         if isinstance(self._gamma, float):
-            return self._base
-        from tautrank.losses import _softmax_kernel as kernel
-
-        phi = np.zeros(scores.size)
-        given = (self._base, self._unit, self.lists.offsets)
-        if self._gamma == "uniform":
-            self._fill(kernel.uniform_targets, (*given, np.uint64(self.seed), step), phi)
+            phi, sums = self._base, self._sums
         else:
-            exact = scores.astype(np.float64, copy=False)
-            ranking = (exact, self.lists.arrangement, self._ranks(exact), self.lists.weights)
-            self._fill(kernel.tight_targets, (*given, *ranking), phi)
-        return phi
+            from tautrank.losses import _softmax_kernel as kernel
+
+            phi, sums = np.zeros(scores.size), np.zeros(weights.size)
+            given = (self._base, self._zero, self.lists.offsets)
+            if self._gamma == "uniform":
+                self._fill(kernel.uniform_targets, (*given, np.uint64(self.seed), step), phi, sums)
+            else:
+                exact = scores.astype(np.float64, copy=False)
+                used = np.where(self.lists.has_relevant, weights, 0.0)
+                ranking = (exact, self.lists.arrangement, self._ranks(exact), used)
+                self._fill(kernel.tight_targets, (*given, *ranking), phi, sums)
+        return phi, weights * (self._unit * sums / (self._mean_earned or 1.0)) if self.lists.clicks else weights

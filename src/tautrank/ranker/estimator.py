@@ -175,6 +175,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             eval_X, eval_y: features and labels of the validation data, as in LightGBM 4.7, instead of `eval_set`.
             weights: one per query (or one per row, equal within a query): they scale the loss, not the metric.
             propensities: one per row, for the softmax losses: the probability that a user looked at the document.
+                Labels are then clicks; see `tautrank.losses.SoftmaxLoss`.
             init_model: a ranker, or its file, to add ``n_estimators`` trees to. With a loss of this library the
                 result is the same bits as training in one go, unless the engine samples documents or features.
             callbacks: functions of one argument, a `Step`, called after each tree; training stops if one returns True.
