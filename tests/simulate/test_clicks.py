@@ -13,7 +13,8 @@ from scipy import sparse
 
 import tautrank as tr
 from tautrank.errors import DataError, OptionError
-from tautrank.simulate import simulate_clicks
+from tautrank.simulate import simulate_clicks, simulate_position_clicks
+from tautrank.simulate import simulate_position_clicks as clicks_of
 
 PAPER = (0.05, 0.3, 0.5, 0.7, 0.95)
 
@@ -191,3 +192,86 @@ def test_wrong_input(case):
     with pytest.raises((OptionError, DataError)) as caught:
         call()
     assert str(caught.value) == sentence
+
+
+def test_positions_have_the_click_rates_of_the_model():
+    labels, scores = [0, 4, 2, 1], [0.1, 0.2, 0.9, 0.2]  # shown as documents 2, 1, 3, 0
+    lists, users = 3000, 4
+    X = np.tile(np.arange(4, dtype=np.float32), lists)[:, None]
+    data = tr.RankingData.from_arrays(X, labels * lists, group=[4] * lists)
+    clicks, propensities = simulate_position_clicks(data, scores * lists, users, severity=1.5, seed=3)
+    assert clicks.n_queries == lists * users
+    assert (clicks.sizes == 4).all()
+    np.testing.assert_array_equal(clicks.X[:, 0].reshape(-1, 4), np.tile([2, 1, 3, 0], (lists * users, 1)))
+    np.testing.assert_allclose(propensities.reshape(-1, 4), np.tile(np.arange(1, 5) ** -1.5, (lists * users, 1)))
+    rates = clicks.labels.reshape(-1, 4).mean(axis=0)
+    expected = np.array([0.5, 0.95, 0.3, 0.05]) * np.arange(1, 5) ** -1.5
+    assert (np.abs(rates - expected) < 5 * np.sqrt(expected * (1 - expected) / (lists * users))).all()
+    merged, by_rank = simulate_position_clicks(data, scores * lists, users, severity=1.5, merged=True, seed=3)
+    np.testing.assert_array_equal(merged.labels.reshape(-1, 4), clicks.labels.reshape(-1, users, 4).mean(axis=1))
+    np.testing.assert_array_equal(merged.X[:, 0], clicks.X[:, 0].reshape(-1, users, 4)[:, 0].ravel())
+    assert (by_rank == propensities.reshape(-1, users, 4)[:, 0].ravel()).all()
+    assert merged.qids is data.qids
+    # Places are looked at independently of each other.
+    both = (clicks.labels.reshape(-1, 4)[:, :2] > 0).all(axis=1).mean()
+    assert abs(both - expected[0] * expected[1]) < 5 * np.sqrt(both / (lists * users))
+
+
+@pytest.mark.parametrize(("name", "label"), [("listnet", lambda c: c), ("xendcg(gamma=0.4)", lambda c: np.log2(1 + c))])
+def test_merged_impressions_have_the_mean_gradient(name, label):
+    data = tr.RankingData.from_arrays(np.arange(8.0)[:, None], [0, 4, 2, 1, 3, 0, 0, 2], group=[5, 3])
+    shown, scores = np.arange(8.0) % 3, np.linspace(-1, 1, 8)
+    clicks, propensities = simulate_position_clicks(data, shown, 20, seed=5)
+    merged, by_rank = simulate_position_clicks(data, shown, 20, merged=True, seed=5)
+    row = dict(zip(data.X[:, 0], scores, strict=True))
+    each = tr.loss(name).bind(clicks.labels, clicks.offsets, propensities=propensities)
+    grad = each.gradients([row[x] for x in clicks.X[:, 0]])[0]
+    mean = np.concatenate([grad[:100].reshape(20, 5).mean(axis=0), grad[100:].reshape(20, 3).mean(axis=0)])
+    both = tr.loss(name).bind(label(merged.labels.astype(float)), merged.offsets, propensities=by_rank)
+    np.testing.assert_allclose(both.gradients([row[x] for x in merged.X[:, 0]])[0], mean, rtol=1e-6, atol=1e-9)
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.lists(st.integers(0, 5), min_size=1, max_size=5), st.integers(1, 3), st.integers(0, 2**40))
+def test_impressions_of_a_ranker_are_whole_lists_and_the_first_stay_the_same(sizes, users, seed):
+    rng = np.random.default_rng(seed)
+    offsets = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+    X = np.arange(offsets[-1], dtype=np.float32)[:, None]
+    labels = rng.integers(0, 5, offsets[-1]).astype(np.float32)
+    data = tr.RankingData(X, labels, offsets, np.arange(len(sizes)), ("row",))
+    scores = rng.integers(0, 3, offsets[-1])
+    more, _ = simulate_position_clicks(data, scores, users + 1, severity=0, seed=seed)
+    clicks, propensities = simulate_position_clicks(data, scores, users, severity=0, seed=seed)
+    assert (propensities == 1).all()
+    assert clicks.qids.tolist() == [f"{q}.{u + 1}" for q in range(len(sizes)) for u in range(users)]
+    for q in range(len(sizes)):
+        rows = sorted(range(offsets[q], offsets[q + 1]), key=lambda row: (-scores[row], row))
+        for u in range(users):
+            here, there = clicks.subset([q * users + u]), more.subset([q * (users + 1) + u])
+            assert here.X[:, 0].tolist() == rows
+            np.testing.assert_array_equal(here.labels, there.labels)
+
+
+@pytest.mark.parametrize(
+    ("call", "sentence"),
+    [
+        (lambda d: clicks_of(d, [1]), "scores: found length 1; expected 2, one per document"),
+        (lambda d: clicks_of(d, [1, np.nan]), "scores[1] (query 0, document 1): found nan; expected"),
+        (
+            lambda d: clicks_of(d, [1, 2], severity=-1),
+            "severity: found -1; expected a number of at least 0",
+        ),
+        (
+            lambda d: clicks_of(d, [1, 2], 0),
+            "impressions: found 0; expected a whole number of at least 1",
+        ),
+        (
+            lambda d: clicks_of(d, [1, 2], probabilities=(0.1,)),
+            "labels[0] (query 0, document 0): found 1; ",
+        ),
+    ],
+)
+def test_bad_input_to_position_clicks_is_one_sentence(call, sentence):
+    with pytest.raises((DataError, OptionError)) as caught:
+        call(tr.RankingData.from_arrays([[0.0], [1.0]], [1, 0], group=[2]))
+    assert str(caught.value).startswith(sentence)

@@ -1,13 +1,14 @@
-"""Clicks of simulated users who read a shuffled list from the top: the cascade model."""
+"""Clicks of simulated users: the cascade model, and the position-based model with known propensities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import ArrayLike
 
-from tautrank.arguments import whole
-from tautrank.arrays import F32, F64, I64, check_each
+from tautrank.arguments import real, whole
+from tautrank.arrays import F32, F64, I64, check_each, check_finite_scores
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.metrics.ordering import query_maxima
@@ -58,11 +59,7 @@ def simulate_clicks(
     """
     ranking_data(data)
     count = whole("impressions", impressions, 1)
-    table = probabilities_by_label("probabilities", probabilities)
-    has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
-    expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
-    check_each("labels", data.labels, has_chance, expected, data.offsets)
-    chance = table[data.labels.astype(np.int64)]
+    chance = _click_chances(data, probabilities)
     seed = checked_seed(seed)
 
     query = np.repeat(np.arange(data.n_queries), data.sizes)
@@ -73,10 +70,100 @@ def simulate_clicks(
     of_list = query[rows] * count + number
     order = np.argsort(of_list, kind="stable")
     lists, sizes = np.unique(of_list, return_counts=True)
-    offsets = offsets_from_sizes(sizes)
+    return _impressions(data, rows[order], labels[order], lists, sizes, count)
+
+
+def simulate_position_clicks(
+    data: RankingData,
+    scores: ArrayLike,
+    impressions: int = 10,
+    *,
+    severity: float = 1.0,
+    probabilities: Sequence[float] = CLICK_PROBABILITIES,
+    merged: bool = False,
+    seed: int = 0,
+) -> tuple[RankingData, F64]:
+    """Show lists in the order of a ranker to users who look less often at lower places; return clicks and propensities.
+
+    The position-based model: a user looks at the document at rank ``r`` with probability ``(1/r)^severity``,
+    independently of all others, and clicks a document of label ``y`` that is looked at with probability
+    ``probabilities[y]``. Each impression becomes a query of its own: the whole list in the order in which it was shown,
+    with label 1 for clicked documents and 0 for all others, also where nothing was clicked; impression 3 of query
+    ``q7`` has the id ``q7.3``. With one seed, the first impressions are the same for any number of them.
+
+    All users see a list in the same order, so ``merged=True`` can put its impressions together: one list per query,
+    whose labels ``c`` are the shares of users who clicked. The loss of ``listnet`` with propensities is linear in the label,
+    that of ``xendcg`` in ``2^label``: the former with the labels ``c``, the latter with ``log2(1 + c)``, is the mean of
+    the losses of all impressions.
+
+    Joachims, Swaminathan and Schnabel, *Unbiased Learning-to-Rank with Biased Feedback*, WSDM 2017, sec. 6.1.
+
+    Args:
+        data: the data, with labels 0, 1, 2, ...; it is not changed.
+        scores: of the ranker whose lists users saw, one per document; equal scores keep their order.
+        impressions: number of users who see each list.
+        severity: how fast attention falls with the rank; 0 is no bias.
+        probabilities: click probabilities of the labels 0, 1, 2, ... for documents that are looked at.
+        merged: one list per query instead of one per impression.
+        seed: the same seed gives the same clicks.
+
+    Returns:
+        the impressions, and the probability that a user looked at each of their documents, for
+        `Ranker.fit(propensities=)`.
+
+    >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [4, 4, 0], qid=["q7"] * 3)
+    >>> clicks, propensities = simulate_position_clicks(data, [0.1, 0.3, 0.2], impressions=2, seed=1)
+    >>> for qid, x, label, p in zip(clicks.qid_of_document, clicks.X[:, 0], clicks.labels, propensities.round(3)):
+    ...     print(qid, x, label, p)
+    q7.1 2.0 1.0 1.0
+    q7.1 3.0 0.0 0.5
+    q7.1 1.0 1.0 0.333
+    q7.2 2.0 1.0 1.0
+    q7.2 3.0 0.0 0.5
+    q7.2 1.0 0.0 0.333
+    """
+    ranking_data(data)
+    count = whole("impressions", impressions, 1)
+    fall = real("severity", severity)
+    chance = _click_chances(data, probabilities)
+    seed = checked_seed(seed)
+    shown = check_finite_scores(scores, data.offsets)
+
+    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    order = np.lexsort((-shown, query))
+    rank = np.arange(1, query.size + 1) - np.repeat(data.offsets[:-1], data.sizes)
+    looked_at = rank.astype(np.float64) ** -fall
+    draws = (np.random.default_rng((seed, number)).random(query.size) for number in range(count))
+    clicks = (draw < looked_at * chance[order] for draw in draws)
+    if merged:
+        shares = (sum(clicks, np.zeros(query.size)) / count).astype(np.float32)
+        return RankingData(data.X[order], shares, data.offsets, data.qids, data.feature_names), looked_at
+    clicked = np.array(list(clicks))
+    # The impressions of a query side by side.
+    sizes = np.repeat(data.sizes, count)
+    within = np.arange(sizes.sum()) - np.repeat(offsets_from_sizes(sizes)[:-1], sizes)
+    of_list = np.repeat(np.arange(sizes.size), sizes)
+    place = np.repeat(np.repeat(data.offsets[:-1], count), sizes) + within
+    labels = clicked[of_list % count, place].astype(np.float32)
+    seen = _impressions(data, order[place], labels, np.arange(sizes.size), sizes, count)
+    return seen, looked_at[place]
+
+
+def _click_chances(data: RankingData, probabilities: Sequence[float]) -> F64:
+    """Return the probability of a click on each document that is read."""
+    table = probabilities_by_label("probabilities", probabilities)
+    has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
+    expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
+    check_each("labels", data.labels, has_chance, expected, data.offsets)
+    chances: F64 = table[data.labels.astype(np.int64)]
+    return chances
+
+
+def _impressions(data: RankingData, rows: I64, labels: F32, lists: I64, sizes: I64, count: int) -> RankingData:
+    """Return impressions as queries, numbered ``query * count + impression``, with these rows and labels."""
     names = zip(data.qids[lists // count].tolist(), (lists % count + 1).tolist(), strict=True)
     qids = np.array([f"{qid}.{number}" for qid, number in names], str)
-    return RankingData(data.X[rows[order]], labels[order], offsets, qids, data.feature_names)
+    return RankingData(data.X[rows], labels, offsets_from_sizes(sizes), qids, data.feature_names)
 
 
 def _impression(
