@@ -25,6 +25,7 @@ from tautrank.metrics.base import Metric
 
 if TYPE_CHECKING:
     from tautrank.engines.boosting import Watch
+    from tautrank.engines.query_bagging import QueryBagging
 
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value per round."""
@@ -325,6 +326,14 @@ class Engine(abc.ABC):
 
         with self.in_one_sentence(task.loss):
             return boost(self, task, settings, watch)
+
+    def query_bagging(self, settings: Settings) -> QueryBagging | None:
+        """Return how queries are sampled for each round of a loss of this library; None for not at all.
+
+        Args:
+            settings: `Settings.extra` holds the engine's own parameters.
+        """
+        return None
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the tool's own exceptions about a training that it cannot do."""

@@ -12,11 +12,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arrays import F32, F64, place
+from tautrank.arrays import F32, F64, Bools, place
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, History, Part, Record, Settings, Step, Task, scaled
 from tautrank.engines.langevin import with_noise
 from tautrank.engines.progress import Show, show_progress
+from tautrank.engines.query_bagging import QueryBagging
 from tautrank.engines.registry import ENGINES, engine_named, refuse_other_name
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss
@@ -80,7 +81,7 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
             f"{settings.n_estimators} trees; expected fewer trees, or a smaller shrink_rate"
         )
     learner = engine.start(task, settings)
-    gradients = Gradients(task, settings) if own_loss else None
+    gradients = Gradients(task, settings, engine.query_bagging(settings)) if own_loss else None
     scales = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if gradients is None else partial(gradients, step=step, scale=scale)
@@ -103,9 +104,10 @@ class Gradients:
     Args:
         task: a task with a loss of this library.
         settings: seed, threads and noise.
+        bagging: the queries to learn from; those of all others are 0.
     """
 
-    def __init__(self, task: Task, settings: Settings) -> None:
+    def __init__(self, task: Task, settings: Settings, bagging: QueryBagging | None = None) -> None:
         assert isinstance(task.loss, Loss)
         data = task.train
         self._loss = task.loss
@@ -114,6 +116,8 @@ class Gradients:
             data.labels, data.offsets, task.weights, settings.seed, settings.threads, propensities=task.propensities
         )
         self._settings = settings
+        self._bagging = bagging
+        self._used: Bools | None = None  # all
         self._deviation = settings.langevin.deviation(settings.learning_rate) if settings.langevin is not None else 0.0
         self._scores = np.empty(data.n_documents, np.float32)
         self._grad = np.empty_like(self._scores)
@@ -131,6 +135,8 @@ class Gradients:
             np.copyto(self._scores, scaled(scores, scale), casting="same_kind")
         _check_bounded(self._scores, self._loss)
         grad, hess = self._objective.gradients(self._scores, step)
+        if self._bagging is not None:
+            self._used = np.repeat(self._bagging.drawn(self._data.n_queries, step), self._data.sizes)
         self._take("gradient", grad, step, self._grad)
         self._take("hessian", hess, step, self._hess)
         return self._grad, self._hess
@@ -143,6 +149,8 @@ class Gradients:
             )
         with np.errstate(over="ignore"):
             single = array.astype(np.float32, copy=False)
+        if self._used is not None:
+            single = np.where(self._used, single, np.float32(0))
         if kind == "gradient" and self._deviation > 0:
             seed, threads = self._settings.seed, self._settings.threads
             single = with_noise(single, self._data.offsets, self._deviation, seed, step, threads)

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank.arguments import whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.lightgbm_text import lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
+from tautrank.engines.query_bagging import QueryBagging
 from tautrank.engines.registry import OTHER_NAMES, NativeLoss, refuse_other_name
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, unknown
@@ -120,6 +122,20 @@ class LightGBM(Engine):
             settings: how; `extra` holds any parameter of LightGBM.
         """
         return _Learner(task, settings)
+
+    def query_bagging(self, settings: Settings) -> QueryBagging | None:
+        """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own objectives only.
+
+        Documents of queries that are not drawn still count for ``min_data_in_leaf``.
+
+        Args:
+            settings: how to train.
+        """
+        extra = _checked_names(settings.extra, own=True)
+        if not _by_query(extra):
+            return None
+        seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
+        return QueryBagging.of(extra.get("bagging_fraction", 1.0), extra.get("bagging_freq", 0), seed)
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return LightGBM's exceptions about a training that it cannot do."""
@@ -237,6 +253,11 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         raise OptionError(
             f"langevin: LightGBM's boosting={extra['boosting']} weights trees differently; expected gbdt or goss"
         )
+    if native is None and _by_query(extra):
+        if "goss" in (extra.get("boosting"), extra.get("data_sample_strategy")):
+            raise OptionError("bagging_by_query: goss samples documents by their gradients; expected one of the two")
+        # The loop samples the queries: without an objective of its own, LightGBM would draw none.
+        extra = {name: value for name, value in extra.items() if not name.startswith("bagging_")}
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,
         "num_leaves": settings.num_leaves,
@@ -260,6 +281,10 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         if by_row or native is not None:
             params["force_row_wise" if by_row else "force_col_wise"] = True
     return {**params, **extra}
+
+
+def _by_query(extra: Mapping[str, Any]) -> bool:
+    return str(extra.get("bagging_by_query", False)).lower() in ("true", "1", "+")
 
 
 def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:

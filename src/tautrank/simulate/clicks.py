@@ -92,9 +92,9 @@ def simulate_position_clicks(
     ``q7`` has the id ``q7.3``. With one seed, the first impressions are the same for any number of them.
 
     All users see a list in the same order, so ``merged=True`` can put its impressions together: one list per query,
-    whose labels ``c`` are the shares of users who clicked. The loss of ``listnet`` with propensities is linear in the label,
-    that of ``xendcg`` in ``2^label``: the former with the labels ``c``, the latter with ``log2(1 + c)``, is the mean of
-    the losses of all impressions.
+    whose labels ``c`` are the shares of users who clicked. With propensities the loss of ``listnet`` is linear in the
+    label, and that of ``xendcg`` in ``2^label``: with the labels ``c``, and ``log2(1 + c)``, they are the mean of the
+    losses of all impressions.
 
     Joachims, Swaminathan and Schnabel, *Unbiased Learning-to-Rank with Biased Feedback*, WSDM 2017, sec. 6.1.
 
