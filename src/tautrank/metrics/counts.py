@@ -22,7 +22,7 @@ from tautrank.metrics.ranked import Binary
 
 @dataclass(frozen=True)
 class Ties:
-    """Counts of the ties of all lists, from the top down; all arrays have one number per tie.
+    """Counts of the ties that hold a relevant document; all arrays have one number per tie.
 
     Args:
         above: documents of the list above the tie.
@@ -61,49 +61,46 @@ class _Counted(Binary):
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
         relevant = self._is_relevant(labels)
         others = ~relevant & ~np.isnan(labels)
-        sums = query_sums(relevant, offsets), query_sums(others, offsets)
-        norms = self._norms(*sums)
+        n_relevant, n_others = query_sums(relevant, offsets), query_sums(others, offsets)
+        norms = self._norms(n_relevant, n_others)
         sizes = np.diff(offsets)
-        first, query = np.repeat(offsets[:-1], sizes), np.repeat(np.arange(sizes.size), sizes)
+        query = np.repeat(np.arange(sizes.size), sizes)
         codes = None
         if self.ties != "expected":
             codes = functools.cache(lambda: tie_codes(np.nan_to_num(labels), self.ties))
 
-        def count_above(of_ties: F64, begins: I64) -> F64:
-            before = np.concatenate([[0.0], np.cumsum(of_ties)])
-            # The first tie of each list, found by its first document.
-            counts: F64 = before[:-1] - before[np.searchsorted(begins, first[begins])]
-            return counts
-
         def score(scores: NDArray[np.floating]) -> F64:
-            if scores.size == 0:
-                return np.zeros(sizes.size)
             placed = last_place_for_missing(scores)
             order = flat_order(placed, offsets, codes)
-            counted = relevant[order], others[order]
-            if not self.all_count:
+            good, bad = relevant[order], others[order]
+            if placed is not scores and not self.all_count:
                 retrieved = scores[order] > -np.inf
-                counted = counted[0] & retrieved, counted[1] & retrieved
-            new = np.ones(order.size, bool)
+                good, bad = good & retrieved, bad & retrieved
+            # How many of them come before each document of all lists, and behind the last one.
+            good_before, bad_before = (np.concatenate([[0], np.cumsum(flags)]) for flags in (good, bad))
+            # Ties without a relevant document add nothing.
             if codes is None:
                 in_order = placed[order]
-                new[1:] = (in_order[1:] != in_order[:-1]) | (query[1:] != query[:-1])
-            begins = np.flatnonzero(new)
-            good, bad = (np.add.reduceat(flags.astype(np.float64), begins) for flags in counted)
+                new = np.append(True, (in_order[1:] != in_order[:-1]) | (query[1:] != query[:-1]))[: order.size]
+                begins = np.flatnonzero(new)
+                ends = np.append(begins[1:], order.size)[: begins.size]
+                some = good_before[ends] > good_before[begins]
+                begins, ends = begins[some], ends[some]
+            else:
+                begins = np.flatnonzero(good)
+                ends = begins + 1
             of_list = query[begins]
-            ties = Ties(
-                (begins - first[begins]).astype(np.float64),
-                np.diff(begins, append=order.size).astype(np.float64),
-                good,
-                count_above(bad, begins),
-                bad,
-                sums[0][of_list],
-                sums[1][of_list],
+            first = offsets[of_list]
+            counts = (
+                begins - first,
+                ends - begins,
+                good_before[ends] - good_before[begins],
+                bad_before[begins] - bad_before[first],
+                bad_before[ends] - bad_before[begins],
+                n_relevant[of_list],
+                n_others[of_list],
             )
-            added = np.zeros(begins.size)
-            # Ties without a relevant document add nothing.
-            some = np.flatnonzero(good)
-            added[some] = self._of_ties(Ties(**{name: array[some] for name, array in vars(ties).items()}))
+            added = self._of_ties(Ties(*(count.astype(np.float64) for count in counts)))
             return np.bincount(of_list, added, sizes.size) / np.maximum(norms, 1.0)
 
         return score, norms > 0

@@ -321,6 +321,10 @@ def flat_order(scores: NDArray[np.floating], offsets: I64, codes: Callable[[], I
     ranked = np.empty(scores.size, dtype=np.int64)
     for block in blocks(offsets):
         order = sort_rows(block, scores, block.width, codes)[0]
+        if block.contiguous:
+            begin = int(block.starts[0])
+            ranked[begin : begin + order.size] = (order + block.starts[:, None]).ravel()
+            continue
         # Padding sorts behind every document, so a row's documents are its first `length` entries.
         columns, starts = np.arange(block.width), block.starts[:, None]
         real = columns < block.lengths[:, None]
