@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
+from tautrank.arrays import check_each, flat_numbers
 from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.score_files import read_scores
 from tautrank.data.tables import read_csv, read_parquet
 from tautrank.data.text_source import TextSource, ending
-from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS, Judged, judge_run, read_qrels, read_run
+from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS, Judged, Listing, judge, list_qrels, list_run
 from tautrank.errors import DataError
 
 _TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv, ".tsv": read_csv}
@@ -50,22 +54,68 @@ def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
         data: file of labelled data, or qrels.
         options: options of `read_data`.
     """
-    is_run = len(_first_line(scores)) == RUN_COLUMNS
-    is_qrels = ending(data) not in _TABLES and _looks_like_qrels(_first_line(data))
-    if is_run != is_qrels:
-        kind, other = ("a TREC run", "qrels") if is_run else ("scores, one per line", "ranking data with labels")
-        found = "qrels" if is_qrels else "not qrels"
-        raise DataError(f"{data}: is {found}, but {scores} holds {kind}; expected {other}")
-    if is_run:
-        return judge_run(read_run(scores), read_qrels(data))
-    values = read_scores(scores)
-    ranking = read_data(data, **options)
-    if values.size != ranking.n_documents:
+    _first_line(scores)  # a file that is not there is reported before the data is read
+    return judge_given(scores, read_judgments(data, **options), str(scores), str(data))
+
+
+Judgments = Listing | RankingData
+
+
+def read_judgments(given: Any, **options: Any) -> Judgments:
+    """Return judgments: of named documents, or data with labels.
+
+    Args:
+        given: file of labelled data, or qrels; relevance by query and document; or data as it is.
+        options: options of `read_data`.
+
+    >>> read_judgments({"q1": {"d1": 2, "d9": 1}}).qids
+    ['q1']
+    """
+    if isinstance(given, RankingData):
+        return given
+    if isinstance(given, Mapping):
+        return Listing.of(given, "judged")
+    if not isinstance(given, str | os.PathLike):
         raise DataError(
-            f"{scores}: found {values.size} scores, but {data} has {ranking.n_documents} documents; "
+            f"judged: found {type(given).__name__}; expected qrels, {{query: {{document: label}}}}, or RankingData"
+        )
+    path = Path(given)
+    is_qrels = ending(path) not in _TABLES and _looks_like_qrels(_first_line(path))
+    return list_qrels(path) if is_qrels else read_data(path, **options)
+
+
+def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: str = "judged") -> Judged:
+    """Judge a run of named documents, or the scores of labelled data.
+
+    Args:
+        given: TREC run, or scores by query and document; score file, in the order of the data's file, or one score per
+            document of the data, in its order.
+        judgments: what `read_judgments` returns.
+        where, judged: what both are called in errors.
+
+    >>> judge_given({"q1": {"d1": 0.5}}, read_judgments({"q1": {"d1": 2, "d9": 1}})).labels.tolist()
+    [2.0, 1.0]
+    """
+    is_file = isinstance(given, str | os.PathLike)
+    is_run = len(_first_line(Path(given))) == RUN_COLUMNS if is_file else isinstance(given, Mapping)
+    if is_run != isinstance(judgments, Listing):
+        kind, other = ("a TREC run", "qrels") if is_run else ("scores, one per line", "ranking data with labels")
+        found = "not qrels" if is_run else "qrels"
+        raise DataError(f"{judged}: is {found}, but {where} holds {kind}; expected {other}")
+    if isinstance(judgments, Listing):
+        return judge(list_run(Path(given)) if is_file else Listing.of(given, where), judgments, where)
+    scores = read_scores(given) if is_file else flat_numbers(where, given)
+    if scores.size != judgments.n_documents:
+        raise DataError(
+            f"{where}: found {scores.size} scores, but {judged} has {judgments.n_documents} documents; "
             "expected one per document"
         )
-    return Judged(ranking.in_document_order(values), ranking.labels, ranking.offsets, ranking.qids)
+    check_each(
+        where, scores, scores < np.inf, "a finite number, or -inf for a document not retrieved", judgments.offsets
+    )
+    if is_file:
+        scores = judgments.in_document_order(scores)
+    return Judged(scores, judgments.labels, judgments.offsets, judgments.qids)
 
 
 def _first_line(path: Path) -> list[str]:

@@ -138,22 +138,36 @@ def file_size(path: Path) -> int:
     return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
+def read_text(path: Path) -> bytearray:
+    """Read a text file whole, in lines that end with a newline; bytes that are not UTF-8 are an error."""
+    buffer = bytearray(max(2**18, file_size(path) + 2))
+    with TextSource(path) as source:
+        content = buffer[: source.fill(buffer)]
+        while end := source.fill(buffer):
+            content += memoryview(buffer)[:end]
+    found, at = "binary data; expected text", content.find(0)
+    if not content.isascii():
+        try:
+            content.decode("utf-8")
+        except UnicodeDecodeError as error:
+            found, at = "bytes that are not UTF-8; expected text (is this a binary file?)", error.start
+    if at >= 0:
+        raise DataError(f"{path}:{line_of(content, at)}: found {found}")
+    return content
+
+
+def line_of(text: bytearray, at: int) -> int:
+    """Return the number of the line, from 1, that a place of a text is on.
+
+    >>> line_of(bytearray(b"a\\nb\\n"), 2)
+    2
+    """
+    return text.count(b"\n", 0, at) + 1
+
+
 def read_lines(path: Path) -> list[str]:
     """Read a small text file whole: its lines without their ends; bytes that are not UTF-8 are an error."""
-    content, buffer = bytearray(), bytearray(2**18)
-    with TextSource(path) as source:
-        while end := source.fill(buffer):
-            content += buffer[:end]
-    try:
-        text = content.decode("utf-8").rstrip()
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise DataError(
-            f"{path}:{line}: found bytes that are not UTF-8; expected text (is this a binary file?)"
-        ) from None
-    if "\0" in text:
-        line = text.count("\n", 0, text.index("\0")) + 1
-        raise DataError(f"{path}:{line}: found binary data; expected text")
+    text = read_text(path).decode("utf-8").rstrip()
     return text.replace("\r\n", "\n").split("\n") if text else []
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from tautrank.arrays import F64, I64, Array
+from tautrank.arrays import F64, I64, Array, Bools, numbers, place
 from tautrank.data.grouping import offsets_from_sizes
-from tautrank.data.text_source import finite_number, read_lines
+from tautrank.data.text_source import finite_number, line_of, read_text
 from tautrank.errors import DataError
 from tautrank.files import write_whole
 
@@ -22,6 +21,87 @@ QRELS_COLUMNS = 4
 
 Run = dict[str, dict[str, float]]
 Qrels = dict[str, dict[str, float]]
+
+
+class _Form(NamedTuple):
+    """What the lines of a file hold: how many columns, which one is the number, what it is, and all of it in words."""
+
+    columns: int
+    value_column: int
+    value: str
+    shape: str
+
+
+_RUN = _Form(RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
+_QRELS = _Form(QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
+
+
+@dataclass(frozen=True, eq=False)
+class Listing:
+    """One number per named document of each query: a run with its scores, or judgments.
+
+    Attributes:
+        text: all names, as UTF-8.
+        starts, lengths: where the name of each document is in `text`; documents of a query are adjacent.
+        values: one number per document.
+        offsets, qids: the queries.
+    """
+
+    text: bytearray
+    starts: I64
+    lengths: I64
+    values: F64
+    offsets: I64
+    qids: list[str]
+
+    @classmethod
+    def of(cls, given: Mapping[str, Mapping[str, float]], what: str = "run") -> Listing:
+        """Lay out numbers by query and document.
+
+        Args:
+            given: the numbers.
+            what: what they are, for errors.
+
+        >>> listing = Listing.of({"q1": {"d1": 9.5, "d2": 8.0}})
+        >>> listing.name(1), listing.values.tolist()
+        ('d2', [9.5, 8.0])
+        """
+        if not all(isinstance(documents, Mapping) for documents in given.values()):
+            raise DataError(f"{what}: expected {{query: {{document: number}}}}")
+        names = [str(name).encode() for documents in given.values() for name in documents]
+        lengths = np.fromiter(map(len, names), np.int64, len(names))
+        values = numbers(what, [value for documents in given.values() for value in documents.values()])
+        offsets = offsets_from_sizes(np.array([len(documents) for documents in given.values()], np.int64))
+        text = bytearray(b"".join(names))
+        listing = cls(text, np.cumsum(lengths) - lengths, lengths, values, offsets, list(map(str, given)))
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            where = f"{what}: document '{listing.name(bad[0])}' of query '{listing.query(bad[0])}'"
+            raise DataError(f"{where}: found {values[bad[0]]:g}; expected a finite number")
+        return listing
+
+    @property
+    def names(self) -> tuple[Array, I64, I64]:
+        """The names as the kernels take them."""
+        return np.frombuffer(self.text, np.uint8), self.starts, self.lengths
+
+    def name(self, document: int) -> str:
+        """Return the name of a document."""
+        start = int(self.starts[document])
+        return self.text[start : start + int(self.lengths[document])].decode()
+
+    def query(self, document: int) -> str:
+        """Return the query of a document."""
+        return self.qids[place(self.offsets, document)[0]]
+
+    def to_dict(self) -> dict[str, dict[str, float]]:
+        """Return the numbers by query and document."""
+        names, values = map(self.name, range(self.values.size)), iter(self.values.tolist())
+        pairs = zip(names, values, strict=True)
+        return {
+            qid: dict(next(pairs) for _ in range(size))
+            for qid, size in zip(self.qids, np.diff(self.offsets).tolist(), strict=True)
+        }
 
 
 def read_run(path: str | os.PathLike[str]) -> Run:
@@ -35,7 +115,7 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     >>> read_run(file)
     {'q1': {'d1': 9.5, 'd2': 8.0}}
     """
-    return _read(Path(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
+    return list_run(Path(path)).to_dict()
 
 
 def read_qrels(path: str | os.PathLike[str]) -> Qrels:
@@ -47,7 +127,17 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     >>> read_qrels(file)
     {'q1': {'d1': 2.0, 'd9': 1.0}}
     """
-    return _read(Path(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
+    return list_qrels(Path(path)).to_dict()
+
+
+def list_run(file: Path) -> Listing:
+    """Read a TREC run as flat arrays: two million lines per second and core."""
+    return _read(file, _RUN)
+
+
+def list_qrels(file: Path) -> Listing:
+    """Read TREC judgments as flat arrays."""
+    return _read(file, _QRELS)
 
 
 def write_run(path: str | os.PathLike[str], qid: Any, row: Any, rank: Any, score: Any, tag: str) -> None:
@@ -63,26 +153,50 @@ def write_run(path: str | os.PathLike[str], qid: Any, row: Any, rank: Any, score
     write_whole(path, "".join(lines))
 
 
-def _read(file: Path, columns: int, value_column: int, what: str, shape: str) -> dict[str, dict[str, float]]:
-    result: dict[str, dict[str, float]] = {}
-    for number, line in enumerate(read_lines(file), 1):
-        parts = line.split()
-        if not parts:
-            continue
-        if len(parts) != columns:
-            raise DataError(f"{file}:{number}: found {len(parts)} columns; expected {columns} ({shape})")
-        value = finite_number(parts[value_column])
-        if value is None:
-            raise DataError(f"{file}:{number}: found {what} '{parts[value_column]}'; expected a finite number")
-        documents = result.setdefault(parts[0], {})
-        if parts[2] in documents:
-            raise DataError(
-                f"{file}:{number}: document '{parts[2]}' of query '{parts[0]}' is repeated; expected it once"
-            )
-        documents[parts[2]] = value
-    if not result:
-        raise DataError(f"{file}: found an empty file; expected lines of {columns} columns ({shape})")
-    return result
+def _read(file: Path, form: _Form) -> Listing:
+    from tautrank.data._trec_kernel import first_repeated, parse_lines
+
+    text = read_text(file)
+    rows = text.count(b"\n")
+    starts, lengths, values = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows)
+    runs, slow = np.empty((rows, 3), np.int64), np.empty((rows, 3), np.int64)  # pages never touched cost no memory
+    out = starts, lengths, values, runs, slow
+    stop, rows, n_runs, n_slow = parse_lines(np.frombuffer(text, np.uint8), form.columns, form.value_column, out)
+    for row, start, end in slow[:n_slow].tolist():
+        word = text[start:end].decode()
+        value = finite_number(word)
+        if value is None and row < rows:  # the line that stopped the kernel has another error
+            where = f"{file}:{line_of(text, start)}"
+            raise DataError(f"{where}: found {form.value} '{word}'; expected a finite number")
+        values[row] = value or 0.0
+    expected = f"{form.columns} columns ({form.shape})"
+    if stop < len(text):
+        found = len(text[stop : text.index(b"\n", stop)].split())
+        raise DataError(
+            f"{file}:{line_of(text, stop)}: found {found} columns; expected {expected.replace(' columns', '')}"
+        )
+    if not rows:
+        raise DataError(f"{file}: found an empty file; expected lines of {expected}")
+    order, offsets, qids = _gathered(text, runs[:n_runs], rows)
+    taken = slice(rows) if order is None else order
+    listing = Listing(text, starts[taken], lengths[taken], values[taken], offsets, qids)
+    repeated = first_repeated(listing.names, offsets)
+    if repeated >= 0:
+        raise DataError(
+            f"{file}:{line_of(text, int(listing.starts[repeated]))}: document '{listing.name(repeated)}' of query "
+            f"'{listing.query(repeated)}' is repeated; expected it once"
+        )
+    return listing
+
+
+def _gathered(text: bytearray, runs: I64, rows: int) -> tuple[I64 | None, I64, list[str]]:
+    """Return the order that makes the lines of a query adjacent (None if they are), the queries' offsets and ids."""
+    places: dict[bytes, int] = {}
+    codes = [places.setdefault(bytes(text[start : start + n]), len(places)) for start, n in runs[:, 1:].tolist()]
+    sizes = np.diff(runs[:, 0], append=rows)
+    offsets = offsets_from_sizes(np.bincount(codes, sizes).astype(np.int64))
+    order = None if len(places) == len(codes) else np.argsort(np.repeat(codes, sizes), kind="stable")
+    return order, offsets, [qid.decode() for qid in places]
 
 
 @dataclass(frozen=True)
@@ -95,6 +209,8 @@ class Judged:
         offsets, qids: the queries, in the order of the judgments.
         not_in_run: judged queries without a document in the run; they count, with nothing retrieved (trec_eval -c).
         not_judged: queries of the run without judgments; they are left out.
+        judged: which documents have a judgment, one of at least 0; None if all have.
+        names: the run and the place of each document in it; None for documents without names.
     """
 
     scores: F64
@@ -103,6 +219,8 @@ class Judged:
     qids: Array
     not_in_run: int = 0
     not_judged: int = 0
+    judged: Bools | None = None
+    names: tuple[Listing, I64] | None = None
 
     @property
     def remarks(self) -> list[str]:
@@ -113,6 +231,42 @@ class Judged:
         }
         return [f"{count} {what}" for what, count in counts.items() if count]
 
+    @property
+    def answered(self) -> Bools:
+        """Which queries have a document that was retrieved."""
+        retrieved = np.concatenate(([0], np.cumsum(self.scores > -np.inf)))
+        return np.asarray(np.diff(retrieved[self.offsets]) > 0)
+
+    def for_trec_eval(self) -> Judged:
+        """Return the same with trec_eval's order as the order of the rows, for ``ties="input"``.
+
+        trec_eval keeps scores in 32 bits and ranks equal ones by document name, the last name of the alphabet first.
+        Documents without names keep their order.
+
+        >>> judged = judge_run({"q": {"a": 1.0, "c": 1.0, "b": 2.0}}, {"q": {"a": 1}})
+        >>> judged.labels.tolist(), judged.for_trec_eval().labels.tolist()
+        ([1.0, 0.0, 0.0], [0.0, 0.0, 1.0])
+        """
+        scores = self.scores.astype(np.float32)
+        if self.names is None:
+            return replace(self, scores=scores.astype(np.float64))
+        run, places = self.names
+        query = np.repeat(np.arange(self.qids.size), np.diff(self.offsets))
+        order = np.lexsort((-scores, query))
+        ranked, query = scores[order], query[order]
+        same = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1]) & (ranked[1:] > -np.inf)
+        tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
+        group = np.cumsum(np.append(True, ~same))[tied]
+        words = np.array([run.name(document) for document in places[order[tied]]])
+        order[tied] = order[tied[np.lexsort((words, -group))[::-1]]]
+        return replace(
+            self,
+            scores=ranked.astype(np.float64),
+            labels=self.labels[order],
+            judged=None if self.judged is None else self.judged[order],
+            names=(run, places[order]),
+        )
+
 
 def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]) -> Judged:
     """Turn a run and its judgments into flat arrays.
@@ -121,21 +275,43 @@ def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mappin
     >>> judged.scores.tolist(), judged.labels.tolist()
     ([9.5, 8.0, -inf], [2.0, 0.0, 1.0])
     """
-    scores: list[float] = []
-    labels: list[float] = []
-    sizes: list[int] = []
-    for qid, judgments in qrels.items():
-        retrieved = run.get(qid, {})
-        documents = list(dict.fromkeys([*retrieved, *judgments]))
-        scores += [retrieved.get(document, -math.inf) for document in documents]
-        labels += [max(0.0, judgments.get(document, 0.0)) for document in documents]
-        sizes.append(len(documents))
-    offsets = offsets_from_sizes(np.array(sizes, np.int64))
+    return judge(Listing.of(run), Listing.of(qrels, "qrels"))
+
+
+def judge(run: Listing, qrels: Listing, where: str = "run") -> Judged:
+    """Turn a run and its judgments into flat arrays.
+
+    Args:
+        run: scores by query and document.
+        qrels: judgments by query and document.
+        where: the name of the run, for errors.
+    """
+    from tautrank.data._trec_kernel import join
+
+    places = {qid: i for i, qid in enumerate(run.qids)}
+    at = np.array([places.get(qid, -1) for qid in qrels.qids], np.int64)
+    missing = int(np.count_nonzero(at < 0))
+    if missing == at.size:
+        theirs, its = (f"'{ids[0]}'" if ids else "none" for ids in (qrels.qids, run.qids))
+        raise DataError(
+            f"{where}: shares no query with the judgments; expected the same ids (found {its} and {theirs} first)"
+        )
+    room = run.values.size + qrels.values.size
+    of_run, of_qrels, sizes = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(at.size, np.int64)
+    n = join(run.names, run.offsets, qrels.names, qrels.offsets, at, (of_run, of_qrels, sizes))
+    of_run, of_qrels = of_run[:n], of_qrels[:n]
+    labels = _looked_up(qrels.values, of_qrels, -1.0)
     return Judged(
-        np.array(scores, np.float64),
-        np.array(labels, np.float64),
-        offsets,
-        np.array(list(qrels)),
-        sum(qid not in run for qid in qrels),
-        sum(qid not in qrels for qid in run),
+        scores=_looked_up(run.values, of_run, -np.inf),
+        labels=np.maximum(labels, 0.0),
+        offsets=offsets_from_sizes(sizes),
+        qids=np.array(qrels.qids),
+        not_in_run=missing,
+        not_judged=len(run.qids) - (at.size - missing),
+        judged=labels >= 0,
+        names=(run, of_run),
     )
+
+
+def _looked_up(values: F64, places: I64, otherwise: float) -> F64:
+    return np.append(values, otherwise)[places]  # a place of -1 is the last
