@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from tautrank.engines.langevin import Langevin
     from tautrank.experiments.compare import compare
     from tautrank.experiments.result import Result
+    from tautrank.experiments.runs import compare_runs
     from tautrank.experiments.tune import tune
     from tautrank.export import export_model
     from tautrank.ranker.estimator import Ranker
@@ -54,6 +55,7 @@ _LATER = {
     "Result": "tautrank.experiments.result",
     "Ranker": "tautrank.ranker.estimator",
     "compare": "tautrank.experiments.compare",
+    "compare_runs": "tautrank.experiments.runs",
     "export_model": "tautrank.export",
     "tune": "tautrank.experiments.tune",
 }
@@ -88,6 +90,7 @@ __all__ = [
     "bootstrap_interval",
     "checks",
     "compare",
+    "compare_runs",
     "corrected_resampled_t_test",
     "evaluate",
     "export_model",

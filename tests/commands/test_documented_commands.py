@@ -123,6 +123,8 @@ def is_whole(snippet: Snippet) -> bool:
 def cut(words: list[str]) -> list[str]:
     """The words of a command with a small budget."""
     name, _, _ = command_of(words)
+    if "--runs" in words:  # nothing is trained
+        return words
     given = [item for option, value in CUTS_OF_GIVEN.items() if option in words for item in (option, value)]
     return words + CUTS.get(name, []) + given
 
@@ -146,9 +148,11 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 shutil.copy(folder / f"{name}.txt", folder / data_set / f"Fold{fold}" / f"{name}.txt")
     ranker = tr.Ranker(n_estimators=2, n_jobs=1).fit(parts["train"])
     ranker.save(folder / "model.taut")
-    (folder / "scores.txt").write_text("".join(f"{score}\n" for score in ranker.predict(parts["test"])))
+    for name in ("scores", "scores2"):
+        (folder / f"{name}.txt").write_text("".join(f"{score}\n" for score in ranker.predict(parts["test"])))
     (folder / "qrels.txt").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 2\n")
-    (folder / "run.trec").write_text("q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1.5 tag\nq2 Q0 d1 1 0.5 tag\n")
+    for name in ("run", "bm25", "dense", "run1", "run2", "run3", "run4"):
+        (folder / f"{name}.trec").write_text("q1 Q0 d1 1 2.5 tag\nq1 Q0 d2 2 1.5 tag\nq2 Q0 d1 1 0.5 tag\n")
     own = next(
         block
         for block in blocks((ROOT / "docs" / "add-a-loss.md").read_text(), ("python",))

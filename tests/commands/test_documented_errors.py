@@ -84,6 +84,11 @@ def judged(scores: str, data: str, name: str = "scores.txt", of: str = "test.txt
     typed("evaluate", "--scores", str(write(name, scores)), str(write(of, data)), "-m", metric)
 
 
+def compared(*runs: str) -> None:
+    files = [str(write(name, run)) for name, run in zip(("bm25.trec", "dense.trec"), runs, strict=True)]
+    typed("compare", "--runs", *files, "--qrels", str(write("qrels.txt", "q 0 d 1\nr 0 d 1\n")))
+
+
 def without(module: str, call: Callable[[], object]) -> object:
     """Make the call where a package is not installed."""
     kept = {name: sys.modules.pop(name) for name in list(sys.modules) if name.split(".")[0] == module}
@@ -177,6 +182,10 @@ CALLS: dict[str, Callable[[], object]] = {
     "scores.txt:2: found 'nan'; expected one finite score per line": lambda: judged("1\nnan\n", "1 qid:1 1:1\n" * 2),
     "qrels.txt: is qrels, but scores.txt holds scores, one per line; expected ranking data with labels": lambda: judged("1\n", "q 0 d 1\n", of="qrels.txt"),
     "run.trec:2: document 'd' of query 'q' is repeated; expected it once": lambda: judged("q Q0 d 1 2.0 t\nq Q0 d 2 1.0 t\n", "q 0 d 1\n", name="run.trec"),
+    "run.trec: shares no query with the judgments; expected the same ids (found '7' and 'q' first)": lambda: judged("7 Q0 d 1 2.0 t\n", "q 0 d 1\n", name="run.trec"),
+    "runs: found 1; expected at least two systems to compare": lambda: typed("compare", "--runs", "bm25.trec", "--qrels", "qrels.txt"),
+    "dense.trec: answers no judged query that bm25.trec answers; expected the same queries": lambda: compared("q Q0 d 1 1 t\n", "r Q0 d 1 1 t\n"),
+    "--repeats: found with --runs; expected it without, nothing is trained": lambda: typed("compare", "--runs", "bm25.trec", "--repeats", "2"),
     "--scores, --model: found both; expected one of them": lambda: typed("evaluate", "test.txt", "--scores", "s", "--model", "m"),
     "model.taut: is not a tautrank model (it starts with b'tree'); expected a file written by Ranker.save": lambda: tr.Ranker.load(write("model.taut", "tree\nversion=v4\n")),
     "model.taut: is cut off or damaged at its end; expected a whole model file": lambda: damaged(lambda content: content[:-30]),

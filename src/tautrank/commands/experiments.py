@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shlex
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from tautrank.commands.output import ERR, OUT, print_json, say, trainings_bar
 from tautrank.data import Splits, list_folds
 from tautrank.errors import OptionError
 from tautrank.files import require_writable
+from tautrank.metrics import TOOLS, metric
 from tautrank.names import split_at_commas
 
 
@@ -22,7 +25,14 @@ from tautrank.names import split_at_commas
 def compare(
     *,
     context: typer.Context,
-    data: Path = argument("Training data, or the folder of a data set with its folds."),
+    data: list[str] = argument(
+        "Training data, or the folder of a data set with its folds; with --runs the runs to compare: FILE or NAME=FILE."
+    ),
+    runs: bool = option(
+        False, "Compare existing TREC runs, or files of one score per line; nothing is trained.", "--runs"
+    ),
+    qrels: Path | None = option(None, "What judges --runs: TREC qrels, or labelled data for files of scores."),
+    like: str | None = option(None, f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
     test: Path | None = option(None, "Test data; a folder has its own."),
     valid: Path | None = option(None, "Validation data; default a fifth of the training queries."),
     fold: str = option("1", "Folds to use from a folder: 1, or 1,2,3, or all."),
@@ -56,22 +66,36 @@ def compare(
     """Train several losses on the same data, repeatedly, and test which differences are significant.
 
     Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
+
+    Existing runs: [bold]tautrank compare --runs bm25.trec dense.trec --qrels qrels.txt[/bold]
     """
     from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits, comparison
+    from tautrank.experiments.runs import compare_runs
     from tautrank.report.figures import require_plotly
 
-    names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
-    judges = options.names_of(metrics, "--metrics") or list(DEFAULT_METRICS)
-    given = training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
-    declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, parameters=given)
+    judges = [metric(name, like=like) for name in options.names_of(metrics, "--metrics") or DEFAULT_METRICS]
     if report is not None:
         require_plotly()  # before any training
     for written in filter(None, (html, report)):
         require_writable(written)
-    splits = _splits(data, valid, test, fold, reading)
-    how: dict[str, Any] = {"seed": training.seed, "alpha": alpha, "store": results, "n_jobs": training.jobs}
-    with trainings_bar(f" in {results}; the same command continues from there") as progress:
-        result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
+    if runs:
+        _refuse_training(context)
+        if qrels is None:
+            raise OptionError("--qrels: found none; expected relevance judgments for --runs")
+        # `like` again: one tool also has an order of its own for tied documents.
+        result = compare_runs(_named(data), qrels, judges, like=like, alpha=alpha, **dataclasses.asdict(reading))
+    elif qrels is not None:
+        raise OptionError("--qrels: found without --runs; expected both, or neither")
+    elif len(data) > 1:
+        raise OptionError(f"DATA: found {len(data)}; expected one file or folder (several are compared with --runs)")
+    else:
+        names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
+        given = training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
+        declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, parameters=given)
+        splits = _splits(Path(data[0]), valid, test, fold, reading)
+        how: dict[str, Any] = {"seed": training.seed, "alpha": alpha, "store": results, "n_jobs": training.jobs}
+        with trainings_bar(f" in {results}; the same command continues from there") as progress:
+            result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
     # The command line, ready to paste into a shell; None if `main` did not start it.
     command = shlex.join(["tautrank", *context.obj]) if context.obj else None
     for page, figures in ((html, False), (report, True)):
@@ -85,9 +109,31 @@ def compare(
         sys.stdout.write(result.to_csv())
     else:
         OUT.print(*result.tables(), result.note(), markup=False)
-        say(f"All trainings: {results}")
+        if not runs:
+            say(f"All trainings: {results}")
         if report is not None:
             say(f"Report: {report}")
+
+
+def _refuse_training(context: typer.Context) -> None:
+    """Refuse options of trainings that are given with --runs."""
+    allowed = {"data", "runs", "qrels", "like", "metrics", "alpha", "latex", "as_csv", "html", "report", "as_json"}
+    allowed |= {field.name for field in dataclasses.fields(options.Reading)}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name not in allowed and source is not None and source.name == "COMMANDLINE":
+            raise OptionError(f"{parameter.opts[0]}: found with --runs; expected it without, nothing is trained")
+
+
+def _named(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the runs of each system, by its name or that of its file; one that is named again has another run."""
+    pairs = [text.rpartition("=") if not Path(text).exists() else ("", "", text) for text in texts]
+    stems = [Path(path).name.partition(".")[0] or path for _, _, path in pairs]
+    found: dict[str, list[str]] = {}
+    for (name, _, path), stem in zip(pairs, stems, strict=True):
+        found.setdefault(name or (path if stems.count(stem) > 1 else stem), []).append(path)
+    return found
 
 
 def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading) -> list[Splits]:

@@ -21,7 +21,7 @@ import numpy as np
 _NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MAX_EXACT = 2**53
 # Decimal powers that a double holds exactly, and the wider range used with an error bound.
-_POWERS = np.array([10.0**e for e in range(301)])
+POWERS = np.array([10.0**e for e in range(301)])
 # From here on further digits are left out: the number has 18, more than a double holds, and 20 do not fit an int64.
 _MOST = np.int64(10**17)
 
@@ -55,6 +55,39 @@ def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
 
 
 @nb.njit(inline="always", cache=True)
+def decimal(buf: Any, start: Any) -> Any:
+    """Read a decimal number at `start`: (how many digits, sign, the first 18, digits left out, power of ten, end).
+
+    No digits: there is no number.
+    """
+    pos = start
+    c = np.int64(buf[pos])
+    sign = -1.0 if c == 45 else 1.0
+    if c == 45 or c == 43:
+        pos += 1
+    first = pos
+    mantissa, left_out, pos = _digits(buf, pos, np.int64(0), _MOST)
+    digits = pos - first
+    exponent = np.int64(left_out)
+    if buf[pos] == 46:
+        first = pos + 1
+        mantissa, more, pos = _digits(buf, first, mantissa, _MOST)
+        exponent += more + first - pos
+        left_out += more
+        digits += pos - first
+    if digits > 0 and (buf[pos] == 101 or buf[pos] == 69):
+        first = pos + 1
+        c = np.int64(buf[first])
+        if c == 45 or c == 43:
+            first += 1
+        power, _, pos = _digits(buf, first, np.int64(0), np.int64(100000))
+        exponent += -power if c == 45 else power
+        if pos == first:
+            digits = 0
+    return digits, sign, mantissa, left_out, exponent, pos
+
+
+@nb.njit(inline="always", cache=True)
 def _number(buf: Any, start: Any) -> Any:
     """Read a decimal number at `start`: (status, double, end).
 
@@ -63,40 +96,16 @@ def _number(buf: Any, start: Any) -> Any:
     as strtod does. Otherwise the double is off by at most 4 units in the last place, and rounding to float32 is
     monotone, so if both ends of that interval round to the same float32, so does the true value.
     """
-    pos = start
-    c = np.int64(buf[pos])
-    negative = c == 45
-    if negative or c == 43:
-        pos += 1
-    body = pos
-    mantissa, exponent, pos = _digits(buf, pos, np.int64(0), _MOST)
-    digits = pos - body
-    if buf[pos] == 46:
-        pos += 1
-        fraction = pos
-        mantissa, left_out, pos = _digits(buf, pos, mantissa, _MOST)
-        exponent += left_out + fraction - pos
-        digits += pos - fraction
+    digits, sign, mantissa, _, exponent, pos = decimal(buf, start)
     if digits == 0:
         return _NUMBER_BAD, 0.0, pos
-    if buf[pos] == 101 or buf[pos] == 69:
-        pos += 1
-        c = np.int64(buf[pos])
-        minus = c == 45
-        if minus or c == 43:
-            pos += 1
-        first = pos
-        power, _, pos = _digits(buf, pos, np.int64(0), np.int64(100000))
-        if pos == first:
-            return _NUMBER_BAD, 0.0, pos
-        exponent += -power if minus else power
     status = _NUMBER_OK
     value = float(mantissa)
     if mantissa != 0 and exponent != 0:
         if -22 <= exponent <= 22 and mantissa <= _MAX_EXACT:
-            value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
+            value = value / POWERS[-exponent] if exponent < 0 else value * POWERS[exponent]
         elif -300 <= exponent <= 300:
-            value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
+            value = value / POWERS[-exponent] if exponent < 0 else value * POWERS[exponent]
             slack = abs(value) * 4.0 * 2.0**-53
             if np.float32(value - slack) != np.float32(value + slack):
                 status = _NUMBER_SLOW
@@ -104,7 +113,7 @@ def _number(buf: Any, start: Any) -> Any:
             status = _NUMBER_SLOW
     elif mantissa > _MAX_EXACT:
         status = _NUMBER_SLOW
-    return status, (-value if negative else value), pos
+    return status, sign * value, pos
 
 
 @nb.njit(cache=True, nogil=True)

@@ -11,11 +11,9 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from tautrank.data._letor_kernel import _digits
+from tautrank.data._letor_kernel import POWERS, decimal
 
-_NEWLINE, _SPACE, _MINUS, _PLUS, _POINT, _E = 10, 32, 45, 43, 46, 101
-_POWERS = np.array([10.0**e for e in range(23)])  # those that a double holds exactly
-_MOST = np.int64(9 * 10**17)  # one more digit still fits an int64
+_NEWLINE, _SPACE = 10, 32
 _MAX_EXACT = 2**53
 _SPLIT = 2.0**27 + 1.0
 # Multiplying a hash of 55 bits by a number below 256 does not overflow, so that plain Python computes the same.
@@ -57,39 +55,18 @@ def _double(buf: Any, start: Any) -> Any:
 
     What is not known here, Python reads.
     """
-    pos = start
-    negative = buf[pos] == _MINUS
-    if negative or buf[pos] == _PLUS:
-        pos += 1
-    first = pos
-    number, pos = _digits(buf, pos, np.int64(0), _MOST)
-    digits = pos - first
-    exponent = np.int64(0)
-    if buf[pos] == _POINT:
-        first = pos + 1
-        number, pos = _digits(buf, first, number, _MOST)
-        exponent = np.int64(first - pos)
-        digits -= exponent
-    if digits > 0 and (buf[pos] | 32) == _E:
-        first = pos + 1
-        minus = buf[first] == _MINUS
-        if minus or buf[first] == _PLUS:
-            first += 1
-        power, pos = _digits(buf, first, np.int64(0), np.int64(1000))
-        exponent += -power if minus else power
-        if pos == first:
-            digits = np.int64(0)
-    known = digits > 0 and number < _MOST and -22 <= exponent <= 22
+    digits, sign, number, left_out, exponent, pos = decimal(buf, start)
+    known = digits > 0 and left_out == 0 and -22 <= exponent <= 22
     value = float(number)
     if known and exponent > 0:
         known = number <= _MAX_EXACT
-        value *= _POWERS[exponent]
+        value *= POWERS[exponent]
     elif known and exponent < 0:
         if number <= _MAX_EXACT:
-            value /= _POWERS[-exponent]
+            value /= POWERS[-exponent]
         else:
-            known, value = _quotient(number, _POWERS[-exponent])
-    return known, (-value if negative else value), pos
+            known, value = _quotient(number, POWERS[-exponent])
+    return known, sign * value, pos
 
 
 @nb.njit(cache=True, nogil=True)

@@ -37,7 +37,7 @@ def runs_of(ids: Array) -> tuple[I64, Array]:
     return starts, ids[starts]
 
 
-def gathered(starts: I64, ids: Array, rows: int, where: str) -> tuple[I64, Array, I64 | None]:
+def gathered(starts: I64, ids: Array, rows: int, where: str | None) -> tuple[I64, Array, I64 | None]:
     """Return the offsets and the ids of queries made of runs of rows, in order of first appearance.
 
     Runs of one query are brought together, rows in the order they have, and a warning says so.
@@ -45,7 +45,7 @@ def gathered(starts: I64, ids: Array, rows: int, where: str) -> tuple[I64, Array
     Args:
         starts, ids: the first row and the query id of each run.
         rows: number of rows.
-        where: what the warning names.
+        where: what the warning names; None for no warning.
 
     Returns:
         Offsets, ids, and the order that brings the rows together; None if they already are.
@@ -60,13 +60,14 @@ def gathered(starts: I64, ids: Array, rows: int, where: str) -> tuple[I64, Array
     offsets = offsets_from_sizes(np.bincount(codes, lengths, len(number)).astype(np.int64))
     if codes.size == qids.size:
         return offsets, qids, None
-    scattered = np.flatnonzero(np.bincount(codes) > 1)
-    found = "rows of 1 query" if scattered.size == 1 else f"rows of {scattered.size} queries"
-    warnings.warn(
-        f"{where}: {found} are scattered (the first is qid {qids[scattered[0]]}); gathered, in the order they appear",
-        TautrankWarning,
-        stacklevel=4,
-    )
+    if where is not None:
+        scattered = np.flatnonzero(np.bincount(codes) > 1)
+        found, first = "rows of 1 query" if scattered.size == 1 else f"rows of {scattered.size} queries", scattered[0]
+        warnings.warn(
+            f"{where}: {found} are scattered (the first is qid {qids[first]}); gathered, in the order they appear",
+            TautrankWarning,
+            stacklevel=4,
+        )
     return offsets, qids, np.argsort(np.repeat(codes, lengths), kind="stable")
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tautrank.arrays import F64, I64, Array, Bools, numbers, place
-from tautrank.data.grouping import offsets_from_sizes
+from tautrank.data.grouping import gathered, offsets_from_sizes
 from tautrank.data.text_source import finite_number, line_of, read_text
 from tautrank.errors import DataError
 from tautrank.files import write_whole
@@ -177,9 +177,11 @@ def _read(file: Path, form: _Form) -> Listing:
         )
     if not rows:
         raise DataError(f"{file}: found an empty file; expected lines of {expected}")
-    order, offsets, qids = _gathered(text, runs[:n_runs], rows)
+    runs = runs[:n_runs]
+    words = np.array([text[start : start + length].decode() for start, length in runs[:, 1:].tolist()])
+    offsets, qids, order = gathered(runs[:, 0], words, rows, None)
     taken = slice(rows) if order is None else order
-    listing = Listing(text, starts[taken], lengths[taken], values[taken], offsets, qids)
+    listing = Listing(text, starts[taken], lengths[taken], values[taken], offsets, qids.tolist())
     repeated = first_repeated(listing.names, offsets)
     if repeated >= 0:
         raise DataError(
@@ -187,16 +189,6 @@ def _read(file: Path, form: _Form) -> Listing:
             f"'{listing.query(repeated)}' is repeated; expected it once"
         )
     return listing
-
-
-def _gathered(text: bytearray, runs: I64, rows: int) -> tuple[I64 | None, I64, list[str]]:
-    """Return the order that makes the lines of a query adjacent (None if they are), the queries' offsets and ids."""
-    places: dict[bytes, int] = {}
-    codes = [places.setdefault(bytes(text[start : start + n]), len(places)) for start, n in runs[:, 1:].tolist()]
-    sizes = np.diff(runs[:, 0], append=rows)
-    offsets = offsets_from_sizes(np.bincount(codes, sizes).astype(np.int64))
-    order = None if len(places) == len(codes) else np.argsort(np.repeat(codes, sizes), kind="stable")
-    return order, offsets, [qid.decode() for qid in places]
 
 
 @dataclass(frozen=True)
@@ -220,7 +212,7 @@ class Judged:
     not_in_run: int = 0
     not_judged: int = 0
     judged: Bools | None = None
-    names: tuple[Listing, I64] | None = None
+    names: tuple[Listing, I64] | None = field(default=None, repr=False)
 
     @property
     def remarks(self) -> list[str]:

@@ -74,6 +74,26 @@ class Measurement:
 
 
 @dataclass(frozen=True)
+class Existing:
+    """A system whose runs exist already, so that nothing is trained.
+
+    Args:
+        name: the name in tables.
+        runs: its runs, by what they are called: a file by its path.
+
+    >>> str(Existing("bm25", ("bm25.trec",)))
+    'bm25'
+    """
+
+    name: str
+    runs: tuple[str, ...] = ()
+    parameters: ClassVar[Mapping[str, Any]] = {}
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@dataclass(frozen=True)
 class Condition:
     """One point of a figure's x axis, or one variant of a table.
 
@@ -129,7 +149,7 @@ class Experiment:
     """What is compared and how, apart from the data. A comparison is one; a study is one with a paper.
 
     Args:
-        systems: what is compared; or `Measurement`.
+        systems: what is compared; or `Measurement`, or `Existing`.
         metrics: the first one picks models and stops training; all are recorded for every test query.
         protocol: where a trial's queries come from.
         conditions: every system runs under each.
@@ -141,7 +161,7 @@ class Experiment:
         baseline: the system that the others are compared with; by default the first.
     """
 
-    systems: tuple[System | Measurement, ...]
+    systems: tuple[System | Measurement | Existing, ...]
     metrics: tuple[str, ...]
     protocol: Protocol = field(default_factory=Resampling)
     conditions: tuple[Condition, ...] = (Condition(),)
@@ -172,10 +192,12 @@ class Experiment:
             object.__setattr__(self, "baseline", self.system_names[0])
         self.system(self.baseline)
 
-    def _check(self, system: System | Measurement) -> None:
+    def _check(self, system: System | Measurement | Existing) -> None:
         """Report a wrong name when the experiment is declared, not when it has run."""
         if isinstance(system, Measurement):
             choice("measurement", system.kind, MEASUREMENTS)
+            return
+        if isinstance(system, Existing):
             return
         engine = {**self.parameters, **system.parameters}.get("engine", DEFAULT_ENGINE)
         engine_for(str(engine), read_loss(system.loss))
@@ -215,11 +237,16 @@ class Experiment:
         return all(isinstance(system, Measurement) for system in self.systems)
 
     @property
+    def given(self) -> list[Existing]:
+        """The systems whose runs are given."""
+        return [system for system in self.systems if isinstance(system, Existing)]
+
+    @property
     def losses(self) -> list[str]:
         """The losses that are trained, as text."""
-        return [system.loss for system in self.systems if not isinstance(system, Measurement)]
+        return [system.loss for system in self.systems if isinstance(system, System)]
 
-    def system(self, name: str) -> System | Measurement:
+    def system(self, name: str) -> System | Measurement | Existing:
         """The system of that name."""
         return by_name("system", name, dict(zip(self.system_names, self.systems, strict=True)))
 
@@ -321,6 +348,8 @@ class Plan:
         parameters = {key: value for layer in self.layers(condition, index) for key, value in layer.items()}
         if isinstance(system, Measurement):
             return {**spec, "measure": system.kind, "parameters": to_json(parameters, "plan")}
+        if isinstance(system, Existing):
+            return {**spec, "run": system.runs[trial]}
         if self.budget.trees is not None:
             parameters["n_estimators"] = self.budget.trees
         search = {**study.search.everyone, **study.search.systems.get(name, {})} if self.budget.configurations else {}

@@ -267,6 +267,7 @@ class Comparison(Result):
         alpha: the significance level.
         meta: what the store says about itself.
         cells: condition by condition, system by system, metric by metric, each compared with the baseline.
+        remarks: sentences about queries that were left out or filled in.
 
     >>> import tautrank as tr
     >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
@@ -291,6 +292,7 @@ class Comparison(Result):
     overlap: float = 0.0
     alpha: float = 0.05
     meta: dict[str, str] = field(default_factory=dict)
+    remarks: tuple[str, ...] = ()
     cells: tuple[CellResult, ...] = ()
 
     def __post_init__(self) -> None:

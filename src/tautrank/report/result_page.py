@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 import tautrank
-from tautrank.experiments.plan import Measurement
+from tautrank.experiments.plan import System
 from tautrank.experiments.result import AGREES, DOES_NOT, UNDECIDED, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.results import StudyResult
@@ -64,7 +64,8 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     if result.failures:
         failures = [[failure.title, failure.error] for failure in result.failures]
         sections.append(TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures)))
-    ran = "What was measured" if result.plan.study.measures_only else "What was trained"
+    study = result.plan.study
+    ran = "What was measured" if study.measures_only else "What was compared" if study.given else "What was trained"
     settings: list[Section] = [Facts("What was run", settings_of(result))]
     settings.append(TableSection(ran, run_table(result), folded=True))
     if result.plan.data.held:
@@ -72,14 +73,17 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     sections += [Group("Settings", settings), _reproduction(result, command)]
     if isinstance(result, StudyResult):
         return Page(result.plan.study.title, sections, lead=result.plan.study.claim)
-    return Page("Comparison of losses", sections, lead=_question(result), interactive=figures)
+    return Page(
+        f"Comparison of {'runs' if study.given else 'losses'}", sections, lead=_question(result), interactive=figures
+    )
 
 
 def _question(result: Comparison) -> str:
     queries = next(iter(result.systems[0].values.values())).shape[1]
     if len(result.systems) == 1:
         return f"How well does {result.systems[0].name} rank {queries:,} test queries?"
-    return f"Which of {len(result.systems)} losses wins on {queries:,} test queries, and is the win real?"
+    what = "systems" if result.plan.study.given else "losses"
+    return f"Which of {len(result.systems)} {what} wins on {queries:,} test queries, and is the win real?"
 
 
 def _data_table(result: Comparison) -> ReportTable:
@@ -157,6 +161,8 @@ def settings_of(result: Comparison) -> dict[str, str]:
         own = {"study": f"{result.plan.study.name}, version {result.plan.study.version}", **own}
         own["conditions"] = f"{result.plan.study.axis}: {', '.join(study.condition_names)}"
         own["what the paper leaves open"] = result.plan.study.note
+    elif study.given:
+        own, seeds = {"judgments": ", ".join(plan.data.given), "level": f"{result.alpha:g}"}, []
     else:
         own = {"repeats": f"{plan.budget.trials}, other {vary(result)} in each", "level": f"{result.alpha:g}"}
         own["configurations tried"] = str(plan.budget.configurations or "none: parameters as given")
@@ -164,7 +170,7 @@ def settings_of(result: Comparison) -> dict[str, str]:
         **own,
         "metrics": ", ".join(dict.fromkeys(cell.metric for cell in result.cells)),
         "baseline": study.baseline,
-        "seed": str(plan.seed),
+        "seed": "" if study.given else str(plan.seed),
         "seeds of the trials": ", ".join(seeds[:_MOST_SEEDS]) + more,
         "overlap of trials": f"{result.overlap:.4g}" if result.overlap else "",
         "threads of a trial": str(plan.n_jobs or ""),
@@ -224,8 +230,12 @@ def python_call(result: Comparison) -> str:
         chosen = {"fold": plan.data.fold, "recipe": result.plan.recipe or None}
         given = {"budget": plan.budget, **{name: value for name, value in chosen.items() if value is not None}}
         return _call("run_study", f"study, {data!r}", **given, seed=plan.seed, n_jobs=plan.n_jobs)
+    if study.given:
+        runs = {s.name: s.runs[0] if len(s.runs) == 1 else list(s.runs) for s in study.given}
+        how = {"metrics": list(study.metrics), **study.parameters, "alpha": result.alpha}
+        return _call("tr.compare_runs", f"{runs!r},\n    {plan.data.given[0]!r}", **how)
     losses = [
-        system if system.name or system.parameters or isinstance(system, Measurement) else system.loss
+        system.loss if isinstance(system, System) and not (system.name or system.parameters) else system
         for system in study.systems
     ]
     return _call(

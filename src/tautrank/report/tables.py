@@ -127,6 +127,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
             str(m): [{**vars(t), "better": names[t.better], "worse": names[t.worse]} for t in result.tests(m)]
             for m in result.metrics
         }
+        found["remarks"] = list(result.remarks)
         return {"repeats": plan.budget.trials, "vary": vary(result), "alpha": result.alpha, **found, "pairs": pairs}
     claims = [
         {
@@ -280,7 +281,9 @@ def _reading_of_comparison(result: Comparison) -> str:
     n, tune, first = result.plan.budget.trials, result.plan.budget.configurations, result.metrics[0]
     how = "training/validation splits drawn anew" if vary(result) == "splits" else "other seeds"
     text = f"Mean ± standard deviation over {n} repeats ({how})."
-    if n == 1:
+    if result.plan.study.given:
+        text = "One run each." if n == 1 else f"Mean ± standard deviation over {n} runs."
+    elif n == 1:
         text = "One training each: nothing is known of what another seed or split would give."
     if tune:
         text += f" Each training picks the best of {tune} random configurations by validation {first}; 'all tried' is"
@@ -288,7 +291,7 @@ def _reading_of_comparison(result: Comparison) -> str:
     if len(result.systems) > 1:
         text += f" {CORRECTED_MARK} marks a significant difference from {result.plan.study.baseline}: test over queries"
         text += f" and repeats, Holm-corrected over all pairs, level {result.alpha:g}."
-    return f"{text} Ties: {first.ties}; empty queries: {EMPTY_QUERIES[first.empty]}."
+    return " ".join([f"{text} Ties: {first.ties}; empty queries: {EMPTY_QUERIES[first.empty]}.", *result.remarks])
 
 
 def _reading_of_study(result: StudyResult) -> str:
@@ -453,6 +456,9 @@ def run_table(result: Comparison) -> ReportTable:
         result: the result of a comparison or a study.
     """
     study = result.plan.study
+    given = [[text_cell("system", str(s)), text_cell("run", run)] for s in study.given for run in s.runs]
+    if given:
+        return ReportTable.of_rows(given)
     specs = [trial.spec for trial in result.plan.trials()[: len(study.conditions) * len(study.systems)]]
     changing, searching = any(spec["changes"] for spec in specs), any(spec.get("search") for spec in specs)
     rows = []
