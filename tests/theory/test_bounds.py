@@ -266,6 +266,26 @@ def test_with_a_cutoff_no_loss_is_above_the_cost_of_ndcg_at_k(name: str) -> None
     assert ndcg_cost_bound(s, y, offsets, table).holds()
 
 
+@pytest.mark.parametrize(
+    ("name", "on_top", "below", "value", "cost"),
+    [
+        ("ndcg-loss2", 0, [0] * 5 + [1], 0.6438, 1.0),
+        ("ndcg-loss1", 0, [0] * 99 + [1], 0.7510, 1.0),
+        ("lambdarank", 3, [0, 0, 1, 1], 0.0868, 0.2773),
+        ("ndcg-loss2++", 4, [0] * 395 + [1], 0.0921, 0.1312),
+    ],
+)
+def test_with_a_cutoff_of_5_other_lists_show_it(
+    name: str, on_top: int, below: list[int], value: float, cost: float
+) -> None:
+    # Relevant documents far on top cost nothing; of those below, the loss leaves out the pairs past the cutoff.
+    y = np.array([1] * on_top + below)
+    s = np.where(np.arange(y.size) < on_top, 50.0, 0.0) - 1e-9 * np.arange(y.size)
+    assert loss(name, k=5).bind(y, [0, y.size]).values(s)[0] == pytest.approx(value, abs=1e-4)
+    assert 1 - metric("ndcg@5").mean(s, y, [0, y.size]) == pytest.approx(cost, abs=1e-4)
+    assert value < cost
+
+
 def test_lambdarank_is_not_always_the_coarser_loss() -> None:
     # Its metric is never below the cost of NDCG, but at nearly equal scores the loss on it is the smaller one.
     s, y, offsets = [1e-9, 0.0, -1e-9], [0, 1, 0], [0, 3]
