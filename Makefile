@@ -81,6 +81,7 @@ results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.results --write docs/results/losses.md
 	$(BIN)/python -m bench.smoothed_results --write docs/results/smoothed.md
 	$(BIN)/python -m bench.theory_results --write docs/results/theory.md
+	$(BIN)/python -m bench.click_results --write docs/results/clicks.md
 	$(BIN)/python -m bench.significance_results --write docs/results/significance.md
 
 clean:

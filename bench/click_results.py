@@ -77,7 +77,7 @@ def clicks(arguments: argparse.Namespace) -> Lines:
         yield from ("", f"Smallest difference found with 80 % power in {judges[0]}: {smallest.detectable:.4f}.", "")
     yield from (
         "A propensity makes the training unbiased and its gradients noisier: a click at rank 20 counts as much as",
-        "twenty at the top. With few clicks the noise costs more than the bias; with many the correction wins.",
+        "twenty at the top. With few clicks the noise may cost more than the bias did.",
         "",
     )
 

@@ -49,7 +49,14 @@ NAVIGATION = {
     "Start": ["getting-started", "which-loss", "errors", "performance"],
     "Rank": ["data", "metrics", "losses", "add-a-loss", "langevin", "tuning", "export"],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
-    "Measured": ["results/losses", "results/smoothed", "results/theory", "results/studies", "results/speed"],
+    "Measured": [
+        "results/losses",
+        "results/smoothed",
+        "results/theory",
+        "results/clicks",
+        "results/studies",
+        "results/speed",
+    ],
     "Reference": [
         "reference/index",
         "reference/data",
