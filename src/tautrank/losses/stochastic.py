@@ -10,6 +10,7 @@ Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free 
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -219,6 +220,7 @@ class SmoothedObjective(Objective):
         self._brought = np.ascontiguousarray(values[self._order])
         self._shift = loss._shift_by_label * lists.labels[self._order]
 
+    @functools.cached_property
     def _kernels(self) -> Kernels:
         metric = self.loss.metric
         if isinstance(metric, ReaderMetric):
@@ -242,7 +244,7 @@ class SmoothedObjective(Objective):
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._smoothing_kernel import finish_queries
 
-        loss, kernels = self.loss, self._kernels()
+        loss, kernels = self.loss, self._kernels
         kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
         grad, hess = self._filled_gradients(kernel, scores.dtype, self._draws(scores, step), self._more)
         options = (loss.sigma, loss.nu, loss.accelerates, loss.ignores_shifts, loss.follows_curvature)
@@ -250,7 +252,7 @@ class SmoothedObjective(Objective):
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._filled_values(self._kernels().values, self._draws(scores, step), self._more)
+        return self._filled_values(self._kernels.values, self._draws(scores, step), self._more)
 
 
 def _reader_parts(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
