@@ -8,6 +8,7 @@ import itertools
 import lzma
 import os
 import threading
+import time
 from pathlib import Path
 
 import numpy as np
@@ -125,10 +126,19 @@ def test_gzip_of_several_members_is_read_to_the_end(tmp_path):
     assert tr.read_letor(path).labels.tolist() == [1, 2]
 
 
-def test_a_pipe_can_be_read(tmp_path):
-    pipe = tmp_path / "pipe"
+@pytest.mark.parametrize("compress", [bytes, gzip.compress, bz2.compress, lzma.compress])
+@pytest.mark.parametrize("first", [0, 1, 3, 10])
+def test_a_pipe_can_be_read_whatever_was_written_first(tmp_path, compress, first):
+    pipe, content = tmp_path / "pipe", compress(b"1 qid:1 1:0.5\n0 qid:1 1:2\n")
     os.mkfifo(pipe)
-    writer = threading.Thread(target=lambda: pipe.write_bytes(b"1 qid:1 1:0.5\n0 qid:1 1:2\n"))
+
+    def write_in_two_parts():
+        with pipe.open("wb", buffering=0) as file:
+            file.write(content[:first])
+            time.sleep(0.02 * (first > 0))
+            file.write(content[first:])
+
+    writer = threading.Thread(target=write_in_two_parts)
     writer.start()
     assert tr.read_letor(pipe).X.tolist() == [[0.5], [2.0]]
     writer.join()

@@ -38,6 +38,18 @@ def test_eigenvalues_are_those_of_the_matrices(seed: int, scale: float, epsilon:
         assert 1 - gap[query] == pytest.approx(np.abs(np.linalg.eigvals(s)).max(), abs=1e-10)
 
 
+@pytest.mark.parametrize("lead", [40.0, 299.0, 301.0, 740.0, 900.0, 1e6])
+def test_however_far_the_best_document_leads_the_gap_has_a_limit(lead: float) -> None:
+    # Two documents far below the best: 2 x / (1 - x) + x (2 + epsilon) = epsilon, whatever the lead.
+    assert spectral_gap([0.0, lead, 0.0], [0, 3], 2.0) == pytest.approx(1 - np.sqrt(0.5), rel=1e-12)
+    assert spectral_gap([0.0, lead, 0.0], [0, 3], 1e-10) == pytest.approx(2.5e-11, rel=1e-9, abs=0)
+    # One document: S is 0. Two equal ones: S has rho / (1 - rho) beside the diagonal.
+    gap = spectral_gap([lead, -lead, lead, lead], [0, 1, 2, 2, 4], 1.0)
+    assert gap[:2].tolist() == [1.0, 1.0]
+    assert np.isnan(gap[2])
+    assert gap[3] == pytest.approx(np.exp(-lead) / (1 + np.exp(-lead)), rel=1e-9, abs=1e-300)
+
+
 def test_of_two_documents_the_series_goes_twice_as_far_as_newton() -> None:
     # On their difference S is -1: 1 - 1 + 1 stands for 1/(1 + 1).
     phi = np.array([0.9, 0.1])
@@ -62,9 +74,11 @@ def test_claims_1_and_2(data: Scored, epsilon: float) -> None:
         # Positive definite, by at least Gershgorin's circles, where floats can hold the number.
         assert floor * (1 - 1e-9) <= smallest[query] <= rho.min()
         assert smallest[query] > 0 or floor < 1e-300
-        # Below 1, between the smallest and the largest row sum of S (Perron and Frobenius).
-        rows = damped.missing[query] / rest
-        assert rows.min() * (1 - 1e-9) <= gap[query] <= min(1.0, rows.max() * (1 + 1e-9))
+        # Below 1, between the smallest and the largest row sum of S (Perron and Frobenius), where floats can hold them.
+        assert 0.0 <= gap[query] <= 1.0
+        if damped.missing[query] > 1e-300:
+            rows = damped.missing[query] / rest
+            assert rows.min() * (1 - 1e-9) <= gap[query] <= rows.max() * (1 + 1e-9)
 
 
 def test_far_scores_lose_no_digits() -> None:

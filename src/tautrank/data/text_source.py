@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import io
 import lzma
 import math
 import os
@@ -42,6 +43,23 @@ def ending(path: Path) -> str:
     return next((suffix for suffix in reversed(endings) if suffix not in COMPRESSED_ENDINGS), "")
 
 
+class _Rejoined(io.RawIOBase):
+    """A pipe together with the first bytes that were taken from it."""
+
+    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
+        self._head, self._rest = io.BytesIO(head), rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, target: Any) -> int:
+        return self._head.readinto(target) or self._rest.readinto1(target)
+
+    def close(self) -> None:
+        self._rest.close()
+        super().close()
+
+
 class TextSource:
     """A readable file whose compression has been undone; its errors name the file in one sentence."""
 
@@ -53,7 +71,12 @@ class TextSource:
         )
         try:
             self._raw = open(path, "rb")  # noqa: SIM115 - closed in __exit__
-            head = self._raw.peek(6)
+            # Of a pipe `peek` would see only what was written first.
+            head = self._raw.read(6)
+            if self._raw.seekable():
+                self._raw.seek(0)
+            else:
+                self._raw = io.BufferedReader(_Rejoined(head, self._raw))
         except FileNotFoundError:
             raise DataError(f"{path}: no such file") from None
         except IsADirectoryError:

@@ -16,12 +16,15 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from tautrank.arguments import real
 from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
 from tautrank.theory.distributions import check_scores
 
+# A longer lead of the best document makes no difference to `spectral_gap`: probabilities below exp(-300) leave the sums
+# that they are added to as they are, and exp(-708) is where floats end.
+_FAR_AHEAD = 300.0
 # Newton's method on these functions gains digits from the first step on; this many end it for any float64.
 _MOST_ROUNDS = 200
 
@@ -63,8 +66,7 @@ class DampedSoftmax:
         # epsilon in units of the largest term; it may overflow when all scores are far below 0, and rho is 0 then.
         with np.errstate(over="ignore"):
             extra = e * np.exp(-top)
-        tops = np.flatnonzero(ex == 1.0)
-        best = tops[np.unique(np.repeat(np.arange(sizes.size), sizes)[tops], return_index=True)[1]]
+        best = _first_of(ex == 1.0, sizes)
         # Added up without the best document, next to which the others would lose their digits.
         others = ex.copy()
         others[best] = 0.0
@@ -133,9 +135,15 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=1e-10)
     array([1.e-10])
     """
-    damped = DampedSoftmax.of(scores, offsets, epsilon)
-    rho, rest, missing, cuts = damped.rho, damped.rest, damped.missing, damped.offsets
+    s, cuts = check_scores(scores, offsets)
     sizes = np.diff(cuts)
+    best = _first_of(s == np.repeat(query_maxima(s, cuts), sizes), sizes)
+    others = s.copy()
+    others[best] = -np.inf
+    second = np.maximum(query_maxima(others, cuts), np.log(real("epsilon", epsilon, 0.0, above=True)))[sizes > 0]
+    others[best] = np.minimum(s[best], second + _FAR_AHEAD)
+    damped = DampedSoftmax.of(others, cuts, epsilon)
+    rho, rest, missing = damped.rho, damped.rest, damped.missing
 
     def value_and_slope(x: F64) -> tuple[F64, F64]:
         left = 1.0 - np.repeat(x, sizes) * rest
@@ -148,6 +156,12 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     start = np.minimum(np.divide(missing, spread, out=np.ones_like(spread), where=spread > 0), 1.0)
     root = _root_from_the_right(value_and_slope, start)
     return np.where(sizes == 0, np.nan, root)
+
+
+def _first_of(documents: NDArray[np.bool_], sizes: I64) -> I64:
+    """Return the flat index of the first of these documents in each query that has one."""
+    chosen = np.flatnonzero(documents)
+    return chosen[np.unique(np.repeat(np.arange(sizes.size), sizes)[chosen], return_index=True)[1]]
 
 
 def _root_from_the_right(value_and_slope: Callable[[F64], tuple[F64, F64]], start: F64) -> F64:
