@@ -373,6 +373,39 @@ def test_an_index_out_of_range_is_one_sentence_with_its_line(
     assert f"line {number}" in report["runs"].detail
 
 
+def has_room_for_300(scores, labels, grad, hess):
+    buffer = np.zeros(300)
+    write(buffer, scores.size - 1)
+    return buffer[0]
+
+
+def has_three_gains(scores, labels, grad, hess):
+    gains = np.array([0.0, 1.0, 3.0])
+    return gains[int(labels[-1])]
+
+
+def test_functions_are_tried_again_on_longer_lists_and_higher_labels() -> None:
+    kind = make(has_room_for_300)
+    assert kind().bind([1] * 300, [0, 300]).values(np.zeros(300))[0] == 0.0
+    lines = Path(__file__).read_text().splitlines()
+    number = next(i for i, text in enumerate(lines, 1) if text.strip() == "array[at] = 1.0")
+    for documents, tried in ((301, 301), (1000, 400)):
+        with pytest.raises(OptionError) as caught:
+            kind().bind([1] * documents, [0, documents]).gradients(np.zeros(documents))
+        found = f"index {tried - 1} is out of bounds for axis 0 with size 300 (a list of {tried} documents)"
+        assert str(caught.value) == f"one_list: {__file__}, line {number}: {found}; expected indices within the array"
+    with_gains = make(has_three_gains)
+    assert with_gains().bind([1, 2], [0, 1, 2]).values([0.0, 0.0]).tolist() == [1.0, 3.0]
+    with pytest.raises(OptionError, match="index 3 is out of bounds for axis 0 with size 3"):
+        with_gains().bind([1, 1, 3, 1], [0, 1, 2, 3, 4]).gradients(np.zeros(4))
+
+
+def test_a_failure_on_a_very_long_list_is_told_without_its_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tautrank.losses._list_kernel._LONGEST_WITH_LINE", 300)
+    with pytest.raises(OptionError, match=r"^one_list: .*has_room_for_300: index is out of bounds \(a list of 400 doc"):
+        make(has_room_for_300)().bind([1] * 500, [0, 500]).gradients(np.zeros(500))
+
+
 def test_an_index_far_out_of_range_does_not_kill_the_process(tmp_path: Path) -> None:
     file = tmp_path / "far.py"
     file.write_text(QUICK.replace("value = 0.0", "value = grad[10**9]"))

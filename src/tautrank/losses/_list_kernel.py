@@ -32,7 +32,10 @@ _FLOATS = types.Array(types.float64, 1, "C")
 _WHOLES = types.Array(types.int64, 1, "C")
 # Longer lists are cut before they run uncompiled: comparing every pair of 200 documents takes a tenth of a second.
 _LONGEST_UNCOMPILED = 200
-_tried: set[Callable[..., Any]] = set()
+# A failure on a longer list than this is reported without its line, which would take more than ten seconds to find.
+_LONGEST_WITH_LINE = 2000
+# The longest list and the highest label that each function has been tried on in this process.
+_tried: dict[Callable[..., Any], tuple[int, float]] = {}
 
 
 def _of_list(held: Any, start: int, stop: int) -> tuple[Any, ...]:
@@ -119,56 +122,85 @@ def compiled(one_list: Callable[..., Any], kind: np.dtype[Any], parameters: Any,
     return functools.partial(each_list.compile(types.void(types.FunctionType(signature), *lists, *rest)), function)
 
 
-def try_uncompiled(one_list: Callable[..., Any], *given: Any) -> None:
-    """Run a function uncompiled on three lists, once per process, so that an index out of range is found.
+def try_out(one_list: Callable[..., Any], *given: Any) -> None:
+    """Run a function where an index out of range is an error, before it runs compiled, where it is not.
 
-    The lists are the shortest, the longest and the first one with a relevant document. Errors other than an index out
-    of range are left to the compiled function, which computes some things that Python refuses, such as ``1 / 0``.
+    The function runs uncompiled on the shortest list, the longest, the first and the first with the highest label; and
+    if the longest has too many documents for Python, compiled with checks of all indices. It is tried again when lists
+    are longer or labels higher than before. Errors other than an index out of range are left to the compiled function,
+    which computes some things that Python refuses, such as ``1 / 0``.
 
     Args:
         one_list: the function, compiled or not.
         given: the arguments ``scores`` to ``parameters`` of `each_list`.
     """
     scores, labels, held, offsets, scale, parameters = given
-    if one_list in _tried or not scale.any():
+    queries = np.flatnonzero(scale)
+    if queries.size == 0:
         return
-    queries, sizes = np.flatnonzero(scale), np.diff(offsets)
-    function = _uncompiled(one_list)
-    for query in {queries[np.argmin(sizes[queries])], queries[np.argmax(sizes[queries])], queries[0]}:
+    sizes = np.diff(offsets)
+    highest = np.argmax(np.where(np.repeat(scale != 0, sizes), labels, -1.0))
+    longest, of_highest = queries[np.argmax(sizes[queries])], np.searchsorted(offsets, highest, side="right") - 1
+    longest_before, highest_before = _tried.get(one_list, (0, -1.0))
+    if sizes[longest] <= longest_before and labels[highest] <= highest_before:
+        return
+
+    def run(function: Callable[..., Any], query: Any, most: int) -> IndexError | None:
+        """Return the error of a run on the ``most`` documents of a list with the highest labels."""
         rows = offsets[query] + np.argsort(-labels[offsets[query] : offsets[query + 1]], kind="stable")
-        rows = np.sort(rows[:_LONGEST_UNCOMPILED])
+        rows = np.sort(rows[:most])
         one = [scores[rows], labels[rows], np.zeros_like(scores[rows]), np.zeros_like(scores[rows])]
         more = () if held is None else (held[rows],)
         try:
             with np.errstate(all="ignore"):
                 function(*one, *more, *parameters)
         except IndexError as error:
-            frames = traceback.extract_tb(error.__traceback__)
-            own = [frame for frame in frames if frame.filename == function.__code__.co_filename]
-            at = (own or frames)[-1]
-            raise OptionError(
-                f"one_list: {at.filename}, line {at.lineno}: {error} (a list of {rows.size} documents); expected "
-                "indices within the array"
-            ) from None
+            return error
         except Exception:  # the compiled function has the last word
-            continue
-    _tried.add(one_list)
+            return None
+        return None
+
+    plain = _copy(one_list, {}, lambda function: function)
+    for query in {queries[np.argmin(sizes[queries])], longest, queries[0], of_highest}:
+        if error := run(plain, query, _LONGEST_UNCOMPILED):
+            raise OptionError(_out_of_range(plain, error, min(int(sizes[query]), _LONGEST_UNCOMPILED)))
+    most = _LONGEST_UNCOMPILED
+    while most < sizes[longest]:
+        most = min(2 * most, int(sizes[longest]))
+        if error := run(_checked(one_list), longest, most):
+            with_line = run(plain, longest, most) if most <= _LONGEST_WITH_LINE else None
+            raise OptionError(_out_of_range(plain, with_line or error, most))
+    _tried[one_list] = max(int(sizes[longest]), longest_before), max(float(labels[highest]), highest_before)
 
 
-def _uncompiled(function: Any, known: dict[Any, Any] | None = None) -> Any:
-    """Return a copy of a function in which nothing is compiled, the functions that it calls included."""
-    known = {} if known is None else known
+def _out_of_range(function: Any, error: IndexError, documents: int) -> str:
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [frame for frame in frames if frame.filename == function.__code__.co_filename]
+    where = f"{own[-1].filename}, line {own[-1].lineno}" if own else function.__qualname__
+    return f"one_list: {where}: {error} (a list of {documents} documents); expected indices within the array"
+
+
+def _copy(function: Any, known: dict[Any, Any], wrap: Callable[[Any], Any]) -> Any:
+    """Return a copy of a function, wrapped instead of compiled, and so are the functions that it calls."""
     plain = getattr(function, "py_func", function)
     if plain not in known:
         names = dict(plain.__globals__)
-        known[plain] = FunctionType(plain.__code__, names, argdefs=plain.__defaults__, closure=plain.__closure__)
+        copy = FunctionType(plain.__code__, names, argdefs=plain.__defaults__, closure=plain.__closure__)
+        known[plain] = wrap(copy)
         for name in plain.__code__.co_names:
             if isinstance(names.get(name), Dispatcher):
-                names[name] = _uncompiled(names[name], known)
+                names[name] = _copy(names[name], known, wrap)
     return known[plain]
 
 
-def _jitted(one_list: Callable[..., Any]) -> Any:
+@functools.lru_cache(maxsize=256)
+def _checked(one_list: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the function compiled so that an index out of range is an error."""
+    checked: Callable[..., Any] = _copy(one_list, {}, functools.partial(_jitted, boundscheck=True))
+    return checked
+
+
+def _jitted(one_list: Callable[..., Any], boundscheck: bool = False) -> Any:
     if isinstance(one_list, Dispatcher):
         return one_list
     function: Any = one_list
@@ -177,11 +209,13 @@ def _jitted(one_list: Callable[..., Any]) -> Any:
     text = str(file.resolve()).encode() + file.read_bytes() if in_file else uuid.uuid4().bytes
     # Numba's cache identifies a function by module and name. One file may be imported under several names, and two
     # classes, or one before and after an edit, may share a name: the copy is in this module and named after its code.
-    copy = FunctionType(function.__code__, function.__globals__, closure=function.__closure__)
+    copy = FunctionType(
+        function.__code__, function.__globals__, argdefs=function.__defaults__, closure=function.__closure__
+    )
     copy.__module__ = __name__
-    copy.__qualname__ = f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}"
+    copy.__qualname__ = f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}{'_checked' * boundscheck}"
     # Code typed into a session is in no file whose changes the cache could watch.
-    return njit(copy, cache=in_file, error_model="numpy", fastmath=REORDER)
+    return njit(copy, cache=in_file, error_model="numpy", fastmath=REORDER, boundscheck=boundscheck)
 
 
 def _sentence(one_list: Any, error: Any) -> str:

@@ -35,8 +35,9 @@ class ListLoss(Loss):
     and never reach the function. Arrays and parameters are float32 in training and float64 for values and checks. The
     results do not depend on the number of threads.
 
-    Before the compiled function runs for the first time, it runs uncompiled on three lists: compiled code would read
-    and write past the end of an array without noticing, Python names the line.
+    Before the compiled function runs for the first time, and again for longer lists and higher labels, it runs on a few
+    lists where an index out of range is an error: compiled code would read and write past the end of an array without
+    noticing.
 
     Weights that depend on the ranking and are not differentiated, such as those of LambdaRank, are computed from the
     scores ``held``, an argument directly after ``hess``. In training they equal ``scores``; when the derivative is
@@ -91,6 +92,7 @@ class _ListObjective(Objective):
     def __init__(self, loss: ListLoss, lists: Lists, seed: int, threads: int) -> None:
         # Most losses compare every pair of documents; the others merely get smaller shares.
         super().__init__(loss, lists, seed, threads, lists.sizes.astype(np.float64) ** 2)
+        self._tried = False
         self._labels = {kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
@@ -103,7 +105,7 @@ class _ListObjective(Objective):
     def _everything(self, scores: Floats, held: Floats) -> tuple[Floats, Floats, NDArray[np.float64]]:
         from numba import typeof
 
-        from tautrank.losses._list_kernel import compiled, try_uncompiled
+        from tautrank.losses._list_kernel import compiled, try_out
 
         names, holds = _signature(type(self.loss))
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
@@ -111,7 +113,9 @@ class _ListObjective(Objective):
         kernel = compiled(type(self.loss).one_list, scores.dtype, types, holds)
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
         given = (scores, labels, held if holds else None, offsets, self.lists.weights, parameters)
-        try_uncompiled(type(self.loss).one_list, *given)
+        if not self._tried:
+            try_out(type(self.loss).one_list, *given)
+            self._tried = True
         grad, hess = np.empty_like(scores), np.empty_like(scores)
         values = np.zeros(self.lists.sizes.size)
         try:
