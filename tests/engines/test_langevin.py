@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, field
+from types import SimpleNamespace
 
 import lightgbm
 import numpy as np
@@ -10,10 +12,12 @@ import pytest
 from scipy import stats
 
 import tautrank as tr
-from tautrank.engines import Settings, Task
-from tautrank.engines.boosting import Gradients
-from tautrank.engines.langevin import with_noise
+from tautrank.engines import ENGINES, Settings, Task, engine_named
+from tautrank.engines.boosting import Gradients, fit
+from tautrank.engines.langevin import leaf_values, with_noise
 from tautrank.experiments.plan import System
+from tautrank.kernels.randomness import LANGEVIN_LEAF_STREAM, RANKING_STREAM, fill_normal
+from tautrank.losses import Loss
 from tautrank.ranker.estimator import Ranker
 from tests.command_line import run
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
@@ -27,8 +31,9 @@ LOSSES = ("mse", "lambdarank", "ndcg-loss2++(k=5)", "xendcg", "listnet", "lambda
 
 
 def noise(offsets, step=0, seed=0, threads=1, temperature=1e3, learning_rate=0.1):
-    deviation, zeros = tr.Langevin(temperature).deviation(learning_rate), np.zeros(offsets[-1], np.float32)
-    return with_noise(zeros, np.asarray(offsets), deviation, seed, step, threads).astype(np.float64)
+    deviation = tr.Langevin(temperature).deviation(learning_rate)
+    zeros, ones = np.zeros(offsets[-1], np.float32), np.ones(offsets[-1], np.float32)
+    return with_noise(zeros, ones, np.asarray(offsets), deviation, seed, step, threads).astype(np.float64)
 
 
 @pytest.mark.parametrize(("temperature", "learning_rate"), [(1e3, 0.1), (1e8, 0.05), (0.5, 1.0)])
@@ -61,8 +66,6 @@ def test_noise_is_that_of_its_query_and_its_place_alone():
 
 
 def test_noise_differs_from_the_noise_inside_losses():
-    from tautrank.kernels.randomness import RANKING_STREAM, fill_normal
-
     other = np.empty(50)
     fill_normal(other, np.uint64(0), 0, 0, RANKING_STREAM)
     assert not np.isclose(noise([0, 50]) / math.sqrt(2 / 100), other).any()
@@ -75,23 +78,135 @@ def gradients_of(data, langevin, loss="lambdarank", step=0, **settings):
     return grad.astype(np.float64), hess.astype(np.float64)
 
 
-def test_every_document_gets_noise_also_where_the_gradient_is_nothing():
-    labels = np.where(np.arange(20_000) < 10_000, 0, np.arange(20_000) % 3)  # the first half has no relevant document
-    data = tr.RankingData.from_arrays(np.zeros((20_000, 1)), labels, group=[20] * 1000)
+def test_the_variance_of_the_noise_is_in_proportion_to_the_hessian():
+    labels = np.where(
+        np.arange(40_000) < 10_000, 0, np.arange(40_000) % 3
+    )  # the first quarter has no relevant document
+    data = tr.RankingData.from_arrays(np.zeros((40_000, 1)), labels, group=[20] * 2000)
     plain, plain_hess = gradients_of(data, None)
     noisy, noisy_hess = gradients_of(data, tr.Langevin(1e3), learning_rate=0.2)
     np.testing.assert_array_equal(noisy_hess, plain_hess)
-    assert not plain[:10_000].any()
-    for half in (slice(None, 10_000), slice(10_000, None)):
-        added = (noisy - plain)[half]
-        assert (added != 0).all()
-        assert abs(added.var() / (2 / (0.2 * 1e3)) - 1) < 5 * math.sqrt(2 / 10_000)
+    told = plain_hess > 0
+    np.testing.assert_array_equal(told, np.arange(40_000) >= 10_000)
+    assert not noisy[~told].any(), "no noise where the loss says nothing"
+    drawn = (noisy - plain)[told] / np.sqrt(2 * plain_hess[told] / (0.2 * 1e3))
+    assert stats.kstest(drawn, "norm").pvalue > 1e-3
+    assert abs(np.corrcoef(drawn**2, plain_hess[told])[0, 1]) < 5 / math.sqrt(drawn.size)
+
+
+def test_leaves_have_noise_of_their_own():
+    n = 100_000
+    leaves, ones = np.arange(n), np.ones(n, np.float32)
+    drawn = {
+        key: leaf_values(leaves, 0 * ones, hess, l2, 2.0, *key)
+        for key, hess, l2 in [((0, 0), ones, 0.0), ((0, 1), ones, 3.0), ((1, 0), ones / 4, 0.0)]
+    }
+    for values, mass in zip(drawn.values(), (1.0, 4.0, 0.25), strict=True):
+        assert stats.kstest(values * math.sqrt(mass) / 2, "norm").pvalue > 1e-3
+        assert abs(np.corrcoef(values, drawn[0, 0])[0, 1]) < 5 / math.sqrt(n) or values is drawn[0, 0]
+    for structure in (noise([0, n]), noise(np.arange(n + 1))):
+        assert abs(np.corrcoef(structure, drawn[0, 0])[0, 1]) < 5 / math.sqrt(n)
+    np.testing.assert_array_equal(leaf_values(leaves, ones, 0 * ones, 0.0, 2.0, 0, 0), 0)
 
 
 def test_sums_of_noisy_gradients_do_not_depend_on_their_order():
     grad, _ = gradients_of(synthetic(queries=500), tr.Langevin(1e3))
     rng = np.random.default_rng(0)
     assert len({float(np.cumsum(grad[rng.permutation(grad.size)])[-1]) for _ in range(5)}) == 1
+
+
+# What a tree makes of it.
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Bowl(Loss):
+    """``slope / 2 (s - label)^2`` for each document, reported with hessians that may be anything; keeps the scores."""
+
+    slope: float = 0.0
+    hessians: np.ndarray = field(default_factory=lambda: np.ones(1))
+    seen: list = field(default_factory=list)
+
+    def _bind(self, lists, seed, threads):
+        def gradients(scores, step):
+            self.seen.append(scores.astype(np.float64))
+            return self.slope * (scores - lists.labels), np.broadcast_to(self.hessians, scores.shape)
+
+        return SimpleNamespace(gradients=gradients)
+
+    def __str__(self):
+        return "bowl"
+
+    def path(self, X, langevin, *, engine="lightgbm", labels=None, **parameters):
+        """Return the scores before each tree; ``parameters`` are those of `Settings` and of the engine."""
+        data = tr.RankingData.from_arrays(X, np.zeros(len(X)) if labels is None else labels, group=[len(X)])
+        settings = {"n_estimators": 10, "seed": 0, "n_jobs": 1, "verbose": 0, **parameters}
+        extra = {name: settings.pop(name) for name in list(settings) if name not in Settings.__dataclass_fields__}
+        self.seen.clear()
+        fit(
+            engine_named(engine),
+            Task(data, self, tr.metric("ndcg")),
+            Settings(langevin=langevin, extra=extra, **settings),
+        )
+        return np.array(self.seen)
+
+
+HESSIANS = {
+    "ones": np.ones(2000),
+    "hundredths": np.full(2000, 0.01),
+    "a fifth is 0": np.where(np.arange(2000) % 5, 1.0, 0.0),
+    "of all sizes": np.exp(np.random.default_rng(2).normal(size=2000)),
+}
+
+
+@pytest.mark.parametrize(
+    ("leaves", "kind"), [(2, "ones"), (8, "ones"), (31, "ones"), *((8, kind) for kind in list(HESSIANS)[1:])]
+)
+def test_the_energy_of_the_noise_in_the_leaves_is_what_the_theory_prescribes(leaves, kind):
+    """``sum_i h_i tree_i^2`` is the variance times chi^2 with as many degrees of freedom as the tree has leaves."""
+    X, trees, hess = np.random.default_rng(1).normal(size=(2000, 50)), 1200 // leaves, HESSIANS[kind]
+    langevin = tr.Langevin(temperature=1e3, shrink_rate=0)
+    path = Bowl(hessians=hess).path(X, langevin, n_estimators=trees + 1, learning_rate=0.1, num_leaves=leaves)
+    energies = (hess * (np.diff(path, axis=0) / 0.1) ** 2).sum(axis=1) / (2 / (0.1 * 1e3))
+    assert energies.mean() == pytest.approx(leaves, rel=0.1)
+    assert energies.var() == pytest.approx(2 * leaves, rel=0.35)
+
+
+def test_any_engine_gets_the_same_energy(monkeypatch):
+    monkeypatch.setitem(ENGINES, "toy", "tests.engines.toy_engine:Toy")
+    X, langevin = np.random.default_rng(1).normal(size=(300, 5)).astype(np.float32), tr.Langevin(1e3, 0.0)
+    path = Bowl().path(X, langevin, engine="toy", n_estimators=101, learning_rate=0.1, num_leaves=8)
+    assert ((np.diff(path, axis=0) / 0.1) ** 2).sum(axis=1).mean() / (2 / (0.1 * 1e3)) == pytest.approx(8, rel=0.15)
+
+
+KINDS = np.repeat(np.arange(100.0), 2)[:, None]  # two documents of each of a hundred kinds, and a leaf for each
+ALONE = {"num_leaves": 100, "min_data_in_leaf": 1, "min_data_in_bin": 1, "min_sum_hessian_in_leaf": 0.0}
+
+
+@pytest.mark.parametrize(("hessian", "l2"), [(1.0, 0.0), (0.01, 0.0), (0.01, 0.03)])
+def test_smaller_hessians_end_in_the_same_distribution_at_the_same_temperature(hessian, l2):
+    """Each score is ``F <- rho F + noise``; ``exp(-temperature loss)`` has the variance ``1 / (2 temperature slope)``.
+
+    It is reached from 0 as ``1 - rho^(2 t)``; steps that are not small make it larger by ``2 / (1 + rho)``.
+    """
+    slope, rate, temperature = 0.02, 0.1, 1e3
+    bowl, langevin = Bowl(slope=slope, hessians=np.array([hessian])), tr.Langevin(temperature, 0.0)
+    path = bowl.path(KINDS, langevin, n_estimators=400, learning_rate=rate, lambda_l2=l2, **ALONE)
+    rho = 1 - rate * 2 * slope / (2 * hessian + l2)
+    steps = np.arange(100, 400)
+    expected = (1 - rho ** (2 * steps)) * 2 / (1 + rho) / (2 * temperature * slope)
+    assert np.mean(path[steps, ::2].var(axis=1) / expected) == pytest.approx(1, rel=0.2)
+
+
+def test_hessians_and_learning_rate_in_proportion_take_the_same_steps():
+    """Hessians are the units of time of the Langevin equation: the noise and the steps are equal to the bit."""
+    X, labels = np.random.default_rng(1).normal(size=(500, 5)), np.arange(500) % 3
+    given = {"n_estimators": 20, "labels": labels, "num_leaves": 8, "min_sum_hessian_in_leaf": 0.0}
+    large = Bowl(slope=1.0).path(X, tr.Langevin(10.0, 0.5), learning_rate=0.5, **given)
+    small = Bowl(slope=1.0, hessians=np.full(1, 1 / 128)).path(
+        X, tr.Langevin(10.0, 64.0), learning_rate=1 / 256, **given
+    )
+    np.testing.assert_allclose(small, large, rtol=1e-9)
+    assert np.ptp(large[-1]) > 0.1
 
 
 # The shrinking model.
@@ -110,38 +225,51 @@ def test_two_kinds_of_documents_follow_the_closed_form(shrink_rate, trees):
     assert fitted.n_trees_ == trees
 
 
-def simulated(loss, langevin, trees, rate=0.1, **more):
-    """F by definition: one tree at a time, each of a LightGBM that knows of no other tree."""
+def simulated(loss, langevin, trees, rate=0.1, l2=0.0):
+    """F by definition: one tree at a time, each of a LightGBM that knows no other tree, and leaves filled by hand."""
     task = Task(TRAIN, tr.loss(loss), tr.metric("ndcg@10"))
-    gradients = Gradients(task, Settings(n_jobs=1, langevin=langevin, learning_rate=rate))
+    noisy, plain = (
+        Gradients(task, Settings(n_jobs=1, langevin=given, learning_rate=rate)) for given in (langevin, None)
+    )
     train, valid = np.zeros(TRAIN.n_documents), np.zeros(VALID.n_documents)
     params = {"learning_rate": rate, "num_leaves": 15, "num_threads": 1, "verbosity": -1, "feature_pre_filter": False}
     for step in range(trees):
         scores = train.copy()
         tree = lightgbm.train(
-            {**params, "objective": lambda _, __, s=scores, t=step: gradients(s, t), **more},
+            {**params, "objective": lambda _, __, s=scores, t=step: noisy(s, t), "lambda_l2": l2},
             lightgbm.Dataset(TRAIN.X, label=TRAIN.labels, params=params),
             num_boost_round=1,
         )
-        train = (1 - rate * langevin.shrink_rate) * train + tree.predict(TRAIN.X)
-        valid = (1 - rate * langevin.shrink_rate) * valid + tree.predict(VALID.X)
+        grad, hess = plain(scores, step)
+        normal = np.empty(16)
+        fill_normal(normal, np.uint64(0), step, 0, LANGEVIN_LEAF_STREAM)
+        leaves = {part: tree.predict(part.X, pred_leaf=True).ravel() for part in (TRAIN, VALID)}
+        values = np.empty(15)
+        for leaf in range(15):
+            inside = leaves[TRAIN] == leaf
+            mass = hess[inside].sum(dtype=np.float64) + l2
+            added = math.sqrt(2 * mass / (rate * langevin.temperature)) * normal[leaf]
+            values[leaf] = -rate * (grad[inside].sum(dtype=np.float64) + added) / mass
+        train = (1 - rate * langevin.shrink_rate) * train + values[leaves[TRAIN]]
+        valid = (1 - rate * langevin.shrink_rate) * valid + values[leaves[VALID]]
     return valid
 
 
 @pytest.mark.parametrize("loss", ["mse", "lambdarank", "xendcg"])
 @pytest.mark.parametrize("langevin", [STRONG, tr.Langevin(1e2, 0.01), tr.Langevin(1e3, 9.9)], ids=str)
-def test_the_model_is_what_shrinking_by_hand_gives(loss, langevin):
-    fitted = ranker(loss, langevin=langevin).fit(TRAIN)
-    np.testing.assert_allclose(fitted.predict(VALID), simulated(loss, langevin, 12), rtol=1e-6, atol=1e-9)
+def test_the_model_is_what_two_draws_and_shrinking_by_hand_give(loss, langevin):
+    for l2 in (0.0, 2.0):
+        fitted = ranker(loss, langevin=langevin, reg_lambda=l2).fit(TRAIN)
+        expected = simulated(loss, langevin, 12, l2=l2)
+        np.testing.assert_allclose(fitted.predict(VALID), expected, rtol=1e-6, atol=1e-9)
 
 
 @pytest.mark.parametrize("loss", LOSSES)
 def test_without_noise_and_shrinking_it_is_the_plain_fit(loss):
     plain = ranker(loss).fit(TRAIN, VALID)
     quiet = ranker(loss, langevin=tr.Langevin(temperature=SILENT, shrink_rate=0)).fit(TRAIN, VALID)
-    np.testing.assert_array_equal(quiet.predict(VALID), plain.predict(VALID))
-    assert quiet.evals_result_ == plain.evals_result_
-    assert quiet.model_.to_text() == plain.model_.to_text()
+    np.testing.assert_allclose(quiet.predict(VALID), plain.predict(VALID), rtol=1e-6, atol=1e-9)
+    np.testing.assert_allclose(quiet.evals_result_["valid"]["ndcg@10"], plain.evals_result_["valid"]["ndcg@10"])
     noisy = ranker(loss, langevin=tr.Langevin(temperature=1e4, shrink_rate=0)).fit(TRAIN)
     assert not np.array_equal(noisy.predict(VALID), plain.predict(VALID))
     assert noisy.score(VALID) > plain.score(VALID) - 0.1
@@ -199,7 +327,6 @@ def test_lightgbms_own_text_is_the_shrunk_model():
 @pytest.mark.parametrize(
     "more",
     [
-        {"linear_tree": True},
         {"categorical_feature": [5]},
         {"data_sample_strategy": "goss"},
         {"bagging_fraction": 0.5, "bagging_freq": 3},
@@ -228,6 +355,27 @@ def test_steps_without_a_tree_shrink_the_model_too():
 
 
 # What is refused, and with which words.
+
+
+def test_an_engine_that_cannot_fill_leaves_again(monkeypatch):
+    from tests.engines import toy_engine
+
+    monkeypatch.setitem(ENGINES, "toy", "tests.engines.toy_engine:Toy")
+    monkeypatch.delattr(toy_engine.Learner, "refill")
+    assert ranker("mse", engine="toy").fit(TRAIN).n_trees_ == 12
+    with pytest.raises(tr.OptionError, match="langevin: Toy cannot fill the leaves of a tree again; expected another"):
+        ranker("mse", engine="toy", langevin=STRONG).fit(TRAIN)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("reg_alpha", 0.1), ("max_delta_step", 1), ("path_smooth", 1.0), ("linear_tree", True)],
+)
+def test_leaves_that_are_more_than_a_step_are_refused(name, value):
+    main = {"reg_alpha": "lambda_l1"}.get(name, name)
+    with pytest.raises(tr.OptionError, match=f"^{main}: found {value} with langevin, whose leaves are sums"):
+        ranker("mse", langevin=STRONG, **{name: value}).fit(TRAIN)
+    assert ranker("mse", langevin=STRONG, **{name: type(value)(0)}, n_estimators=1).fit(TRAIN).n_trees_ == 1
 
 
 @pytest.mark.parametrize("value", [-1e-9, -1, math.nan, math.inf, "hot", None, True])

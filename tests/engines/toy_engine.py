@@ -42,6 +42,10 @@ class Learner:
         self.grown.append((tree, rate))
         self.rounds = len(self.grown)
 
+    def refill(self, values):  # for Langevin boosting
+        tree = self.grown[-1][0].tree_
+        tree.value[:, 0, 0] = np.resize(values(tree.apply(self.task.train.X), 0.0), tree.node_count)
+
     def scores(self, part):
         return ToyModel(self.grown, 0)._scores(getattr(self.task, part).X, 1)
 

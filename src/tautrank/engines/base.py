@@ -32,6 +32,9 @@ History: TypeAlias = dict[str, dict[str, list[float]]]
 Part: TypeAlias = Literal["train", "valid"]
 GradientsAt: TypeAlias = Callable[[NDArray[Any]], tuple[F32, F32]]
 """From the scores of the training documents to their gradients and hessians."""
+LeafValues: TypeAlias = Callable[[NDArray[Any], float], F64]
+"""From the leaf of each training document (numbers from 0) and the engine's L2 regularisation to the value of each
+leaf, not yet scaled by the learning rate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -261,7 +264,10 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
 
 
 class Learner(Protocol):
-    """One training in progress: what an engine brings to the loop (`boosting.boost`)."""
+    """One training in progress: what an engine brings to the loop (`boosting.boost`).
+
+    Langevin boosting needs one method more, see `Refilling`.
+    """
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         """Add one round.
@@ -280,6 +286,17 @@ class Learner(Protocol):
 
     def model(self, rounds: int) -> FittedModel:
         """Return the model of the first ``rounds`` rounds, free of the training data."""
+
+
+class Refilling(Learner, Protocol):
+    """A learner that Langevin boosting can use: the values of its leaves can be replaced."""
+
+    def refill(self, values: LeafValues) -> None:
+        """Replace the leaf values of the round that `grow` has just added, at the rate it was added with.
+
+        Args:
+            values: the new values; `scores` must follow them.
+        """
 
 
 class Engine(abc.ABC):

@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from tautrank.arrays import F32, F64, Bools, place
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, History, Part, Record, Settings, Step, Task, scaled
-from tautrank.engines.langevin import with_noise
+from tautrank.engines.base import Engine, FittedModel, History, LeafValues, Part, Record, Settings, Step, Task, scaled
+from tautrank.engines.langevin import leaf_values, with_noise
 from tautrank.engines.progress import Show, show_progress
 from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import ENGINES, engine_named, refuse_other_name
+from tautrank.engines.registry import DEFAULT_ENGINE, ENGINES, engine_named, refuse_other_name
 from tautrank.errors import DataError, OptionError, TautrankWarning
 from tautrank.losses.base import Loss
 
@@ -57,7 +57,8 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
 
     With Langevin boosting the model ``F`` shrinks by a factor before each round. Engines cannot rescale the trees they
     have, so they keep ``G = F / scale``: the scale falls instead, the loss and the metric see ``scale * G``, and each
-    round is added to ``G`` at ``learning_rate / scale``. Without it the scale is 1.
+    round is added to ``G`` at ``learning_rate / scale``. Without it the scale is 1. Each round is grown for gradients
+    with one draw of noise, and its leaves are then filled again with another (see `langevin`).
 
     Args:
         engine: what grows the rounds.
@@ -81,12 +82,20 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
             f"{settings.n_estimators} trees; expected fewer trees, or a smaller shrink_rate"
         )
     learner = engine.start(task, settings)
+    refill: Callable[[LeafValues], None] | None = getattr(learner, "refill", None)  # see `base.Refilling`
+    if settings.langevin is not None and refill is None:
+        raise OptionError(
+            f"langevin: {engine.written} cannot fill the leaves of a tree again; expected another engine, such as "
+            f"{DEFAULT_ENGINE}"
+        )
     gradients = Gradients(task, settings, engine.query_bagging(settings)) if own_loss else None
     scales = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if gradients is None else partial(gradients, step=step, scale=scale)
         scale *= factor
         learner.grow(at, settings.learning_rate / scale)
+        if settings.langevin is not None and gradients is not None and refill is not None:
+            refill(partial(gradients.leaf_values, step=step))
         scales.append(scale)
         if watch.judge(learner.rounds, learner.scores, scale):
             break
@@ -98,8 +107,8 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
 class Gradients:
     """The gradients of a loss as engines take them: checked float32 arrays with exact sums.
 
-    The noise of Langevin boosting is added to every gradient before it is rounded. NaN is refused in a sentence that
-    names the loss, the query and the tree. The arrays are reused by the next call.
+    The noise of Langevin boosting is added before they are rounded. NaN is refused in a sentence that names the loss,
+    the query and the tree. The arrays are reused by the next call.
 
     Args:
         task: a task with a loss of this library.
@@ -122,6 +131,7 @@ class Gradients:
         self._scores = np.empty(data.n_documents, np.float32)
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)
+        self._plain = self._grad  # without noise; of the last call
 
     def __call__(self, scores: NDArray[Any], step: int, scale: float = 1.0) -> tuple[F32, F32]:
         """Return gradient and hessian.
@@ -137,23 +147,38 @@ class Gradients:
         grad, hess = self._objective.gradients(self._scores, step)
         if self._bagging is not None:
             self._used = np.repeat(self._bagging.drawn(self._data.n_queries, step), self._data.sizes)
-        self._take("gradient", grad, step, self._grad)
-        self._take("hessian", hess, step, self._hess)
+        self._plain, largest = self._checked("gradient", grad, step)
+        round_to_grid(*self._checked("hessian", hess, step), self._hess)
+        noisy = self._plain
+        if self._deviation > 0:
+            seed, threads = self._settings.seed, self._settings.threads
+            noisy = with_noise(self._plain, self._hess, self._data.offsets, self._deviation, seed, step, threads)
+            noisy, largest = self._checked("gradient", noisy, step)
+        round_to_grid(noisy, largest, self._grad)
         return self._grad, self._hess
 
-    def _take(self, kind: str, values: Any, step: int, out: F32) -> None:
+    def leaf_values(self, leaves: NDArray[Any], l2: float, step: int) -> F64:
+        """Return the values of leaves for the gradients of the last call, with noise of their own.
+
+        Args:
+            leaves: number of each training document's leaf.
+            l2: the engine's L2 regularisation.
+            step: number of the tree.
+        """
+        return leaf_values(leaves, self._plain, self._hess, l2, self._deviation, self._settings.seed, step)
+
+    def _checked(self, kind: str, values: Any, step: int) -> tuple[F32, float]:
+        """Return the values as float32, and the largest absolute value among them."""
         array = np.asarray(values)
-        if array.shape != out.shape:
+        if array.shape != self._scores.shape:
             raise DataError(
-                f"loss {self._loss}: the {kind} has the shape {array.shape}; expected {out.shape}, one per document"
+                f"loss {self._loss}: the {kind} has the shape {array.shape}; expected {self._scores.shape}, one per "
+                "document"
             )
         with np.errstate(over="ignore"):
             single = array.astype(np.float32, copy=False)
         if self._used is not None:
             single = np.where(self._used, single, np.float32(0))
-        if kind == "gradient" and self._deviation > 0:
-            seed, threads = self._settings.seed, self._settings.threads
-            single = with_noise(single, self._data.offsets, self._deviation, seed, step, threads)
         low, high = (float(single.min()), float(single.max())) if single.size else (0.0, 0.0)
         if not (-math.inf < low and high < math.inf):
             at = int(np.argmax(~np.isfinite(single)))
@@ -162,7 +187,7 @@ class Gradients:
                 f"loss {self._loss}: the {kind} of query {self._data.qids[query]} is {array[at]:g} at its document "
                 f"{document}, before tree {step}; expected finite numbers"
             )
-        round_to_grid(single, max(-low, high), out)
+        return single, max(-low, high)
 
 
 def round_to_grid(values: F32, largest: float, out: F32) -> None:

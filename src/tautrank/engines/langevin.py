@@ -1,9 +1,23 @@
-"""Stochastic gradient Langevin boosting: noise on every gradient, and a model that shrinks before every tree.
+"""Stochastic gradient Langevin boosting: noise on the gradients, and a model that shrinks before every tree.
 
-``F_{t+1} = s F_t + learning_rate tree_t`` with ``s = 1 - learning_rate shrink_rate``, where ``tree_t`` is fitted to the
-gradients at ``F_t`` plus ``N(0, 2 / (learning_rate temperature))``. With many small steps the scores are drawn from
-``exp(-temperature (loss + regulariser))``: training leaves local optima, and the higher the temperature, the closer it
-stays to the global one.
+``F_{t+1} = s F_t + r tree_t`` with the learning rate ``r`` and ``s = 1 - r shrink_rate``. Two independent draws of
+noise make a tree: the gradients at ``F_t`` plus the first one choose its structure, plus the second one they fill its
+leaves. With one draw for both, splits are chosen where the noise is large, and leaves hold about ten times the noise.
+
+**How much noise.** Let the columns of ``Z`` say which documents are in which leaf, ``H = diag(h)`` hold the hessians,
+and ``l`` be the engine's L2 regularisation. The step is ``-r P (g + zeta)`` with ``P = Z A^-1 Z'`` and
+``A = Z' H Z + l I``. The Langevin equation ``dF = -P grad(L) dt + sqrt(2 P / temperature) dW`` draws scores from
+``exp(-temperature L)``. A step of length ``r`` follows it if ``Cov(r P zeta) = 2 r P / temperature``, and since ``P``
+sees no more than ``Z' zeta``, this holds if and only if ``Cov(Z' zeta) = 2 A / (r temperature)``: in each leaf
+
+    value = -(sum g + N(0, 2 (sum h + l) / (r temperature))) / (sum h + l).
+
+That is noise of the variance ``2 h_i / (r temperature)`` on every document; with hessians of 1, the authors' noise.
+The temperature then means the same whatever the size of the hessians: of two losses with equal gradients, the one that
+reports hessians a hundred times smaller takes steps a hundred times as long, and both end in the same distribution. A
+document whose hessian is 0, as in a query without a relevant document, gets no noise. CatBoost fills its Newton leaves
+by this formula too. (Where hessians change with the scores, the equation has one more term, the derivative of ``P``,
+which CatBoost leaves out, and so does this module.)
 
 Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021; Ustimenko and Prokhorenkova,
 *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020, section 6.
@@ -18,9 +32,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tautrank.arguments import real
-from tautrank.arrays import F32, I64
+from tautrank.arrays import F32, F64, I64
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
 
@@ -34,11 +49,12 @@ _LARGEST_DEVIATION = 1e30
 class Langevin:
     """Strength of Langevin boosting: gradient noise and shrinkage. `Ranker(langevin=Langevin(...))`, with any loss.
 
-    Every gradient gets noise of the variance ``2 / (learning_rate * temperature)``, drawn for each seed, tree, query
-    and document, whatever the gradient and hessian are. Before each tree the model is scaled by
-    ``1 - learning_rate * shrink_rate``. The authors tuned ``temperature`` between 1e8 and 1e11 and ``shrink_rate``
-    between 1e-5 and 1e-2 for StochasticRank on web search, and used 1e3 and 1e-3 for a set of five documents. Trees
-    divide sums of gradients by sums of hessians: the theory is for hessians of 1, smaller ones increase the noise.
+    Every gradient gets noise of the variance ``2 hessian / (learning_rate * temperature)``: one draw for the structure
+    of a tree, and an independent one for its leaves, keyed by the seed and the number of the tree. Before each tree the
+    model is scaled by ``1 - learning_rate * shrink_rate``. With many small steps the scores are drawn from
+    ``exp(-temperature (loss + regulariser))``, whatever the size of the loss's hessians. The authors tuned
+    ``temperature`` between 1e8 and 1e11 and ``shrink_rate`` between 1e-5 and 1e-2 for StochasticRank on web search, and
+    used 1e3 and 1e-3 for a set of five documents.
 
     Ustimenko and Prokhorenkova, *SGLB: Stochastic Gradient Langevin Boosting*, ICML 2021.
 
@@ -66,7 +82,7 @@ class Langevin:
         return f"Langevin(temperature={_format(self.temperature)}, shrink_rate={_format(self.shrink_rate)})"
 
     def deviation(self, learning_rate: float) -> float:
-        """Return the standard deviation of the noise, ``sqrt(2 / (learning_rate temperature))``.
+        """Return the standard deviation of the noise where the hessian is 1, ``sqrt(2 / (learning_rate temperature))``.
 
         Args:
             learning_rate: learning rate of the training.
@@ -119,29 +135,66 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
         )
 
 
-def with_noise(gradients: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int) -> F32:
-    """Return gradients with the noise of Langevin boosting, which depends only on seed, step, query and document.
+def with_noise(
+    gradients: F32, hessians: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int
+) -> F32:
+    """Return gradients with the noise that a tree's structure is chosen by.
 
     Args:
         gradients: one per document.
+        hessians: one per document; the variance of its noise is in proportion.
         offsets: start of each query, and the number of documents at the end.
-        deviation: standard deviation of the noise.
+        deviation: standard deviation of the noise where the hessian is 1.
         seed: seed of the training.
         step: number of the tree.
         threads: number of threads; the numbers do not depend on it.
 
-    >>> with_noise(np.ones(3, np.float32), np.array([0, 3]), 1e-4, seed=0, step=0, threads=1).round(3)
+    >>> ones = np.ones(3, np.float32)
+    >>> with_noise(ones, ones, np.array([0, 3]), 1e-4, seed=0, step=0, threads=1).round(3)
     array([1., 1., 1.], dtype=float32)
     """
     from tautrank.kernels.randomness import LANGEVIN_STREAM, add_noise
 
-    out = np.empty_like(gradients)
+    out = np.zeros_like(gradients)
 
     def task(first: int, last: int) -> None:
-        add_noise(gradients, offsets, deviation, np.uint64(seed), step, LANGEVIN_STREAM, first, last, out)
+        add_noise(out, offsets, deviation, np.uint64(seed), step, LANGEVIN_STREAM, first, last, out)
 
     run(task, balanced_ranges(_COST * np.diff(offsets), threads), threads)
+    out *= np.sqrt(np.maximum(hessians, 0))
+    out += gradients
     return out
+
+
+def leaf_values(
+    leaves: NDArray[Any], gradients: F32, hessians: F32, l2: float, deviation: float, seed: int, step: int
+) -> F64:
+    """Return the values of a tree's leaves, noise included, before they are scaled by the learning rate.
+
+    A leaf of documents whose hessians are all 0 has the value 0.
+
+    Args:
+        leaves: number of each document's leaf, from 0.
+        gradients: one per document, without noise.
+        hessians: one per document.
+        l2: what is added to the sum of a leaf's hessians.
+        deviation: standard deviation of the noise of a document whose hessian is 1.
+        seed: seed of the training.
+        step: number of the tree.
+
+    >>> gradients, hessians = np.float32([1, 3, -2]), np.float32([1, 1, 0.5])
+    >>> leaf_values(np.array([0, 0, 1]), gradients, hessians, l2=0.0, deviation=1e-9, seed=0, step=0).round(6)
+    array([-2.,  4.])
+    """
+    from tautrank.kernels.randomness import LANGEVIN_LEAF_STREAM, fill_normal
+
+    sums, mass = np.bincount(leaves, gradients), np.bincount(leaves, hessians)
+    noise = np.empty(sums.size + sums.size % 2)
+    fill_normal(noise, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
+    told = mass > 0
+    mass = np.where(told, mass + l2, 1.0)
+    values: F64 = np.where(told, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
+    return values
 
 
 def _format(number: float) -> str:

@@ -30,7 +30,10 @@ SMOOTHING_STREAM = 3
 """The stream of the noise that smooths a metric; sample ``s`` is stream ``SMOOTHING_STREAM + 256 s``."""
 
 LANGEVIN_STREAM = 5
-"""The stream of the noise that Langevin boosting adds to gradients."""
+"""The stream of the noise that Langevin boosting adds to the gradients that a tree's structure is grown for."""
+
+LANGEVIN_LEAF_STREAM = 6
+"""The stream of the noise that Langevin boosting adds to the sums of gradients that leaves are filled from."""
 
 _Word = np.uint64
 LOW_WORD = np.uint64(0xFFFFFFFF)
