@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import pytrec_eval
 
 import tautrank as tr
 from tests.command_line import run
@@ -63,6 +64,45 @@ def test_evaluate_a_trec_run(scored, capsys):
         "note: 1 judged queries are not in the run",
         "note: 1 queries of the run have no judgments",
     ]
+
+
+def test_evaluate_like_trec_eval(scored, capsys):
+    # Ties by name, a tie in 32 bits only, documents without a judgement, a query without a relevant document.
+    qrels = {"q1": {"d1": 1, "d2": 0, "d4": 2, "d9": 1}, "q2": {"d1": 1, "d2": 0, "d3": 0}, "q3": {"d1": 0}}
+    found = {
+        "q1": {"d3": 5.0, "d1": 5.0, "d2": 5.0, "d4": 1.0, "d5": 1.0 + 1e-9},
+        "q2": {"d1": 2.0, "d2": 2.0, "d7": 2.0},
+        "q3": {"d1": 1.0},
+    }
+    Path("qrels").write_text("".join(f"{q} 0 {d} {y}\n" for q, docs in qrels.items() for d, y in docs.items()))
+    Path("run").write_text("".join(f"{q} Q0 {d} 0 {s!r} x\n" for q, docs in found.items() for d, s in docs.items()))
+    names = ["ndcg_cut_3", "map", "P_3", "recall_3", "recip_rank", "bpref", "Rprec", "success_1"]
+    command = f"evaluate qrels --scores run -m {','.join(names)} --like trec_eval --json"
+    code, out, err = run(capsys, command)
+    assert (code, err) == (0, "")
+    ours = [entry["mean"] for entry in json.loads(out)["metrics"].values()]
+    families = {"ndcg_cut.3", "map", "P.3", "recall.3", "recip_rank", "bpref", "Rprec", "success.1"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, families).evaluate(found).values()
+    assert ours == pytest.approx([np.mean([values[name] for values in theirs]) for name in names], abs=1e-12)
+    code, _, err = run(capsys, f"{command} --ties best")
+    assert code == 2
+    assert "ties: found best together with like='trec_eval', which means ties=input; expected one of the two" in err
+
+
+def test_evaluate_like_a_tool_without_names_or_metrics(scored, capsys):
+    _, out, err = run(capsys, "evaluate test.txt --scores scores.txt -m mrr --like trec_eval --json")
+    assert json.loads(out)["metrics"]["mrr(ties=input,empty=zero)"]["mean"] == pytest.approx(2 / 3)
+    assert err == (
+        "note: trec_eval ranks equal scores by document name; these documents have none and keep their order\n"
+    )
+    Path("distinct.txt").write_text("3\n2\n1\n0\n1\n2\n")
+    assert run(capsys, "evaluate test.txt --scores distinct.txt -m mrr --like trec_eval --json")[2] == ""
+    # Without --metrics, those of the default that the tool has.
+    _, out, _ = run(capsys, "evaluate test.txt --scores scores.txt --like sklearn --json")
+    assert list(json.loads(out)["metrics"]) == [f"ndcg(ties=expected,empty=zero,gain=linear)@{k}" for k in (5, 10)]
+    assert len(json.loads(run(capsys, "evaluate test.txt --scores scores.txt --json")[1])["metrics"]) == 4
+    code, _, err = run(capsys, "evaluate test.txt --scores scores.txt --like trec")
+    assert (code, "did you mean 'trec_eval'?" in err) == (2, True)
 
 
 def test_data_info_of_files_folders_and_tables(scored, capsys):

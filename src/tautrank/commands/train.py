@@ -16,9 +16,11 @@ from tautrank.data.score_files import write_scores
 from tautrank.data.trec import write_run
 from tautrank.errors import OptionError
 from tautrank.files import require_writable
+from tautrank.metrics import METRICS, TOOLS
+from tautrank.names import name_of
 from tautrank.report.terminal import evaluation_table
 
-_DEFAULT_METRICS = "ndcg@5,ndcg@10,map,mrr"
+_DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 
 
 @options.takes_groups
@@ -68,11 +70,16 @@ def evaluate(
     data: Path = argument("Labelled data (LETOR, Parquet, CSV), or TREC qrels."),
     scores: Path | None = option(None, "Scores, one per line, or a TREC run for qrels.", "--scores"),
     model: Path | None = option(None, "Model to score the documents with, instead of --scores.", "--model"),
-    metrics: list[str] = option(
-        [_DEFAULT_METRICS], "Metrics, separated by commas; may be repeated.", "--metrics", "-m"
+    metrics: list[str] | None = option(
+        None,
+        f"Metrics, separated by commas; may be repeated. Default {', '.join(_DEFAULT_METRICS)}. "
+        f"Known: {', '.join(METRICS)}, and what others call them, such as P@10 or ndcg_cut_10.",
+        "--metrics",
+        "-m",
     ),
     ties: str | None = option(None, "Order of tied documents: worst (default), expected, best or input."),
     empty: str | None = option(None, "Value of queries without relevant documents: skip (default), zero or one."),
+    like: str | None = option(None, f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
     per_query: Path | None = option(None, "Also write the values of every query to this CSV file."),
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
@@ -80,9 +87,16 @@ def evaluate(
     """Evaluate scores from any tool, with explicit rules for ties and for queries without relevant documents.
 
     Example: [bold]tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected[/bold]
+
+    As another tool: [bold]tautrank evaluate --scores run.trec qrels.txt --metrics P@10,bpref --like trec_eval[/bold]
     """
-    given = {name: value for name, value in (("ties", ties), ("empty", empty)) if value is not None}
-    chosen = [tr.metric(name, **given) for name in options.names_of(metrics, "--metrics")]
+    given = {name: value for name, value in (("ties", ties), ("empty", empty), ("like", like)) if value is not None}
+    if metrics is None:  # those of the default that the tool has
+        known = METRICS if like is None else TOOLS[choice("like", like, tuple(TOOLS))].always
+        names = [name for name in _DEFAULT_METRICS if name_of(name) in known]
+    else:
+        names = options.names_of(metrics, "--metrics")
+    chosen = [tr.metric(name, **given) for name in names]
     if scores is not None and model is None:
         judged = reading.scored(scores, data)
     elif model is not None and scores is None:
@@ -92,10 +106,16 @@ def evaluate(
     else:
         found = "neither" if scores is None else "both"
         raise OptionError(f"--scores, --model: found {found}; expected one of them")
-    result = tr.evaluate(chosen, judged.scores, judged.labels, judged.offsets, qids=judged.qids)
+    remarks = judged.remarks
+    if like == "trec_eval":
+        judged = judged.for_trec_eval()
+        if judged.names is None and _has_ties(judged):
+            remarks += ["trec_eval ranks equal scores by document name; these documents have none and keep their order"]
+    lists = (judged.scores, judged.labels, judged.offsets)
+    result = tr.evaluate(chosen, *lists, judged=judged.judged, qids=judged.qids)
     if per_query is not None:
         result.write_per_query(per_query)
-    for remark in judged.remarks:
+    for remark in remarks:
         ERR.print(f"note: {remark}")
     if as_json:
         print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
@@ -104,6 +124,13 @@ def evaluate(
     OUT.print(evaluation_table(result))
     if per_query is not None:
         say(f"Values of every query: {per_query}")
+
+
+def _has_ties(judged: Judged) -> bool:
+    query = np.repeat(np.arange(judged.qids.size), np.diff(judged.offsets))
+    order = np.lexsort((judged.scores, query))
+    scores, query = judged.scores[order], query[order]
+    return bool(np.any((scores[1:] == scores[:-1]) & (query[1:] == query[:-1])))
 
 
 @options.takes_groups
