@@ -88,7 +88,7 @@ def evaluate(
 
     Example: [bold]tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected[/bold]
 
-    As another tool: [bold]tautrank evaluate --scores run.trec qrels.txt --metrics P@10,bpref --like trec_eval[/bold]
+    As another tool: [bold]tautrank evaluate --scores bm25.trec qrels.txt --metrics P@10,bpref --like trec_eval[/bold]
     """
     given = {name: value for name, value in (("ties", ties), ("empty", empty), ("like", like)) if value is not None}
     if metrics is None:  # those of the default that the tool has
