@@ -20,8 +20,8 @@ from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums
 
-# The relative error of the discount's steps where it is a sum of powers: less than the lanes round off.
-_TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
+TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
+"""The relative error of the discount's steps where it is a sum of powers: less than the lanes round off."""
 
 
 @register("softrank")
@@ -114,12 +114,16 @@ class SoftRank(Loss):
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         if self.estimator == "exact":
             return _ExactObjective(self, lists, seed, threads)
-        smoothed = StochasticRank(
+        return _SampledObjective(self.sampled, lists, seed, threads)
+
+    @property
+    def sampled(self) -> StochasticRank:
+        """The loss whose gradient ``estimator="ccs"`` takes; its value is lower by 1."""
+        return StochasticRank(
             metric=NDCG(k=self.k, gain=self.gain, discount=self.discount),
             sigma=self.sigma, mu=0.0, sfa=False, samples=self.samples, scale=self.scale,
             noise=self.noise, strength=self.strength,
         )  # fmt: skip
-        return _SampledObjective(smoothed, lists, seed, threads)
 
 
 class _ExactObjective(Objective):
@@ -157,7 +161,7 @@ class _ExactObjective(Objective):
         if self._powers is None:
             discount = np.trim_zeros(discount_values(self._depth, self.loss.discount), "b").astype(kind)
         else:
-            gaps, coefficients, *limits = power_tables(lists.longest, self._powers, _TOLERANCE[kind], POWERS)
+            gaps, coefficients, *limits = power_tables(lists.longest, self._powers, TOLERANCE[kind], POWERS)
             powers = (gaps.astype(kind), coefficients.astype(kind), *limits)
         values = np.zeros(lists.sizes.size)
         grad, hess = (np.zeros(scores.size if derivatives else 0, kind) for _ in range(2))

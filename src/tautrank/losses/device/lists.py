@@ -8,11 +8,14 @@ and those without rows end at once. Every sum has a fixed order, so the same sco
 from __future__ import annotations
 
 import functools
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import torch
 import triton
 import triton.language as tl
+from numpy.typing import NDArray
 from torch import Tensor
 
 ROWS = 32
@@ -205,14 +208,16 @@ class DeviceLists:
 
     def ranked(self, scores: Tensor, carried: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the scores by decreasing score, the numbers (in the order of the arrangement) and the flat indices."""
+        return self.order_down(scores[self.arrangement], carried, self.arrangement)
+
+    def order_down(self, values: Tensor, carried: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Return the values of each list from the highest down, equal ones in their order, and two companions."""
         lists, starts, number, most = self.tiles
-        arranged = scores[self.arrangement]
-        s, c, target = torch.empty_like(arranged), torch.empty_like(carried), torch.empty_like(self.arrangement)
+        s, c, target = torch.empty_like(values), torch.empty_like(carried), torch.empty_like(index)
         if most:
             _rank_kernel[(most,)](
-                arranged, self.arrangement, carried, self.offsets, lists, starts, number, s, c, target, ROWS, COLUMNS,
-                num_warps=1,
-            )  # fmt: skip
+                values, index, carried, self.offsets, lists, starts, number, s, c, target, ROWS, COLUMNS, num_warps=1
+            )
         return s, c, target
 
     def sums(self, values: Tensor) -> Tensor:
@@ -235,3 +240,15 @@ class DeviceLists:
         if self.count:
             _noise_kernel[(self.count,)](self.offsets, seed, step, stream, noise, gumbel, 128, num_warps=1)
         return (scores.double() + size * noise).to(scores.dtype)
+
+
+def label_table(labels: Tensor, of_labels: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Tensor:
+    """Apply a function of labels that lives in memory: only the distinct labels leave the device.
+
+    Args:
+        labels: one per document.
+        of_labels: returns one number per label.
+    """
+    distinct, which = torch.unique(labels, return_inverse=True)
+    table = np.ascontiguousarray(of_labels(distinct.double().cpu().numpy()), np.float64)
+    return torch.from_numpy(table).to(labels.device, labels.dtype)[which]

@@ -12,9 +12,13 @@ from tautrank.losses.base import Loss
 from tautrank.losses.device.lists import DeviceLists
 from tautrank.losses.device.pairwise import DevicePairs
 from tautrank.losses.device.softmax import DeviceSoftmax
+from tautrank.losses.device.softrank import DeviceSoftRank
+from tautrank.losses.device.stochastic import DeviceSmoothed
 from tautrank.losses.pairwise import LambdaLoss
 from tautrank.losses.pointwise import MSE
 from tautrank.losses.softmax import SoftmaxLoss
+from tautrank.losses.softrank import SoftRank
+from tautrank.losses.stochastic import SmoothedLoss
 
 GUMBEL_STREAM = 1  # as in kernels.randomness, which needs Numba
 
@@ -22,8 +26,8 @@ GUMBEL_STREAM = 1  # as in kernels.randomness, which needs Numba
 class DeviceObjective(Protocol):
     """What `tautrank.losses.base.Objective` is in memory; scores are checked and noisy already."""
 
-    def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Return gradient and hessian, one per document."""
+    def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
+        """Return gradient and hessian, one per document; ``None`` for a hessian that only a booster would need."""
 
     def values(self, scores: Tensor, step: int) -> Tensor:
         """Return the value of each list."""
@@ -41,6 +45,11 @@ class _SquaredError:
         return self._lists.sums(0.5 * self._weights * (scores - self._lists.labels) ** 2)
 
 
+class _Sampled(DeviceSmoothed):
+    def values(self, scores: Tensor, step: int) -> Tensor:
+        return self._scale + super().values(scores, step)
+
+
 class _Noisy:
     def __init__(self, loss: Loss, lists: DeviceLists, seed: int, inner: DeviceObjective) -> None:
         self._loss, self._lists, self._seed, self._inner = loss, lists, seed, inner
@@ -48,7 +57,7 @@ class _Noisy:
     def _scores(self, scores: Tensor, step: int) -> Tensor:
         return self._lists.noisy(scores, self._loss.strength, self._seed, step, GUMBEL_STREAM, gumbel=True)
 
-    def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
         return self._inner.gradients(self._scores(scores, step), step)
 
     def values(self, scores: Tensor, step: int) -> Tensor:
@@ -68,6 +77,10 @@ def device_objective(loss: Loss, lists: DeviceLists, seed: int = 0) -> DeviceObj
         inner = DevicePairs(loss, lists, seed)
     elif isinstance(loss, SoftmaxLoss):
         inner = DeviceSoftmax(loss, lists, seed)
+    elif isinstance(loss, SmoothedLoss):
+        inner = DeviceSmoothed(loss, lists, seed)
+    elif isinstance(loss, SoftRank):
+        inner = DeviceSoftRank(loss, lists, seed) if loss.estimator == "exact" else _Sampled(loss.sampled, lists, seed)
     elif isinstance(loss, MSE):
         inner = _SquaredError(lists)
     else:

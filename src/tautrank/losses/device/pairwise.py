@@ -18,9 +18,9 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, tile_of
+from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, label_table, tile_of
 from tautrank.losses.pairwise import LambdaLoss, _GainLoss
-from tautrank.metrics.gains import discount_values
+from tautrank.metrics.gains import Gain, discount_values, gain_values
 
 RANKING_STREAM = 2  # as in kernels.randomness, which needs Numba
 
@@ -301,14 +301,15 @@ class DevicePairs:
         return rows
 
 
-def device_gains(labels: Tensor, gain: object) -> Tensor:
-    """Return the gains of labels on a device, as `tautrank.metrics.gains.gain_values` in memory."""
-    from tautrank.metrics.gains import gain_values
+def device_gains(labels: Tensor, gain: Gain) -> Tensor:
+    """Return the gains of labels on a device.
 
+    Args:
+        labels: one per document.
+        gain: as in `tautrank.metrics.gains.gain_values`.
+    """
     if gain == "linear":
         return labels
-    if gain == "exp2":
-        return torch.expm1(labels * math.log(2.0)) if labels.dtype == torch.float64 else torch.exp2(labels) - 1.0
-    distinct, which = torch.unique(labels, return_inverse=True)
-    table = gain_values(distinct.double().cpu().numpy(), gain)  # type: ignore[arg-type]
-    return torch.from_numpy(np.ascontiguousarray(table)).to(labels.device, labels.dtype)[which]
+    if gain == "exp2" and labels.dtype == torch.float32:
+        return torch.exp2(labels) - 1.0
+    return label_table(labels, lambda distinct: gain_values(distinct, gain))
