@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from tautrank.experiments.runs import compare_runs
     from tautrank.experiments.tune import tune
     from tautrank.export import export_model
+    from tautrank.losses.torch_loss import torch_loss
     from tautrank.ranker.estimator import Ranker
 
 __version__ = "0.1.0"
@@ -56,6 +57,7 @@ _LATER = {
     "Ranker": "tautrank.ranker.estimator",
     "compare": "tautrank.experiments.compare",
     "compare_runs": "tautrank.experiments.runs",
+    "torch_loss": "tautrank.losses.torch_loss",
     "export_model": "tautrank.export",
     "tune": "tautrank.experiments.tune",
 }
@@ -114,6 +116,7 @@ __all__ = [
     "simulate",
     "systems_test",
     "theory",
+    "torch_loss",
     "tune",
     "write_letor",
 ]

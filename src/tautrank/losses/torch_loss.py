@@ -1,0 +1,240 @@
+"""Losses as PyTorch modules: values and gradients of this library's kernels, on the CPU and on CUDA devices.
+
+On the CPU the kernels of the booster run; on a CUDA device those of `tautrank.losses.device`, which need neither
+Numba nor a copy to memory. Lists come flat, as everywhere in this library, or padded with a mask; padding never reaches
+a kernel, so it cannot change a value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+
+from tautrank.arguments import choice, whole
+from tautrank.errors import DataError, MissingDependencyError, OptionError
+from tautrank.losses.base import Loss, loss
+
+try:
+    import torch
+    from torch import Tensor, nn
+    from torch.autograd.function import FunctionCtx
+except ImportError as problem:
+    raise MissingDependencyError("torch_loss needs PyTorch: pip install 'tautrank[torch]'") from problem
+
+if TYPE_CHECKING:
+    from torch.autograd import Function
+else:
+    from torch.autograd import Function
+
+_TWICE = "a loss of this library has no second derivative in PyTorch; expected one backward pass, without create_graph"
+
+
+class TorchLoss(nn.Module):
+    """A loss of this library as a PyTorch module; made by `torch_loss`.
+
+    Args:
+        kind: the loss.
+        seed: seed of all random numbers; give each process of a distributed training another one.
+        reduction: ``"mean"`` over the lists, ``"sum"``, or ``"none"`` for one value per list.
+
+    Random numbers are keyed by (seed, step, list). The step counts the calls in training mode, and is part of the
+    module's state, so that a training that is saved and loaded goes on with the numbers it would have drawn.
+    """
+
+    def __init__(self, kind: Loss, seed: int = 0, reduction: str = "mean") -> None:
+        super().__init__()
+        self.kind = kind
+        self.seed = whole("seed", seed, 0, 2**63 - 1)
+        self.reduction = choice("reduction", reduction, ("mean", "sum", "none"))
+        self.step = 0
+
+    def forward(
+        self,
+        scores: Tensor,
+        labels: Tensor,
+        *,
+        mask: Tensor | None = None,
+        lengths: Tensor | None = None,
+        offsets: Tensor | None = None,
+        weights: Tensor | None = None,
+        step: int | None = None,
+    ) -> Tensor:
+        """Return the loss, differentiable by the scores.
+
+        Args:
+            scores: flat, one per document, with ``offsets`` or ``lengths``, or one list; or padded, ``[lists,
+                documents]``, with ``mask`` or ``lengths``. Half precision is computed in float32.
+            labels: relevance in the shape of the scores, finite numbers of at least 0; in the padding anything.
+            mask: true where there is a document.
+            lengths: documents of each list.
+            offsets: start of each list, and the number of documents at the end.
+            weights: one per list.
+            step: number that keys the random numbers together with the seed; the number of calls by default.
+        """
+        flat, relevance, ends = _flat(scores, labels, mask, lengths, offsets)
+        if step is None:
+            step = self.step
+            self.step += int(self.training)
+        kind = flat.dtype if flat.dtype in (torch.float32, torch.float64) else torch.float32
+        weights = None if weights is None else weights.to(flat.device).reshape(-1)
+        values: Tensor = _Value.apply(flat.to(kind), relevance, ends, weights, self.kind, self.seed, whole("step", step, 0))  # type: ignore[no-untyped-call]
+        if self.reduction == "none":
+            return values
+        return values.sum() if self.reduction == "sum" else values.sum() / max(values.numel(), 1)
+
+    def extra_repr(self) -> str:
+        """What stands in the parentheses of the module's text."""
+        return f"{self.kind}, seed={self.seed}, reduction={self.reduction!r}"
+
+    def get_extra_state(self) -> dict[str, int]:
+        """Return the number of calls, for ``state_dict``."""
+        return {"step": self.step}
+
+    def set_extra_state(self, state: dict[str, int]) -> None:
+        """Take the number of calls from a ``state_dict``.
+
+        Args:
+            state: what `get_extra_state` returned.
+        """
+        self.step = int(state["step"])
+
+
+def torch_loss(name: str | Loss, *, seed: int = 0, reduction: str = "mean", **parameters: Any) -> TorchLoss:
+    """Return a loss of this library as a PyTorch module, for networks on the CPU or on a CUDA device.
+
+    Value and gradient are those of the loss bound to labels (`Loss.bind`), divided by the number of lists. The
+    default gradient of ``xendcg`` is the numerator of a Newton step, made for boosters; networks usually want
+    ``hessian="diagonal"``, the plain derivative.
+
+    Args:
+        name: as in `tautrank.loss`.
+        seed: seed of all random numbers; give each process of a distributed training another one.
+        reduction: ``"mean"`` over the lists, ``"sum"``, or ``"none"`` for one value per list.
+        **parameters: parameters of the loss.
+
+    >>> import torch
+    >>> listwise = torch_loss("ndcg-loss2++", k=10)
+    >>> scores = torch.zeros(2, 3, requires_grad=True)
+    >>> labels = torch.tensor([[0.0, 2.0, 1.0], [1.0, 0.0, 0.0]])
+    >>> value = listwise(scores, labels, lengths=torch.tensor([3, 2]))  # the last document is padding
+    >>> value.backward()
+    >>> bool(scores.grad[0, 1] < 0), float(scores.grad[1, 2])
+    (True, 0.0)
+    """
+    return TorchLoss(loss(name, **parameters), seed, reduction)
+
+
+class _Value(Function):
+    """The value of each list, with the gradient that the kernels compute."""
+
+    @staticmethod
+    def forward(
+        ctx: FunctionCtx, scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int,
+        step: int,
+    ) -> Tensor:  # fmt: skip
+        compute = _on_device if scores.is_cuda else _in_memory
+        if not scores.is_cuda and scores.device.type != "cpu":
+            raise OptionError(f"scores: found a tensor on {scores.device}; expected one on the CPU or on a CUDA device")
+        values, gradient = compute(scores.detach(), labels, offsets, weights, kind, seed, step, ctx.needs_input_grad[0])
+        ctx.save_for_backward(scores, gradient, offsets)
+        return values
+
+    @staticmethod
+    def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
+        scores, gradient, offsets = ctx.saved_tensors
+        per_document = torch.repeat_interleave(upstream, offsets.diff(), output_size=gradient.numel())
+        return _Once.apply(scores, gradient * per_document), None, None, None, None, None, None  # type: ignore[no-untyped-call]
+
+
+class _Once(Function):
+    """The gradient; its own derivative is refused."""
+
+    @staticmethod
+    def forward(ctx: FunctionCtx, scores: Tensor, gradient: Tensor) -> Tensor:
+        return gradient.clone()
+
+    @staticmethod
+    def backward(ctx: FunctionCtx, *upstream: Tensor) -> tuple[Tensor, ...]:
+        raise OptionError(_TWICE)
+
+
+def _in_memory(
+    scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int, step: int, wanted: bool
+) -> tuple[Tensor, Tensor]:
+    given = None if weights is None else weights.detach().double().numpy()
+    objective = kind.bind(labels.numpy(), offsets.numpy(), weights=given, seed=seed)
+    values = torch.from_numpy(objective.values(scores.numpy(), step)).to(scores.dtype)
+    if not wanted:
+        return values, scores.new_zeros(0)
+    return values, torch.from_numpy(objective.gradients(scores.numpy(), step)[0])
+
+
+def _on_device(
+    scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int, step: int, wanted: bool
+) -> tuple[Tensor, Tensor]:
+    from tautrank.losses.device.lists import DeviceLists
+    from tautrank.losses.device.objective import device_objective
+
+    given = None if weights is None else weights.detach()
+    fine = [torch.isfinite(scores).all(), (torch.isfinite(labels) & (labels >= 0)).all()]
+    if given is not None:
+        fine.append((torch.isfinite(given) & (given >= 0)).all())
+    for name, good in zip(("scores", "labels", "weights"), torch.stack(fine).tolist(), strict=False):
+        if not good:
+            expected = "finite numbers" if name == "scores" else "finite numbers of at least 0"
+            raise DataError(f"{name}: found a number that is not; expected {expected}")
+    objective = device_objective(kind, DeviceLists(labels.to(scores.dtype), offsets, given), seed)
+    return objective.values(scores, step), objective.gradients(scores, step)[0] if wanted else scores.new_zeros(0)
+
+
+def _flat(
+    scores: Tensor, labels: Tensor, mask: Tensor | None, lengths: Tensor | None, offsets: Tensor | None
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return flat scores, flat labels and offsets; whatever is padding is left out."""
+    if not isinstance(scores, Tensor) or not isinstance(labels, Tensor):
+        raise OptionError(f"scores, labels: found {type(scores).__name__}, {type(labels).__name__}; expected tensors")
+    if labels.shape != scores.shape:
+        raise DataError(f"labels: found the shape {tuple(labels.shape)}; expected that of the scores, {tuple(scores.shape)}")
+    if sum(given is not None for given in (mask, lengths, offsets)) > 1:
+        raise OptionError("mask, lengths, offsets: found more than one of them; expected at most one")
+    if scores.dim() not in (1, 2):
+        raise DataError(f"scores: found {scores.dim()} dimensions; expected 1 (flat) or 2 (lists, documents)")
+    labels = labels.detach().to(scores.device)
+    if scores.dim() == 1:
+        if mask is not None:
+            raise OptionError("mask: found flat scores; expected a mask of padded scores, [lists, documents]")
+        return scores, labels, _offsets(scores, lengths, offsets)
+    if offsets is not None:
+        raise OptionError("offsets: found padded scores, [lists, documents]; expected mask or lengths")
+    rows, width = scores.shape
+    if lengths is not None:
+        lengths = lengths.to(scores.device).reshape(-1)
+        if lengths.numel() != rows or lengths.is_floating_point():
+            raise DataError(f"lengths: found {lengths.numel()} numbers; expected {rows} whole numbers, one per list")
+        if bool(((lengths < 0) | (lengths > width)).any()):
+            raise DataError(f"lengths: found a number below 0 or above {width}; expected at most the documents of a row")
+        mask = torch.arange(width, device=scores.device) < lengths[:, None]
+    if mask is None:
+        mask = torch.ones_like(scores, dtype=torch.bool)
+    if mask.shape != scores.shape or mask.dtype != torch.bool:
+        raise DataError(f"mask: found {mask.dtype} {tuple(mask.shape)}; expected booleans in the shape of the scores")
+    mask = mask.to(scores.device)
+    sizes = mask.sum(1)
+    empty = torch.nonzero(sizes == 0).reshape(-1)
+    if empty.numel():
+        raise DataError(f"{'lengths' if lengths is not None else 'mask'}: list {int(empty[0])} has no document; expected at least one")
+    return scores[mask], labels[mask], torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
+
+
+def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> Tensor:
+    """Offsets of flat scores; one list where nothing is given."""
+    if offsets is None:
+        sizes = torch.tensor([scores.numel()]) if lengths is None else lengths.reshape(-1)
+        offsets = torch.nn.functional.pad(sizes.long().cumsum(0), (1, 0))
+    ends = offsets.to(scores.device, torch.int64)
+    what = "offsets" if lengths is None else "lengths"
+    if ends.dim() != 1 or ends.numel() < 1 or int(ends[0]) != 0 or int(ends[-1]) != scores.numel() or bool((ends.diff() < 0).any()):
+        raise DataError(f"{what}: found a division of {int(ends[-1]) if ends.numel() else 0} documents; expected one of {scores.numel()}, starting at 0 and never falling")
+    return ends
+
+
