@@ -7,26 +7,27 @@ part, and leaves the sections of other parts in the file as they are.
 from __future__ import annotations
 
 import argparse
+import importlib
 import platform
 import re
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
-from bench import loss_speed, metric_speed, reading, smoothed_speed, start_up, study_size
 from tautrank.arguments import job_count
-from tautrank.commands.output import ERR, OUT
 from tautrank.files import write_whole
 from tautrank.report.table import ReportTable
 
+# Imported when they are measured: a machine for one part need not have the tools of the others.
 PARTS = {
-    "start": start_up.claims,
-    "metrics": metric_speed.claims,
-    "reading": reading.claims,
-    "losses": loss_speed.claims,
-    "smoothed": smoothed_speed.claims,
-    "training": loss_speed.training_claims,
-    "studies": study_size.claims,
+    "start": ("start_up", "claims"),
+    "metrics": ("metric_speed", "claims"),
+    "reading": ("reading", "claims"),
+    "losses": ("loss_speed", "claims"),
+    "smoothed": ("smoothed_speed", "claims"),
+    "training": ("loss_speed", "training_claims"),
+    "studies": ("study_size", "claims"),
+    "gpu": ("gpu_speed", "claims"),
 }
 HEADINGS = ("what", "measured", "asked for", "holds")
 PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx", "lightgbm", "catboost")
@@ -44,13 +45,17 @@ def main() -> int:
 
     found: dict[str, list[Row]] = {}
     for name in arguments.parts or PARTS:
-        ERR.print(f"measuring: {name} ...", style="dim")
-        found[name] = list(PARTS[name]())
+        if name == "gpu" and not has_device():
+            print("gpu: skipped, there is no CUDA device with PyTorch and Triton", file=sys.stderr)
+            continue
+        print(f"measuring: {name} ...", file=sys.stderr)
+        module, function = PARTS[name]
+        found[name] = list(getattr(importlib.import_module(f"bench.{module}"), function)())
     rows = [row for part in found.values() for row in part]
-    OUT.print(table(rows))
+    print(table(rows).to_markdown())
     if arguments.write:
         kept = sections_of(arguments.write.read_text()) if arguments.write.exists() else {}
-        page = as_markdown(kept | {name: section(part) for name, part in found.items()})
+        page = as_markdown(kept | {name: section(name, part) for name, part in found.items()})
         write_whole(arguments.write, page)
     return 0 if all(row[3] for row in rows) else 1
 
@@ -59,8 +64,20 @@ def table(rows: list[Row]) -> ReportTable:
     return ReportTable.of(HEADINGS, [(*said, "yes" if holds else "no") for *said, holds in rows])
 
 
-def section(rows: list[Row]) -> str:
+def has_device() -> bool:
+    """Whether PyTorch and Triton are installed and there is a CUDA device."""
+    try:
+        import torch
+        import triton  # noqa: F401
+    except ImportError:
+        return False
+    return bool(torch.cuda.is_available())
+
+
+def section(name: str, rows: list[Row]) -> str:
     """One part's table, with where and with what it was measured."""
+    if name == "gpu":
+        return f"{importlib.import_module('bench.gpu_speed').where()}\n\n{table(rows).to_markdown().rstrip()}"
     versions = ", ".join(f"{name} {version(name)}" for name in PEERS)
     where = f"One run on {job_count(None)} cores ({platform.machine()}) with Python {platform.python_version()},"
     return f"{where}\n{versions}.\n\n{table(rows).to_markdown().rstrip()}"

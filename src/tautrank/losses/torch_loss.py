@@ -7,8 +7,7 @@ a kernel, so it cannot change a value.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
-
+from typing import Any
 
 from tautrank.arguments import choice, whole
 from tautrank.errors import DataError, MissingDependencyError, OptionError
@@ -17,14 +16,9 @@ from tautrank.losses.base import Loss, loss
 try:
     import torch
     from torch import Tensor, nn
-    from torch.autograd.function import FunctionCtx
+    from torch.autograd import Function
 except ImportError as problem:
     raise MissingDependencyError("torch_loss needs PyTorch: pip install 'tautrank[torch]'") from problem
-
-if TYPE_CHECKING:
-    from torch.autograd import Function
-else:
-    from torch.autograd import Function
 
 _TWICE = "a loss of this library has no second derivative in PyTorch; expected one backward pass, without create_graph"
 
@@ -77,7 +71,9 @@ class TorchLoss(nn.Module):
             self.step += int(self.training)
         kind = flat.dtype if flat.dtype in (torch.float32, torch.float64) else torch.float32
         weights = None if weights is None else weights.to(flat.device).reshape(-1)
-        values: Tensor = _Value.apply(flat.to(kind), relevance, ends, weights, self.kind, self.seed, whole("step", step, 0))  # type: ignore[no-untyped-call]
+        values: Tensor = _Value.apply(
+            flat.to(kind), relevance, ends, weights, self.kind, self.seed, whole("step", step, 0)
+        )
         if self.reduction == "none":
             return values
         return values.sum() if self.reduction == "sum" else values.sum() / max(values.numel(), 1)
@@ -129,7 +125,7 @@ class _Value(Function):
 
     @staticmethod
     def forward(
-        ctx: FunctionCtx, scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int,
+        ctx: Any, scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int,
         step: int,
     ) -> Tensor:  # fmt: skip
         compute = _on_device if scores.is_cuda else _in_memory
@@ -143,23 +139,30 @@ class _Value(Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, gradient, offsets = ctx.saved_tensors
         per_document = torch.repeat_interleave(upstream, offsets.diff(), output_size=gradient.numel())
-        return _Once.apply(scores, gradient * per_document), None, None, None, None, None, None  # type: ignore[no-untyped-call]
+        return _Once.apply(scores, gradient * per_document), None, None, None, None, None, None
 
 
 class _Once(Function):
     """The gradient; its own derivative is refused."""
 
     @staticmethod
-    def forward(ctx: FunctionCtx, scores: Tensor, gradient: Tensor) -> Tensor:
+    def forward(ctx: Any, scores: Tensor, gradient: Tensor) -> Tensor:
         return gradient.clone()
 
     @staticmethod
-    def backward(ctx: FunctionCtx, *upstream: Tensor) -> tuple[Tensor, ...]:
+    def backward(ctx: Any, *upstream: Tensor) -> tuple[Tensor, ...]:
         raise OptionError(_TWICE)
 
 
 def _in_memory(
-    scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int, step: int, wanted: bool
+    scores: Tensor,
+    labels: Tensor,
+    offsets: Tensor,
+    weights: Tensor | None,
+    kind: Loss,
+    seed: int,
+    step: int,
+    wanted: bool,
 ) -> tuple[Tensor, Tensor]:
     given = None if weights is None else weights.detach().double().numpy()
     objective = kind.bind(labels.numpy(), offsets.numpy(), weights=given, seed=seed)
@@ -170,10 +173,17 @@ def _in_memory(
 
 
 def _on_device(
-    scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int, step: int, wanted: bool
+    scores: Tensor,
+    labels: Tensor,
+    offsets: Tensor,
+    weights: Tensor | None,
+    kind: Loss,
+    seed: int,
+    step: int,
+    wanted: bool,
 ) -> tuple[Tensor, Tensor]:
     from tautrank.losses.device.lists import DeviceLists
-    from tautrank.losses.device.objective import device_objective
+    from tautrank.losses.device.objective import device_objective, values_and_gradient
 
     given = None if weights is None else weights.detach()
     fine = [torch.isfinite(scores).all(), (torch.isfinite(labels) & (labels >= 0)).all()]
@@ -184,7 +194,9 @@ def _on_device(
             expected = "finite numbers" if name == "scores" else "finite numbers of at least 0"
             raise DataError(f"{name}: found a number that is not; expected {expected}")
     objective = device_objective(kind, DeviceLists(labels.to(scores.dtype), offsets, given), seed)
-    return objective.values(scores, step), objective.gradients(scores, step)[0] if wanted else scores.new_zeros(0)
+    if wanted:
+        return values_and_gradient(objective, scores, step)
+    return objective.values(scores, step), scores.new_zeros(0)
 
 
 def _flat(
@@ -194,7 +206,9 @@ def _flat(
     if not isinstance(scores, Tensor) or not isinstance(labels, Tensor):
         raise OptionError(f"scores, labels: found {type(scores).__name__}, {type(labels).__name__}; expected tensors")
     if labels.shape != scores.shape:
-        raise DataError(f"labels: found the shape {tuple(labels.shape)}; expected that of the scores, {tuple(scores.shape)}")
+        raise DataError(
+            f"labels: found the shape {tuple(labels.shape)}; expected that of the scores, {tuple(scores.shape)}"
+        )
     if sum(given is not None for given in (mask, lengths, offsets)) > 1:
         raise OptionError("mask, lengths, offsets: found more than one of them; expected at most one")
     if scores.dim() not in (1, 2):
@@ -212,7 +226,9 @@ def _flat(
         if lengths.numel() != rows or lengths.is_floating_point():
             raise DataError(f"lengths: found {lengths.numel()} numbers; expected {rows} whole numbers, one per list")
         if bool(((lengths < 0) | (lengths > width)).any()):
-            raise DataError(f"lengths: found a number below 0 or above {width}; expected at most the documents of a row")
+            raise DataError(
+                f"lengths: found a number below 0 or above {width}; expected at most the documents of a row"
+            )
         mask = torch.arange(width, device=scores.device) < lengths[:, None]
     if mask is None:
         mask = torch.ones_like(scores, dtype=torch.bool)
@@ -222,7 +238,9 @@ def _flat(
     sizes = mask.sum(1)
     empty = torch.nonzero(sizes == 0).reshape(-1)
     if empty.numel():
-        raise DataError(f"{'lengths' if lengths is not None else 'mask'}: list {int(empty[0])} has no document; expected at least one")
+        raise DataError(
+            f"{'mask' if lengths is None else 'lengths'}: list {int(empty[0])} has no document; expected at least one"
+        )
     return scores[mask], labels[mask], torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
 
 
@@ -232,9 +250,10 @@ def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> 
         sizes = torch.tensor([scores.numel()]) if lengths is None else lengths.reshape(-1)
         offsets = torch.nn.functional.pad(sizes.long().cumsum(0), (1, 0))
     ends = offsets.to(scores.device, torch.int64)
-    what = "offsets" if lengths is None else "lengths"
-    if ends.dim() != 1 or ends.numel() < 1 or int(ends[0]) != 0 or int(ends[-1]) != scores.numel() or bool((ends.diff() < 0).any()):
-        raise DataError(f"{what}: found a division of {int(ends[-1]) if ends.numel() else 0} documents; expected one of {scores.numel()}, starting at 0 and never falling")
+    divided = int(ends[-1]) if ends.numel() else 0
+    if ends.dim() != 1 or divided != scores.numel() or int(ends[0]) != 0 or bool((ends.diff() < 0).any()):
+        raise DataError(
+            f"{'offsets' if lengths is None else 'lengths'}: found a division of {divided} documents; "
+            f"expected one of {scores.numel()}, starting at 0 and never falling"
+        )
     return ends
-
-

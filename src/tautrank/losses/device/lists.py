@@ -1,4 +1,4 @@
-"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums per list, ranks, random numbers.
+"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums, ranks and random numbers.
 
 A program of a quadratic kernel takes `ROWS` documents of one list and walks over all documents of the list. How many
 programs there are depends on the lengths of the lists, which stay on the device: the host starts the most there can be,
@@ -63,9 +63,7 @@ def _count(values, start, n, first, own, i, DESCENDING: tl.constexpr, ROWS: tl.c
 
 
 @triton.jit
-def _order_kernel(
-    values, offsets, tile_lists, tile_starts, n_tiles, order, ROWS: tl.constexpr, COLUMNS: tl.constexpr
-):
+def _order_kernel(values, offsets, tile_lists, tile_starts, n_tiles, order, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     if tl.program_id(0) >= tl.load(n_tiles):
         return
     _, start, n, first = tile_of(tl.program_id(0), tile_lists, tile_starts, offsets, ROWS)
@@ -178,7 +176,7 @@ class DeviceLists:
 
     @functools.cached_property
     def tiles(self) -> tuple[Tensor, Tensor, Tensor, int]:
-        """The list of each program of a quadratic kernel, the first program of each list, their number, and its bound."""
+        """The list of each program of a quadratic kernel, the first program of each list, their number, its limit."""
         starts = torch.zeros(self.count + 1, dtype=torch.int32, device=self.offsets.device)
         torch.cumsum((self.sizes + (ROWS - 1)) // ROWS, 0, dtype=torch.int32, out=starts[1:])
         most = self.labels.numel() // ROWS + self.count
@@ -191,9 +189,7 @@ class DeviceLists:
         lists, starts, number, most = self.tiles
         order = torch.empty(self.labels.numel(), dtype=torch.int32, device=self.labels.device)
         if most:
-            _order_kernel[(most,)](
-                self.labels, self.offsets, lists, starts, number, order, ROWS, COLUMNS, num_warps=1
-            )
+            _order_kernel[(most,)](self.labels, self.offsets, lists, starts, number, order, ROWS, COLUMNS, num_warps=1)
         return order
 
     @functools.cached_property
@@ -235,7 +231,7 @@ class DeviceLists:
         return out
 
     def noisy(self, scores: Tensor, size: float, seed: int, step: int, stream: int, gumbel: bool) -> Tensor:
-        """Add ``size`` times the noise of (seed, step, list, document) to the scores, as `kernels.randomness.add_noise`."""
+        """Add ``size`` times the noise of (seed, step, list, document) to the scores, as `add_noise` in memory."""
         noise = torch.empty(scores.numel(), dtype=torch.float64, device=scores.device)
         if self.count:
             _noise_kernel[(self.count,)](self.offsets, seed, step, stream, noise, gumbel, 128, num_warps=1)

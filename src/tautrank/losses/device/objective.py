@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Protocol
 
-import torch
 from torch import Tensor
 
 from tautrank.errors import OptionError
@@ -31,6 +30,19 @@ class DeviceObjective(Protocol):
 
     def values(self, scores: Tensor, step: int) -> Tensor:
         """Return the value of each list."""
+
+
+def values_and_gradient(objective: DeviceObjective, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
+    """Return the value of each list and the gradient, in one pass where the kernels can do it.
+
+    Args:
+        objective: a bound loss.
+        scores: one per document.
+        step: as in `tautrank.losses.base.Objective.gradients`.
+    """
+    if isinstance(objective, DevicePairs) and objective.loss.norm is None:
+        return objective.values_and_gradient(scores, step)
+    return objective.values(scores, step), objective.gradients(scores, step)[0]
 
 
 class _SquaredError:

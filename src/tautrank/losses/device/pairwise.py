@@ -2,8 +2,8 @@
 
 Documents are laid out by rank. A row meets every other document: each pair is visited twice, once from either side, so
 that no two programs write to one place and sums have a fixed order. With ``x = exp(-sigma |s_i - s_j|)``,
-``p = 1/(1 + x)`` and ``y = x p``, a pair of weight ``w`` in the right order has the derivative ``w y``, in the wrong order
-``w p``, and both have the second derivative ``w y p``.
+``p = 1/(1 + x)`` and ``y = x p``, a pair of weight ``w`` in the right order has the derivative ``w y``, in the wrong
+order ``w p``, and both have the second derivative ``w y p``.
 """
 
 from __future__ import annotations
@@ -32,8 +32,7 @@ def _exp2(x):
         return tl.inline_asm_elementwise(
             "ex2.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
         )
-    else:
-        return tl.exp2(x)
+    return tl.exp2(x)
 
 
 @triton.jit
@@ -42,8 +41,7 @@ def _reciprocal(x):
         return tl.inline_asm_elementwise(
             "rcp.approx.ftz.f32 $0, $1;", "=f,f", [x], dtype=tl.float32, is_pure=True, pack=1
         )
-    else:
-        return 1.0 / x
+    return 1.0 / x
 
 
 @triton.jit
@@ -52,10 +50,9 @@ def _log2_of_one_plus(x):
     small = x * (1.0 - x * (0.5 - x * (0.3333333333333333 - x * (0.25 - x * 0.2)))) * 1.4426950408889634
     if x.dtype == tl.float32:
         return tl.where(x < 0.01, small, tl.log2(1.0 + x))
-    else:
-        # log(u) x / (u - 1) with u = 1 + x rounded: the rounding of u cancels (Goldberg).
-        u = 1.0 + x
-        return tl.where(u == 1.0, x, tl.log(u) * x / tl.where(u == 1.0, 1.0, u - 1.0)) * 1.4426950408889634
+    # log(u) x / (u - 1) with u = 1 + x rounded: the rounding of u cancels (Goldberg).
+    u = 1.0 + x
+    return tl.where(u == 1.0, x, tl.log(u) * x / tl.where(u == 1.0, 1.0, u - 1.0)) * 1.4426950408889634
 
 
 @triton.jit
@@ -206,9 +203,10 @@ def _tables(loss: LambdaLoss, n: int, kind: torch.dtype, device: torch.device) -
     sigma, doubled = loss.sigma, 2.0 if loss.norm == "xgboost" else 1.0
     units = np.array([sigma * math.log2(math.e), sigma, sigma * sigma * doubled])
     tables = (v, np.concatenate((gap[:0:-1], gap)), plain, ideal, units)
-    placed = (torch.from_numpy(np.ascontiguousarray(table)).to(device, kind) for table in tables)
+    placed = [torch.from_numpy(np.ascontiguousarray(table)).to(device, kind) for table in tables]
     has_gaps = bool(gap.any())
-    return _Tables(*placed, bool((v != v[0]).any()) or not has_gaps, has_gaps)
+    by_rank = bool((v != v[0]).any()) or not has_gaps
+    return _Tables(placed[0], placed[1], placed[2], placed[3], placed[4], by_rank, has_gaps)
 
 
 class DevicePairs:
@@ -257,6 +255,12 @@ class DevicePairs:
             assert lambdas is not None
             values = values * self._normaliser(lambdas)
         return values
+
+    def values_and_gradient(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Return values and gradient of a loss without a normaliser from one pass over the pairs."""
+        grad, _, extra = self._run(scores, step, self._factor, value=True)
+        assert extra is not None
+        return self.lists.sums(extra) * math.log(2.0), grad
 
     def _normaliser(self, lambdas: Tensor) -> Tensor:
         """``log2(1 + S)/S`` of each list; the weight of a list is not part of it."""

@@ -79,7 +79,7 @@ def _tight_kernel(base, unit, offsets, scores, order, phi, BLOCK: tl.constexpr):
         p = p0 + tl.arange(0, BLOCK)
         at = tl.load(order + start + p, p < n, 0)
         t = tl.load(base + at, p < n, 0.0) + tl.where(p < taken, u, 0.0)
-        tl.store(phi + at, t / weight, p < n)
+        tl.store(phi + at, tl.where(weight > 0, t / weight, 0.0), p < n)
 
 
 @triton.jit
@@ -146,11 +146,13 @@ def _gradient_kernel(scores, phi, offsets, scale, grad, hess, HESSIAN: tl.conste
         # 1 - rho of the best document is the share of the others.
         rest = tl.where(is_best, tail * share, 1.0 - rho)
         g = rho - f
-        if HESSIAN == 1:
+        if HESSIAN == 1:  # noqa: SIM102, one is decided when compiling, the other when running
             if n > 1:
                 q = e * inverse
                 g2 = rho * (sum1 - g / rest) + q * lead
-                g = tl.where(is_best, lead + share * sum1 + share * sum2, g + g2 + rho * (sum2 - g2 / rest) + q * (share * sum1))
+                g = tl.where(
+                    is_best, lead + share * sum1 + share * sum2, g + g2 + rho * (sum2 - g2 / rest) + q * (share * sum1)
+                )
         h = rho if HESSIAN == 2 else rho * rest
         tl.store(grad + start + p, c * g, p < n)
         tl.store(hess + start + p, c * h, p < n)
@@ -248,7 +250,5 @@ class DeviceSoftmax:
         values = torch.zeros(lists.count, dtype=scores.dtype, device=scores.device)
         if lists.count:
             targets = self._targets(scores, step)
-            _value_kernel[(lists.count,)](
-                scores, targets, lists.offsets, lists.weights, values, _BLOCK, num_warps=1
-            )
+            _value_kernel[(lists.count,)](scores, targets, lists.offsets, lists.weights, values, _BLOCK, num_warps=1)
         return values

@@ -49,12 +49,12 @@ def _power_kernel(
     u = tl.load(u_ptr + start + i, live, 0.0)
     kind = s_ptr.dtype.element_ty
     row = 0
-    for other in range(0, rows_of_reach):
+    for other in range(rows_of_reach):
         row += (tl.load(reach + other) < n).to(tl.int32)
     term = tl.arange(0, TERMS)
     gap = tl.load(gaps + row * TERMS + term)[None, :]
     product = tl.full([ROWS, TERMS], 1.0, kind)
-    for m in range(0, n):
+    for m in range(n):
         lost = _contest(tl.load(s_ptr + start + m), s, i == m, units)[0]
         product *= 1.0 - lost[:, None] * gap
     product *= tl.load(coefficients + row * TERMS + term)[None, :]
@@ -63,7 +63,7 @@ def _power_kernel(
         row_of_passed = passed + tl.load(places + program)
         product *= gap
         g = tl.zeros([ROWS], kind)
-        for m in range(0, n):
+        for m in range(n):
             lost, density = _contest(tl.load(s_ptr + start + m), s, i == m, units)
             pull = -u * density * tl.sum(product / (1.0 - lost[:, None] * gap), 1)
             g += pull
@@ -88,7 +88,7 @@ def _recursion_kernel(
     cell = tl.arange(0, ROWS)[:, None] * RANKS + r
     kept = states + tl.load(state_places + program) - tl.load(state_places + first_program)
     p = tl.where(r == 0, 1.0, 0.0).to(kind)
-    for m in range(0, n):
+    for m in range(n):
         if DERIVE:
             tl.store(kept + m * (ROWS * RANKS) + cell, p)
         lost = _contest(tl.load(s_ptr + start + m), s, i == m, units)[0]
@@ -99,7 +99,7 @@ def _recursion_kernel(
     if DERIVE:
         row_of_passed = passed + tl.load(places + program)
         g = tl.zeros([ROWS], kind)
-        for back in range(0, n):
+        for back in range(n):
             m = n - 1 - back
             lost, density = _contest(tl.load(s_ptr + start + m), s, i == m, units)
             p = tl.load(kept + m * (ROWS * RANKS) + cell)
@@ -208,7 +208,9 @@ class DeviceSoftRank:
             first, last, before = 0, int(number), 0
             while first < last:
                 stop = max(first + 1, int(np.searchsorted(ends[:last], before + _ROOM, side="right")))
-                states = torch.empty(int(ends[stop - 1]) - before if derive else 0, dtype=scores.dtype, device=scores.device)
+                states = torch.empty(
+                    int(ends[stop - 1]) - before if derive else 0, dtype=scores.dtype, device=scores.device
+                )
                 _recursion_kernel[(stop - first,)](
                     *shared, first, places, self._discount, self._depth, self._units, states, state_places, expected,
                     own, passed, derive, self._ranks, ROWS, num_warps=max(1, min(8, self._ranks // 16)),

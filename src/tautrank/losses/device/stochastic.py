@@ -85,7 +85,7 @@ def _slide_kernel(
     h = tl.zeros([ROWS], kind)
     reach = tl.full([ROWS], 1.0, kind)
     before = tl.full([], 0.0, kind)
-    for p in range(0, tl.minimum(depth, n)):
+    for p in range(tl.minimum(depth, n)):
         up = tl.load(u_ptr + start + p)
         drop = tl.load(drops + p)
         d = (tl.load(t_ptr + start + p) - x).to(kind)
@@ -111,7 +111,7 @@ def _reader_kernel(u_ptr, weights, offsets, values, depth, BLOCK: tl.constexpr):
     kind = u_ptr.dtype.element_ty
     value = tl.full([], 0.0, kind)
     reach = tl.full([], 1.0, kind)
-    for p in range(0, tl.minimum(depth, n)):
+    for p in range(tl.minimum(depth, n)):
         u = tl.load(u_ptr + start + p)
         value += tl.load(weights + p) * u * reach
         reach *= 1.0 - u
@@ -127,7 +127,7 @@ def _selection_kernel(t_ptr, u_ptr, offsets, jumps, values, k, BLOCK: tl.constex
     kind = u_ptr.dtype.element_ty
     shown = tl.full([], 0, tl.int32)
     earned = tl.full([], 0.0, kind)
-    for p in range(0, n):
+    for p in range(n):
         if tl.load(t_ptr + start + p) > 0.0:
             shown += 1
             if shown <= k:
@@ -136,7 +136,7 @@ def _selection_kernel(t_ptr, u_ptr, offsets, jumps, values, k, BLOCK: tl.constex
     here = tl.full([], 0.0, kind)
     down = tl.full([], 0.0, kind)
     up = tl.full([], 0.0, kind)
-    for back in range(0, n):
+    for back in range(n):
         p = n - 1 - back
         u = tl.load(u_ptr + start + p)
         is_shown = tl.load(t_ptr + start + p) > 0.0
@@ -164,6 +164,7 @@ class DeviceSmoothed:
         self.loss, self.lists, self.seed = loss, lists, seed
         metric, labels = loss.metric, lists.labels
         self._selects = isinstance(metric, DCGRR)
+        self._stops = bool(getattr(metric, "stops", False))
         if isinstance(metric, DCGRR):
             self._order = torch.arange(labels.numel(), dtype=torch.int32, device=labels.device)
             gains = label_table(labels, metric.document_values)
@@ -180,8 +181,8 @@ class DeviceSmoothed:
                 gains = gains / torch.where(best > 0, best, torch.ones_like(best))[lists.query]
         else:
             raise OptionError(
-                f"metric: found {metric}, which is Python code and cannot run on a CUDA device; expected dcg, ndcg, err, "
-                "mrr or dcg-rr, or tensors on the CPU"
+                f"metric: found {metric}, which is Python code and cannot run on a CUDA device; expected dcg, ndcg, "
+                "err, mrr or dcg-rr, or tensors on the CPU"
             )
         self._gains = gains
         self._scale = torch.where(lists.maxima(gains.abs()) > 0, lists.weights, torch.zeros_like(lists.weights))
@@ -214,7 +215,7 @@ class DeviceSmoothed:
                 if most:
                     _slide_kernel[(most,)](
                         by_rank, gains, place, x, self._drops, lists.offsets, tile_lists, starts, number, grad, mass,
-                        self._k + 1, loss.metric.stops, ROWS, num_warps=1,
+                        self._k + 1, self._stops, ROWS, num_warps=1,
                     )  # fmt: skip
         if baseline is None and not self._selects:
             grad, mass = -share * grad, share * mass
@@ -256,12 +257,12 @@ class DeviceSmoothed:
 
     def _metric(self, t: Tensor) -> Tensor:
         """The metric of each list with its documents at the positions ``t``, in float64."""
-        lists, metric = self.lists, self.loss.metric
+        lists = self.lists
         if self._selects:
             return self._selection(t)[0]
         gains = lists.order_down(t, self._gains.double(), lists.arrangement)[1]
         weights = self._weights.double()
-        if not metric.stops:
+        if not self._stops:
             return lists.sums(gains * weights[lists.rank])
         values = torch.empty(lists.count, dtype=gains.dtype, device=t.device)
         if lists.count:
