@@ -98,6 +98,8 @@ def as_markdown(sections: dict[str, str]) -> str:
         "medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
         "",
     ]
+    if set(sections) == {"gpu"}:
+        lines = ["# Speed on a GPU", "", "Measured by `python -m bench gpu --write docs/results/gpu.md`; medians.", ""]
     for name in PARTS:
         if name in sections:
             lines += [f"## {name}", "", sections[name], ""]

@@ -41,13 +41,15 @@ autodoc_preserve_defaults = True
 autodoc_type_aliases = {"ArrayLike": "ArrayLike", "Gain": "Gain", "Discount": "Discount"}
 # What scikit-learn adds to every estimator is described there.
 autodoc_default_options = {"exclude-members": "set_fit_request,set_score_request,set_predict_request"}
+# What the pages describe, and `make docs` does not install.
+autodoc_mock_imports = ["torch"]
 napoleon_numpy_docstring = False
 napoleon_use_rtype = False
 
 # Kept here rather than in index.md, where a reader of the Markdown would meet it as a block of code.
 NAVIGATION = {
     "Start": ["getting-started", "which-loss", "errors", "performance"],
-    "Rank": ["data", "metrics", "losses", "add-a-loss", "langevin", "tuning", "export"],
+    "Rank": ["data", "metrics", "losses", "add-a-loss", "networks", "langevin", "tuning", "export"],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
     "Measured": [
         "results/losses",
@@ -56,6 +58,7 @@ NAVIGATION = {
         "results/clicks",
         "results/studies",
         "results/speed",
+        "results/gpu",
     ],
     "Reference": [
         "reference/index",

@@ -192,7 +192,7 @@ def _on_device(
     for name, good in zip(("scores", "labels", "weights"), torch.stack(fine).tolist(), strict=False):
         if not good:
             expected = "finite numbers" if name == "scores" else "finite numbers of at least 0"
-            raise DataError(f"{name}: found a number that is not; expected {expected}")
+            raise DataError(f"{name}: found others, such as NaN; expected {expected}")
     objective = device_objective(kind, DeviceLists(labels.to(scores.dtype), offsets, given), seed)
     if wanted:
         return values_and_gradient(objective, scores, step)
