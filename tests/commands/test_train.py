@@ -67,7 +67,7 @@ def test_evaluate_a_trec_run(scored, capsys):
 
 
 def test_evaluate_like_trec_eval(scored, capsys):
-    # Ties by name, a tie in 32 bits only, documents without a judgement, a query without a relevant document.
+    # Ties by name, a tie in 32 bits only, documents without a judgment, a query without a relevant document.
     qrels = {"q1": {"d1": 1, "d2": 0, "d4": 2, "d9": 1}, "q2": {"d1": 1, "d2": 0, "d3": 0}, "q3": {"d1": 0}}
     found = {
         "q1": {"d3": 5.0, "d1": 5.0, "d2": 5.0, "d4": 1.0, "d5": 1.0 + 1e-9},

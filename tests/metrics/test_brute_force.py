@@ -294,7 +294,7 @@ def test_empty_policies(text, ties):
         ("judged@2", judged_share, lambda labels: any(y is not None for y in labels)),
     ],
 )
-def test_documents_without_a_judgement_against_all_orders(text, definition, is_filled):
+def test_documents_without_a_judgment_against_all_orders(text, definition, is_filled):
     draw = random.Random(3)
     judged = [draw.random() < 0.6 for _ in LABELS]
     known = [y if flag else None for y, flag in zip(LABELS, judged, strict=True)]
@@ -317,7 +317,7 @@ def test_documents_without_a_judgement_against_all_orders(text, definition, is_f
         assert_close(metric(text, ties=ties).per_query(SCORES, LABELS, OFFSETS, judged=judged), values)
 
 
-def test_other_metrics_take_documents_without_a_judgement_as_they_are_labelled():
+def test_other_metrics_take_documents_without_a_judgment_as_they_are_labelled():
     for text in ("ndcg", "map", "auc", "r-precision"):
         np.testing.assert_array_equal(
             metric(text).per_query(SCORES, LABELS, OFFSETS, judged=[False] * len(LABELS)),

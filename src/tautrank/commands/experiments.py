@@ -17,7 +17,6 @@ from tautrank.commands.output import ERR, OUT, print_json, say, trainings_bar
 from tautrank.data import Splits, list_folds
 from tautrank.errors import OptionError
 from tautrank.files import require_writable
-from tautrank.metrics import TOOLS, metric
 from tautrank.names import split_at_commas
 
 
@@ -32,7 +31,7 @@ def compare(
         False, "Compare existing TREC runs, or files of one score per line; nothing is trained.", "--runs"
     ),
     qrels: Path | None = option(None, "What judges --runs: TREC qrels, or labelled data for files of scores."),
-    like: str | None = option(None, f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
+    like: str | None = options.LIKE,
     test: Path | None = option(None, "Test data; a folder has its own."),
     valid: Path | None = option(None, "Validation data; default a fifth of the training queries."),
     fold: str = option("1", "Folds to use from a folder: 1, or 1,2,3, or all."),
@@ -73,7 +72,7 @@ def compare(
     from tautrank.experiments.runs import compare_runs
     from tautrank.report.figures import require_plotly
 
-    judges = [metric(name, like=like) for name in options.names_of(metrics, "--metrics") or DEFAULT_METRICS]
+    judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
     if report is not None:
         require_plotly()  # before any training
     for written in filter(None, (html, report)):

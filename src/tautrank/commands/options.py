@@ -13,7 +13,7 @@ from typing import Any
 import typer
 
 import tautrank as tr
-from tautrank.arguments import whole
+from tautrank.arguments import choice, whole
 from tautrank.commands.output import reading_bar
 from tautrank.data import Judged, RankingData, Splits, read_folder
 from tautrank.data.columns import columns_of_model, same_columns
@@ -22,7 +22,8 @@ from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, read_loss
 from tautrank.engines.packages import package
 from tautrank.errors import OptionError
 from tautrank.losses import own_losses
-from tautrank.names import split_at_commas
+from tautrank.metrics import TOOLS, Metric
+from tautrank.names import name_of, split_at_commas
 
 
 def option(default: Any, text: str, *names: str) -> Any:
@@ -51,6 +52,7 @@ IMPORTED = option(None, "Python file or module that registers your own loss. Its
 LEARNING_RATE = option(Settings.learning_rate, "Learning rate: the factor by which each tree is scaled.")
 LEAVES = option(Settings.num_leaves, "Maximum number of leaves per tree.")
 METRIC = option("ndcg@10", "Metric for validation and early stopping.")
+LIKE = option(None, f"Tool whose rules the metrics follow: {', '.join(TOOLS)}.")
 SEED = option(0, "Random seed.")
 
 
@@ -189,6 +191,25 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")
         found += names
     return found
+
+
+def metrics_of(texts: list[str] | None, default: Sequence[str], **given: Any) -> list[Metric]:
+    """Return the metrics named by an option, or those of the default that the tool of ``--like`` has.
+
+    Args:
+        texts: values of the option as typed; None if it was not given.
+        default: names to use then.
+        given: options of every metric, `like` among them; None for one that was not given.
+
+    >>> metrics_of(None, ["ndcg@5", "map"], like="sklearn")
+    [metric('ndcg(ties=expected,empty=zero,gain=linear)@5')]
+    """
+    options = {name: value for name, value in given.items() if value is not None}
+    names = names_of(texts, "--metrics") or list(default)
+    if texts is None and "like" in options:
+        known = TOOLS[choice("like", options["like"], tuple(TOOLS))].always
+        names = [name for name in names if name_of(name) in known]
+    return [tr.metric(name, **options) for name in names]
 
 
 def engine_parameters(given: list[str] | None) -> dict[str, Any]:

@@ -16,8 +16,7 @@ from tautrank.data.score_files import write_scores
 from tautrank.data.trec import write_run
 from tautrank.errors import OptionError
 from tautrank.files import require_writable
-from tautrank.metrics import METRICS, TOOLS
-from tautrank.names import name_of
+from tautrank.metrics import METRICS
 from tautrank.report.terminal import evaluation_table
 
 _DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
@@ -79,7 +78,7 @@ def evaluate(
     ),
     ties: str | None = option(None, "Order of tied documents: worst (default), expected, best or input."),
     empty: str | None = option(None, "Value of queries without relevant documents: skip (default), zero or one."),
-    like: str | None = option(None, f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
+    like: str | None = options.LIKE,
     per_query: Path | None = option(None, "Also write the values of every query to this CSV file."),
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
@@ -90,13 +89,7 @@ def evaluate(
 
     As another tool: [bold]tautrank evaluate --scores bm25.trec qrels.txt --metrics P@10,bpref --like trec_eval[/bold]
     """
-    given = {name: value for name, value in (("ties", ties), ("empty", empty), ("like", like)) if value is not None}
-    if metrics is None:  # those of the default that the tool has
-        known = METRICS if like is None else TOOLS[choice("like", like, tuple(TOOLS))].always
-        names = [name for name in _DEFAULT_METRICS if name_of(name) in known]
-    else:
-        names = options.names_of(metrics, "--metrics")
-    chosen = [tr.metric(name, **given) for name in names]
+    chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
     if scores is not None and model is None:
         judged = reading.scored(scores, data)
     elif model is not None and scores is None:

@@ -52,7 +52,7 @@ class Metric(ABC):
     has_cutoff: ClassVar[bool] = True
     """Whether ``k`` means something."""
     sees_unjudged: ClassVar[bool] = False
-    """Whether documents without a judgement, labelled NaN for ``_scorer``, differ from those labelled 0."""
+    """Whether documents without a judgment, labelled NaN for ``_scorer``, differ from those labelled 0."""
 
     k: int | None = None
     ties: str = "worst"
@@ -84,7 +84,7 @@ class Metric(ABC):
                 Values and weights of queries are in order of first appearance; or
             group: number of documents of each query, in order. Without any of the three, all documents are one query.
             judged: which documents have been judged, one true or false per document; None for all. Only ``bpref`` and
-                ``judged`` distinguish documents without a judgement, whatever their labels, from those labelled 0.
+                ``judged`` distinguish documents without a judgment, whatever their labels, from those labelled 0.
 
         >>> judge = metric("ndcg").bind([0, 1])
         >>> judge.mean([1.0, 2.0]), judge.mean([2.0, 1.0])

@@ -137,8 +137,8 @@ class BPref(_Counted):
 
     ``bpref = (1/R) sum_r 1 - min(n_r, R) / min(N, R)`` over the retrieved relevant documents, where ``n_r`` judged
     documents that are not relevant stand above ``r``, and ``R`` and ``N`` are the numbers of relevant and other judged
-    documents. Documents without a judgement (argument ``judged`` of `Metric.per_query`) are as if they were not there,
-    which makes it the metric for incomplete judgements. A document without any judged one above it adds 1.
+    documents. Documents without a judgment (argument ``judged`` of `Metric.per_query`) are as if they were not there,
+    which makes it the metric for incomplete judgments. A document without any judged one above it adds 1.
 
     Buckley and Voorhees, *Retrieval Evaluation with Incomplete Information*, SIGIR 2004, with ``min(N, R)`` as
     trec_eval has it since version 8. Empty: no relevant document.

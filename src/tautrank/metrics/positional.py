@@ -313,8 +313,8 @@ class JudgedShare(_Positional):
     """Judged: the share of the first ``k`` documents that somebody has judged, relevant or not.
 
     ``judged@k = |judged in the first k| / min(k, |retrieved|)``. It says how far the other metrics of a run can be
-    trusted: they take a document without a judgement as not relevant. Which documents are judged is the argument
-    ``judged`` of `Metric.per_query`; without it all are. In a tie the worst order puts those without a judgement first.
+    trusted: they take a document without a judgment as not relevant. Which documents are judged is the argument
+    ``judged`` of `Metric.per_query`; without it all are. In a tie the worst order puts those without a judgment first.
 
     MacAvaney, Macdonald and Ounis, *Streamlining Evaluation with ir-measures*, ECIR 2022. Empty: no judged document.
 
