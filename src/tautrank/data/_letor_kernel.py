@@ -56,35 +56,37 @@ def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
 
 @nb.njit(inline="always", cache=True)
 def decimal(buf: Any, start: Any) -> Any:
-    """Read a decimal number at `start`: (how many digits, sign, the first 18, digits left out, power of ten, end).
+    """Read a decimal number at `start`: (digits, whether negative, the first 18, how many are left out, exponent, end).
 
     No digits: there is no number.
     """
     pos = start
     c = np.int64(buf[pos])
-    sign = -1.0 if c == 45 else 1.0
-    if c == 45 or c == 43:
+    negative = c == 45
+    if negative or c == 43:
         pos += 1
-    first = pos
+    body = pos
     mantissa, left_out, pos = _digits(buf, pos, np.int64(0), _MOST)
-    digits = pos - first
-    exponent = np.int64(left_out)
+    digits = pos - body
+    exponent = left_out
     if buf[pos] == 46:
-        first = pos + 1
-        mantissa, more, pos = _digits(buf, first, mantissa, _MOST)
-        exponent += more + first - pos
+        pos += 1
+        fraction = pos
+        mantissa, more, pos = _digits(buf, pos, mantissa, _MOST)
+        exponent += more + fraction - pos
         left_out += more
-        digits += pos - first
-    if digits > 0 and (buf[pos] == 101 or buf[pos] == 69):
-        first = pos + 1
-        c = np.int64(buf[first])
-        if c == 45 or c == 43:
-            first += 1
-        power, _, pos = _digits(buf, first, np.int64(0), np.int64(100000))
-        exponent += -power if c == 45 else power
-        if pos == first:
-            digits = 0
-    return digits, sign, mantissa, left_out, exponent, pos
+        digits += pos - fraction
+    if buf[pos] == 101 or buf[pos] == 69:
+        pos += 1
+        c = np.int64(buf[pos])
+        minus = c == 45
+        if minus or c == 43:
+            pos += 1
+        first = pos
+        power, _, pos = _digits(buf, pos, np.int64(0), np.int64(100000))
+        digits = 0 if pos == first else digits
+        exponent += -power if minus else power
+    return digits, negative, mantissa, left_out, exponent, pos
 
 
 @nb.njit(inline="always", cache=True)
@@ -96,7 +98,7 @@ def _number(buf: Any, start: Any) -> Any:
     as strtod does. Otherwise the double is off by at most 4 units in the last place, and rounding to float32 is
     monotone, so if both ends of that interval round to the same float32, so does the true value.
     """
-    digits, sign, mantissa, _, exponent, pos = decimal(buf, start)
+    digits, negative, mantissa, _, exponent, pos = decimal(buf, start)
     if digits == 0:
         return _NUMBER_BAD, 0.0, pos
     status = _NUMBER_OK
@@ -113,7 +115,7 @@ def _number(buf: Any, start: Any) -> Any:
             status = _NUMBER_SLOW
     elif mantissa > _MAX_EXACT:
         status = _NUMBER_SLOW
-    return status, sign * value, pos
+    return status, (-value if negative else value), pos
 
 
 @nb.njit(cache=True, nogil=True)

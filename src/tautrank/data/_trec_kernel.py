@@ -55,7 +55,7 @@ def _double(buf: Any, start: Any) -> Any:
 
     What is not known here, Python reads.
     """
-    digits, sign, number, left_out, exponent, pos = decimal(buf, start)
+    digits, negative, number, left_out, exponent, pos = decimal(buf, start)
     known = digits > 0 and left_out == 0 and -22 <= exponent <= 22
     value = float(number)
     if known and exponent > 0:
@@ -66,7 +66,7 @@ def _double(buf: Any, start: Any) -> Any:
             value /= POWERS[-exponent]
         else:
             known, value = _quotient(number, POWERS[-exponent])
-    return known, sign * value, pos
+    return known, (-value if negative else value), pos
 
 
 @nb.njit(cache=True, nogil=True)
