@@ -80,23 +80,22 @@ def protocol(arguments: argparse.Namespace, first: str) -> str:
     return (
         f"Five folds, {arguments.repeats} repeats; each training is the best of {arguments.tune} random configurations "
         f"(the same for all systems) by validation {first}, at most {TREES} trees, stopped after {EARLY_STOPPING}. "
-        "p-values: test over queries and repeats, before and after Holm's correction over all pairs. A t-test over the "
-        "queries alone ignores the variation between trainings; it is shown for comparison with the papers."
+        "Intervals and p-values of steps: test over queries and repeats, of one comparison. A t-test over the queries "
+        "alone ignores the variation between trainings; it is shown for comparison with the papers."
     )
 
 
 def steps(result: Comparison, pairs: Sequence[tuple[int, int]]) -> Lines:
     """Describe differences between systems on the first metric, by this library's test and by the papers'."""
     m = result.metrics[0]
-    tests = {frozenset((test.better, test.worse)): test for test in result.tests(m)}
+    found = result.test(m)
+    assert found is not None
     for i, j in pairs:
-        test = tests[frozenset((i, j))]
-        sign = 1 if test.better == j else -1
         later, before = (result.systems[system].values[str(m)].mean(axis=0) for system in (j, i))
         one_tailed = tr.paired_t_test(later, before, alternative="greater").p_value
         yield (
-            f"- {result.systems[j].name} minus {result.systems[i].name}: {sign * test.difference:+.4f}, "
-            f"p = {test.p_value:.2g} ({test.adjusted:.2g} after Holm); the paper's one-tailed t-test over queries: "
-            f"p = {one_tailed:.2g}"
+            f"- {result.systems[j].name} minus {result.systems[i].name}: {found.differences[j, i]:+.4f} "
+            f"[{found.low[j, i]:+.4f}, {found.high[j, i]:+.4f}], p = {found.p_values[j, i]:.2g}; the paper's "
+            f"one-tailed t-test over queries: p = {one_tailed:.2g}"
         )
     yield ""

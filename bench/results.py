@@ -61,7 +61,7 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
         first = tests[0]
         better, worse = (result.systems[i].name for i in (first.better, first.worse))
         yield (
-            f"- {m}: {won} of {len(tests)} pairs differ significantly; the clearest is {better} over {worse}, "
+            f"- {m}: {won} of {len(tests)} comparisons are significant; the clearest is {better} over {worse}, "
             f"+{first.difference:.4f}, p = {first.p_value:.2g} ({first.adjusted:.2g} after Holm)."
         )
     yield ""

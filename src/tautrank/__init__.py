@@ -34,7 +34,6 @@ from tautrank.significance.paired import (
     paired_t_test,
     randomisation_test,
 )
-from tautrank.significance.repeated import repeated_runs_test
 from tautrank.significance.systems import systems_test
 
 if TYPE_CHECKING:
@@ -112,7 +111,6 @@ __all__ = [
     "read_qrels",
     "read_run",
     "read_scores",
-    "repeated_runs_test",
     "simulate",
     "systems_test",
     "theory",

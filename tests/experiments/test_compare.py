@@ -23,8 +23,9 @@ from tautrank.experiments.divide import GivenSplits, divide
 from tautrank.experiments.plan import Budget, System
 from tautrank.experiments.space import random_configurations
 from tautrank.papers.run import run_study
+from tautrank.report.cells import difference_text
 from tautrank.significance.paired import holm
-from tautrank.significance.repeated import repeated_runs_test
+from tautrank.significance.systems import systems_test
 from tests import dying_workers
 from tests.study_examples import DATA, TINY, comparison_of, content, finished
 
@@ -51,38 +52,82 @@ def test_values_are_what_training_by_hand_gives(parts, result):
     assert not np.array_equal(result.systems[2].values["ndcg@5"][1], expected)
 
 
-def test_p_values_come_from_the_repeated_runs_test_and_holm(parts, result):
-    m = tr.metric("ndcg@5")
-    values = [system.values["ndcg@5"] for system in result.systems]
+@pytest.mark.parametrize("name", ["ndcg@5", "arp"])
+def test_tables_show_what_systems_test_says(parts, result, name):
+    values = np.array([system.values[name] for system in result.systems])
     overlap = parts[1].n_queries / parts[0].n_queries
     assert result.overlap == pytest.approx(overlap)
-    pairs = [(0, 1), (0, 2), (1, 2)]
-    p = [repeated_runs_test(values[i], values[j], overlap=overlap).p_value for i, j in pairs]
-    got = result.tests(m)
-    np.testing.assert_allclose([t.p_value for t in got], p)
-    np.testing.assert_allclose([t.adjusted for t in got], holm(p))
-    means = [np.nanmean(v) for v in values]
-    for (i, j), test in zip(pairs, got, strict=True):
-        assert (test.better, test.worse) == ((i, j) if means[i] > means[j] else (j, i))
+    expected = systems_test(values, overlap, baseline=0)
+    found, sign = result.tests(name), 1 if name == "ndcg@5" else -1
+    assert [{test.better, test.worse} for test in found] == [{0, 1}, {0, 2}]  # each system with the first
+    np.testing.assert_allclose([t.p_value for t in found], expected.p_values[1:, 0])
+    np.testing.assert_allclose([t.adjusted for t in found], holm(expected.p_values[1:, 0]))
+    for i, test in enumerate(found, 1):
+        cell = result.cell("plain", result.systems[i].name, name)
+        assert cell.difference == pytest.approx(np.nanmean(values[i]) - np.nanmean(values[0]))
+        assert test.better == (i if sign * cell.difference > 0 else 0)
+        assert test.difference == pytest.approx(abs(cell.difference))
+        assert (cell.tested.low, cell.tested.high) == pytest.approx((expected.low[i, 0], expected.high[i, 0]))
+        ends = sorted(np.sign(cell.difference) * np.array([cell.tested.low, cell.tested.high]))
+        assert [test.low, test.high] == pytest.approx(ends)
+        assert test.low < test.difference < test.high
+        assert cell.tested.adjusted == test.adjusted
+        shown = " [".join(difference_text(x) for x in (cell.difference, cell.tested.low))
+        for text in (str(result), result.to_latex(), result.to_html(), result.to_markdown()):
+            assert f"{shown}, {difference_text(cell.tested.high)}]" in text
+    cells = [result.cell("plain", system.name, name).tested for system in result.systems[1:]]
+    assert max(cell.detectable for cell in cells) == pytest.approx(expected.detectable)
+    alone, first = (difference_text(x)[1:] for x in (expected.detectable, expected.detectable_adjusted))
+    sentence = f" true difference of {alone} would be found with 80 % power, and one of {first} at the first step"
+    assert f"On {name}, a{sentence}" in " ".join(str(result).split())
+    assert sentence in result.to_markdown()
+
+
+def test_all_pairs_and_another_baseline_are_options(parts, result):
+    names = [system.name for system in result.systems]
+    options = {"losses": names, "metrics": ["ndcg@5"], "repeats": 3, "pairs": "all", "baseline": "mse", **SMALL}
+    again = tr.compare(*parts, **options)
+    values = np.array([system.values["ndcg@5"] for system in result.systems])
+    expected = systems_test(values, result.overlap)
+    assert [{t.better, t.worse} for t in again.tests("ndcg@5")] == [{0, 1}, {0, 2}, {1, 2}]
+    np.testing.assert_allclose([t.adjusted for t in again.tests("ndcg@5")], expected.adjusted[[0, 0, 1], [1, 2, 2]])
+    assert [cell.tested is None for cell in again.cells] == [False, False, True]
+    assert again.cells[0].tested.adjusted == pytest.approx(expected.adjusted[0, 2])
+    assert len(again.to_dict()["pairs"]["ndcg@5"]) == len(again.tables()[-1].rows) == 3
+    first = difference_text(expected.detectable_adjusted)[1:]
+    assert f"{first} at the first step of Holm's method" in again.note()
+    for wrong, sentence in (({"pairs": "some"}, "unknown pairs 'some'"), ({"baseline": "ms"}, "unknown system 'ms'")):
+        with pytest.raises(OptionError, match=sentence):
+            tr.compare(*parts, **{**options, **wrong})
+
+
+def test_one_repeat_compares_models_and_few_repeats_say_so():
+    rng = np.random.default_rng(0)
+    values = rng.random((2, 3, 40))
+    one = comparison_of(values[:, :1])
+    assert one.tests("ndcg@5")[0].p_value == pytest.approx(tr.paired_t_test(values[0, 0], values[1, 0]).p_value)
+    for text in (str(one), one.to_markdown(), one.to_latex(), one.to_html()):
+        assert "one run each: this compares two models, not two methods" in " ".join(text.split())
+    assert "compare at least 5 runs" in comparison_of(values).note()
+    assert "Note:" not in comparison_of(rng.random((3, 3, 40))).note()
 
 
 def test_a_clear_winner_is_marked():
     rng = np.random.default_rng(0)
     base = rng.random((3, 60)) * 0.3
     result = comparison_of([base, base + 0.3 + 0.01 * rng.random((3, 60)), base])
-    m = result.metrics[0]
-    assert result.wins(m) == [[], [0, 2], []]
+    assert [cell.tested and cell.tested.verdict for cell in result.cells] == [None, "holds", "undecided"]
     for text in (str(result), result.to_latex(), result.to_html(), result.to_markdown()):
         assert "60/0/0" in text
         assert "0/60/0" in text
-        assert re.search(r"\+\.30\d\d(\*|\$\^\{\*\}\$|<sup>\*</sup>)", text)
+        assert re.search(r"\+\.30\d\d \[\+\.\d+, \+\.\d+\](\*|\$\^\{\*\}\$|<sup>\*</sup>)", text)
 
 
 def test_for_a_cost_the_lower_value_wins():
     rng = np.random.default_rng(0)
     base = rng.random((3, 60))
     result = comparison_of([base + 5, base + 0.01 * rng.random((3, 60))], metrics=("arp",))
-    assert result.wins(result.metrics[0]) == [[], [0]]
+    assert [(test.better, test.adjusted < 1e-9) for test in result.tests("arp")] == [(1, True)]
     assert "60/0/0" in str(result)
     assert result.cell("plain", "b", "arp").difference < -4
 

@@ -13,12 +13,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tautrank.experiments.divide import FixedParts, OnItself, Resampling
+from tautrank.experiments.divide import FixedParts, OnItself
 from tautrank.experiments.plan import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
-from tautrank.papers.results import Advantage, corrected_test, own_test
+from tautrank.papers.results import Advantage, over_trials, own_test
 from tautrank.papers.study import PaperTest
-from tautrank.significance.repeated import repeated_runs_test
+from tautrank.significance.paired import corrected_resampled_t_test
+from tautrank.significance.systems import resampled_systems_test, systems_test
 from tests import study_examples
 from tests.study_examples import TINY
 
@@ -27,10 +28,10 @@ filled = partial(study_examples.filled, trials=TRIALS, n_test=20)
 
 
 def made_up(condition, system, metric, trial):
-    """Trials of 5 queries; ListNet is a little better, more so under noise; the last query is skipped."""
+    """Trials of 8 of 40 queries; ListNet is a little better, more so under noise; the last query is skipped."""
     rng = np.random.default_rng([trial, *f"{condition} {system} {metric}".encode()])
     base = 0.5 + 0.05 * (system == "listnet") + 0.03 * (system == "listnet" and condition == "noisy")
-    values = base + 0.05 * rng.standard_normal(5)
+    values = base + 0.05 * rng.standard_normal(8)
     values[-1] = math.nan
     return values
 
@@ -58,13 +59,18 @@ def test_the_papers_t_test_is_scipys_paired_one(result):
         cell = result.cell(condition, "listnet", "ndcg@5")
         expected = stats.ttest_rel(means(condition, "listnet"), means(condition, "mse"))
         assert cell.own.p_value == pytest.approx(expected.pvalue)
-        assert cell.difference == pytest.approx((means(condition, "listnet") - means(condition, "mse")).mean())
+        assert cell.own.difference == pytest.approx((means(condition, "listnet") - means(condition, "mse")).mean())
     assert result.cell("clean", "mse", "ndcg@5").own is None
 
 
-def corrected_p(d, overlap=20 / 60):
-    t = d.mean() / math.sqrt((1 / d.size + overlap) * d.var(ddof=1))
-    return 2 * stats.t.sf(abs(t), d.size - 1)
+def in_place(plan, condition, metric="ndcg@5"):
+    """Values of both systems ``[2, trials, 40]``, each query where the split of the data has it."""
+    values = np.full((2, TRIALS, 40), math.nan)
+    for of_system, system in zip(values, ("listnet", "mse"), strict=True):
+        for trial in range(TRIALS):
+            tested = np.random.default_rng(plan.seed_of(trial, 0)).permutation(40)[32:]
+            of_system[trial, np.sort(tested)] = made_up(condition, system, metric, trial)
+    return values
 
 
 def holm(p_values):
@@ -77,11 +83,22 @@ def holm(p_values):
     return adjusted
 
 
-def test_the_corrected_test_counts_shared_data_and_many_comparisons(result):
-    raw = [corrected_p(means(c, "listnet") - means(c, "mse")) for c in ("clean", "noisy")]
-    found = [result.cell(c, "listnet", "ndcg@5").corrected for c in ("clean", "noisy")]
-    assert [judgement.p_value for judgement in found] == pytest.approx(holm(raw))
-    assert found[0].test == "corrected resampled t-test"
+def test_queries_are_averaged_over_the_trials_that_tested_them(result):
+    expected = [resampled_systems_test(in_place(result.plan, c), 0.25) for c in ("clean", "noisy")]
+    found = [result.cell(c, "listnet", "ndcg@5").tested for c in ("clean", "noisy")]
+    assert [judgement.p_value for judgement in found] == pytest.approx([test.p_values[0, 1] for test in expected])
+    assert [judgement.adjusted for judgement in found] == pytest.approx(holm([j.p_value for j in found]))
+    assert found[0].test == "test over queries and trials"
+    for judgement, test, condition in zip(found, expected, ("clean", "noisy"), strict=True):
+        d = np.subtract(*in_place(result.plan, condition))
+        by_query = [np.mean(of_query[~np.isnan(of_query)]) for of_query in d.T if not np.isnan(of_query).all()]
+        assert judgement.difference == pytest.approx(np.mean(by_query))
+        assert (judgement.standard_error, judgement.degrees) == (test.standard_errors[0, 1], test.degrees[0, 1])
+        assert (judgement.low, judgement.high) == pytest.approx((test.low[0, 1], test.high[0, 1]))
+        assert judgement.detectable == pytest.approx(test.detectable)
+    costs = resampled_systems_test(in_place(result.plan, "clean", "arp"), 0.25)
+    cost = result.cell("clean", "listnet", "arp").tested
+    assert (cost.difference, cost.low) == pytest.approx((costs.differences[0, 1], costs.low[0, 1]))
 
 
 def test_verdicts_of_all_claims(result):
@@ -92,30 +109,54 @@ def test_verdicts_of_all_claims(result):
         "listnet is better than mse on ndcg@5 (noisy)",
         "the lead of listnet over mse on ndcg@5 grows from clean to noisy",
     ]
-    adjusted = holm([corrected_p(d) for d in advantages])
-    for verdict, d, p in zip(result.verdicts, advantages, adjusted, strict=True):
-        assert verdict.advantage == pytest.approx(d.mean())
+    clean, noisy = (in_place(result.plan, c) for c in ("clean", "noisy"))
+    grown = (noisy[0] - noisy[1]) - (clean[0] - clean[1])
+    both = [clean, noisy, np.array([grown, 0 * grown])]
+    expected = [resampled_systems_test(values, 0.25) for values in both]
+    adjusted = holm([test.p_values[0, 1] for test in expected])
+    for verdict, d, test, p in zip(result.verdicts, advantages, expected, adjusted, strict=True):
         assert verdict.trials == TRIALS
+        assert verdict.own.difference == pytest.approx(d.mean())
         assert verdict.own.p_value == pytest.approx(stats.ttest_1samp(d, 0).pvalue)
-        assert verdict.corrected.p_value == pytest.approx(p)
-        for judgement in (verdict.own, verdict.corrected):
-            decided = "agrees" if d.mean() > 0 else "does not agree"
-            assert judgement.verdict == (decided if judgement.p_value <= 0.05 else "not decidable")
-    assert {v.own.verdict for v in result.verdicts[:2]} == {"agrees"}
+        assert verdict.tested.p_value == pytest.approx(test.p_values[0, 1])
+        assert verdict.tested.difference == pytest.approx(test.differences[0, 1])
+        assert verdict.tested.adjusted == pytest.approx(p)
+        for judgement in (verdict.own, verdict.tested):
+            decided = "holds" if judgement.difference > 0 else "fails"
+            assert judgement.verdict == (decided if judgement.adjusted <= 0.05 else "undecided")
+    assert {v.own.verdict for v in result.verdicts[:2]} == {"holds"}
+    text = " ".join(result.to_markdown().split())
+    for verdict in result.verdicts:
+        assert f"{verdict.tested.detectable:.4f}".removeprefix("0") in text
+
+
+def test_all_systems_together_tell_the_variance_between_trials():
+    three = replace(TINY, systems=(*TINY.systems, System("mse", "other")), claims=(TINY.claims[0],))
+    found = filled(three, made_up, failing={("noisy", "other", 2)})
+    values = np.array([*in_place(found.plan, "clean"), np.full((TRIALS, 40), math.nan)])
+    for trial in range(TRIALS):
+        tested = np.sort(np.random.default_rng(found.plan.seed_of(trial, 0)).permutation(40)[32:])
+        values[2, trial, tested] = made_up("clean", "other", "ndcg@5", trial)
+    clean, noisy = (verdict.tested for verdict in found.verdicts)
+    assert clean.p_value == pytest.approx(resampled_systems_test(values, 0.25).p_values[0, 1])
+    # A system that lacks a trial of the two that are compared is left out.
+    two = resampled_systems_test(in_place(found.plan, "noisy"), 0.25)
+    assert noisy.p_value == pytest.approx(two.p_values[0, 1])
 
 
 def test_a_claim_the_numbers_contradict():
     reversed_claim = replace(TINY, claims=(Better(better="mse", worse="listnet", metric="ndcg@5"),))
     contradicted = filled(reversed_claim, made_up)
-    assert contradicted.own_verdict == "does not agree"
+    assert contradicted.own_verdict == "fails"
+    assert contradicted.verdicts[0].tested.difference < 0
 
 
 def test_for_a_cost_the_lower_value_is_better():
     study = replace(TINY, claims=(Better(better="mse", worse="listnet", metric="arp", condition="clean"),))
     found = filled(study, made_up)  # listnet has more, which is worse
-    assert found.verdicts[0].advantage == pytest.approx(
-        (means("clean", "listnet", "arp") - means("clean", "mse", "arp")).mean()
-    )
+    expected = (means("clean", "listnet", "arp") - means("clean", "mse", "arp")).mean()
+    assert found.verdicts[0].own.difference == pytest.approx(expected)
+    assert found.verdicts[0].tested.difference == found.cell("clean", "listnet", "arp").difference
     assert found.cell("clean", "listnet", "arp").difference > 0
 
 
@@ -131,8 +172,9 @@ def test_only_trials_that_both_have_done_are_compared():
 
 def test_too_few_trials_decide_nothing():
     one = filled(TINY, made_up, trials=1)
-    assert {v.own.verdict for v in one.verdicts} == {"not decidable"}
-    assert one.verdict == "not decidable"
+    assert {v.own.verdict for v in one.verdicts} == {"undecided"}
+    assert one.verdicts[0].tested.note == "one run each: this compares two models, not two methods"
+    assert "this compares two models, not two methods" in one.to_markdown()
     assert math.isnan(one.verdicts[0].own.p_value)
     assert math.isnan(one.cell("clean", "mse", "ndcg@5").deviation)
     json.dumps(one.to_dict(), allow_nan=False)
@@ -156,27 +198,46 @@ def test_a_test_over_queries_takes_the_first_trial():
 
 def test_fixed_test_queries_are_counted_beside_the_trials():
     found = filled(replace(TINY, protocol=FixedParts()), made_up)
-    both = [np.array([made_up("clean", s, "ndcg@5", t) for t in range(TRIALS)]) for s in ("listnet", "mse")]
-    lead = [
-        np.array([made_up(c, "listnet", "ndcg@5", t) - made_up(c, "mse", "ndcg@5", t) for t in range(TRIALS)])
+    values = {
+        c: np.array([[made_up(c, s, "ndcg@5", t) for t in range(TRIALS)] for s in ("listnet", "mse")])
         for c in ("clean", "noisy")
-    ]
-    zeros = np.where(np.isnan(lead[0]), np.nan, 0.0)
-    raw = [repeated_runs_test(*both).p_value]
-    raw += [repeated_runs_test(lead[1], zeros).p_value, repeated_runs_test(lead[1] - lead[0], zeros).p_value]
-    assert [v.corrected.p_value for v in found.verdicts] == pytest.approx(holm(raw))
-    assert found.verdicts[0].corrected.test == "repeated-runs test"
+    }
+    grown = (values["noisy"][0] - values["noisy"][1]) - (values["clean"][0] - values["clean"][1])
+    both = [*values.values(), np.array([grown, 0 * grown])]
+    raw = [systems_test(each).p_values[0, 1] for each in both]
+    assert [v.tested.p_value for v in found.verdicts] == pytest.approx(raw)
+    assert [v.tested.adjusted for v in found.verdicts] == pytest.approx(holm(raw))
     redivided = filled(replace(TINY, protocol=FixedParts(redivide=True)), made_up)
-    corrected = repeated_runs_test(*both, overlap=20 / 60).p_value
-    assert redivided.verdicts[0].corrected.p_value > found.verdicts[0].corrected.p_value
-    assert redivided.verdicts[0].corrected.p_value >= corrected
+    expected = systems_test(both[0], 20 / 60).p_values[0, 1]
+    assert redivided.verdicts[0].tested.p_value == pytest.approx(expected)
+
+
+def test_queries_that_some_conditions_skip_are_left_out_of_claims_about_both():
+    """Labels of one condition may leave a query without a relevant document that another condition has."""
+
+    def skipping(condition, system, metric, trial):
+        values = made_up(condition, system, metric, trial)
+        values[1] = math.nan if condition == "noisy" else values[1]
+        return values
+
+    claims = (BetterUnder(system="mse", better="clean", worse="noisy", metric="ndcg@5"), *TINY.claims[1:])
+    found = filled(replace(TINY, protocol=FixedParts(), claims=claims), skipping)
+    used = np.array([0, 2, 3, 4, 5, 6])
+    values = np.array([[made_up(c, "mse", "ndcg@5", t)[used] for t in range(TRIALS)] for c in ("clean", "noisy")])
+    assert found.verdicts[0].tested.p_value == pytest.approx(systems_test(values).p_values[0, 1])
+    assert not math.isnan(found.verdicts[1].tested.p_value)
+
+
+def test_trials_of_other_queries_than_planned_count_as_their_own():
+    found = filled(TINY, lambda *place: made_up(*place)[:5])  # the split has 8
+    assert "no query was tested in two trials" in found.verdicts[0].tested.note
 
 
 def test_intervals_touch_exactly_at_the_p_value():
     """At the level p the two confidence intervals end at the same number."""
     rng = np.random.default_rng(0)
     a, b = 0.52 + 0.01 * rng.standard_normal(5), 0.50 + 0.02 * rng.standard_normal(5)
-    p = own_test(Advantage(a - b, None, (a, b)), PaperTest("intervals")).p_value
+    p = own_test(Advantage(a - b, sides=(a, b)), PaperTest("intervals")).p_value
     low_of_a = stats.t.interval(1 - p, 4, a.mean(), stats.sem(a))[0]
     high_of_b = stats.t.interval(1 - p, 4, b.mean(), stats.sem(b))[1]
     assert low_of_a == pytest.approx(high_of_b, abs=1e-12)
@@ -194,23 +255,32 @@ def test_constant_values_need_no_luck():
         ),
     )
     found = filled(study, lambda c, s, m, t: np.array([0.8, 1.0]) if s == "listnet" else np.array([0.8, 0.8]))
-    assert [v.corrected.verdict for v in found.verdicts] == ["agrees", "does not agree", "not decidable"]
-    assert [v.own.verdict for v in found.verdicts] == ["agrees", "does not agree", "not decidable"]
+    assert [v.tested.verdict for v in found.verdicts] == ["holds", "fails", "undecided"]
+    assert [v.own.verdict for v in found.verdicts] == ["holds", "fails", "undecided"]
 
 
 def test_a_relative_gap_is_a_share_of_the_worse_systems_value():
     claim = GapGrows(better="listnet", worse="mse", first="clean", last="noisy", metric="ndcg@5", relative=True)
     found = filled(replace(TINY, claims=(claim,)), made_up)
     gain = {c: means(c, "listnet") / means(c, "mse") - 1 for c in ("clean", "noisy")}
-    assert found.verdicts[0].advantage == pytest.approx((gain["noisy"] - gain["clean"]).mean())
+    assert found.verdicts[0].own.difference == pytest.approx((gain["noisy"] - gain["clean"]).mean())
+    # One trial: the difference of the queries is that of the ratios of means.
+    one = filled(replace(TINY, claims=(claim,)), made_up, trials=1)
+    assert one.verdicts[0].tested.difference == pytest.approx(gain["noisy"][0] - gain["clean"][0])
+    assert 0 < one.verdicts[0].tested.standard_error < 1
 
 
-def test_correction_is_never_more_eager_than_the_plain_test():
+def test_trials_alone_are_judged_by_the_t_test_with_what_they_share():
     rng = np.random.default_rng(1)
-    for _ in range(50):
-        advantage = Advantage(rng.standard_normal(10) + 0.5)
-        plain = own_test(advantage, PaperTest()).p_value
-        assert corrected_test(advantage, Resampling(), 0.05, 1 / 3).p_value >= plain
+    for overlap in (0.0, 1 / 3):
+        d = rng.standard_normal(10) + 0.5
+        found = over_trials(d, overlap, 0.05)
+        expected = stats.ttest_1samp(d, 0).pvalue if not overlap else (
+            corrected_resampled_t_test(d, n_train=3, n_test=1).p_value)  # fmt: skip
+        assert found.p_value == pytest.approx(expected)
+        low, high = stats.t.interval(0.95, 9, d.mean(), math.sqrt((0.1 + overlap) * d.var(ddof=1)))
+        assert (found.low, found.high) == pytest.approx((low, high))
+    assert math.isnan(over_trials(np.array([0.3]), 0.0, 0.05).p_value)
 
 
 def test_every_form_holds_the_same_numbers(result):

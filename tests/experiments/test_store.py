@@ -140,7 +140,7 @@ def test_a_trial_that_raises_is_recorded_and_the_others_go_on(tmp_path):
     assert {f.error for f in result.failures} == {"num_leaves: found 1; expected a whole number of at least 2"}
     assert "4 of 8 trainings; 4 failed" in result.to_markdown()
     assert "trial 1, clean, listnet: num_leaves: found 1" in result.to_markdown()
-    assert {v.corrected.verdict for v in result.verdicts} == {"not decidable"}
+    assert {v.own.verdict for v in result.verdicts} == {"undecided"}
     before = content(path)
     run_study(WITH_A_FAILURE, DATA, store=path, budget=SMALL)
     assert content(path) == before

@@ -19,6 +19,7 @@ from tautrank.data import RankingData, Splits
 from tautrank.errors import MissingDependencyError
 from tautrank.experiments.plan import System
 from tautrank.experiments.result import Comparison
+from tautrank.report.cells import difference_text
 from tautrank.report.figures import validation_curves
 from tautrank.report.gains import difficulty_groups, query_gains
 from tautrank.report.result_page import answer, python_call
@@ -78,34 +79,46 @@ def test_tables_hold_the_numbers_of_to_dict(result, read):
         row = shown[cell["metric"]][SYSTEMS.index(cell["system"])]
         title = "ndcg@5" if cell["metric"] == "ndcg@5" else "arp (lower is better)"
         against = f"minus {SYSTEMS[0]}"
-        assert list(row) == ["system", title, against, "p", "w/t/l", "trees", "seconds"]
+        assert list(row) == ["system", title, against, "p", "detectable", "w/t/l", "trees", "seconds"]
         assert [row["system"]["text"], cell["metric"]] == [line["system"], line["metric"]]
         assert key(row[title]) == float(line["mean"]) == cell["mean"]
         assert row[title]["text"] == f"{cell['mean']:.4f} ±{cell['deviation']:.4f}".replace("±0.", "±.")
         found = result.cell("plain", cell["system"], cell["metric"])
         if cell["system"] == SYSTEMS[0]:
-            assert [row[title]["text"] for title in (against, "p", "w/t/l")] == ["", "", ""]
+            assert [row[title]["text"] for title in (against, "p", "detectable", "w/t/l")] == [""] * 4
             continue
         assert key(row[against]) == float(line[against]) == cell["difference"] == found.difference
-        assert key(row["p"]) == float(line["p"]) == cell["corrected"]["p"]
-        assert row[against]["marks"] == ("*" if cell["corrected"]["p"] < 0.05 else "")
+        assert key(row["p"]) == float(line["p"]) == cell["tested"]["adjusted"]
+        assert float(line["p of one comparison"]) == cell["tested"]["p_value"]
+        ends = [float(line[f"{against} {end}"]) for end in ("low", "high")]
+        assert ends == [cell["tested"]["low"], cell["tested"]["high"]]
+        assert row[against]["text"].endswith(f"[{difference_text(ends[0])}, {difference_text(ends[1])}]")
+        assert key(row["detectable"]) == float(line["detectable"]) == cell["tested"]["detectable"]
+        assert row[against]["marks"] == ("*" if cell["tested"]["adjusted"] < 0.05 else "")
         assert row["w/t/l"]["text"] == f"{line['won']}/{line['tied']}/{line['lost']}"
     assert [row[f"minus {SYSTEMS[0]}"]["marks"] for row in shown["arp"]] == ["", "*", "", ""]
     assert [row["w/t/l"]["text"] for row in shown["arp"]][1] == "79/0/0"
+    assert "Every pair" not in read.titles(2)
+
+
+def test_all_pairs_have_a_table_of_their_own(result):
+    every = replace(result, pairs="all", cells=())
+    read, plain = Reader(every.to_html()), every.to_dict()
     expected = [
         (name, *(pair[field] for field in ("better", "worse", "difference", "p_value", "adjusted")))
         for name, pairs in plain["pairs"].items()
         for pair in pairs
     ]
     found = [list(row.values()) for row in read.table("Every pair")]
+    assert len(found) == 12
     assert [(*(c["text"] for c in row[:3]), *map(key, row[3:])) for row in found] == expected
-    assert pair_table(result).to_csv() in read.code
+    assert pair_table(every).to_csv() in read.code
 
 
 def test_words_name_the_winner_and_how_sure_that_is():
     words = answer(made_up())
     assert words[0].startswith(f"ndcg@5: {NASTY} has the best mean, ")
-    assert words[0].endswith(" against lightgbm:lambdarank, significant by the corrected test.")
+    assert words[0].endswith(" against lightgbm:lambdarank, significant.")
     assert words[1].startswith(f"arp: {NASTY} has the best mean, ")
     even = np.tile(np.linspace(0, 1, 30), (2, 1))
     assert answer(comparison_of([even, even])) == ["ndcg@5: a has the best mean, 0.5000."]

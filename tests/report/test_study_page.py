@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import re
 import shlex
 import sys
 from dataclasses import replace
@@ -86,11 +87,12 @@ def test_page_holds_the_numbers_of_to_dict(name, ran):
     assert len(claims) == len(plain["claims"])
     for row, claim in zip(claims, plain["claims"], strict=True):
         assert row["claim"]["text"] == claim["sentence"]
-        assert key(row["advantage"]) == claim["advantage"]
+        assert key(row["advantage"]) == claim["tested"]["difference"]
+        assert row["verdict"]["text"] == claim["tested"]["verdict"]
+        assert (key(row["p"]), key(row["detectable"])) == (claim["tested"]["adjusted"], claim["tested"]["detectable"])
         assert row["trials"]["text"] == str(claim["trials"])
-        for title, test in (("paper's test", "own"), ("corrected test", "corrected")):
-            assert row[title]["text"].startswith(claim[test]["verdict"] + ", p ")
-            assert key(row[title]) == claim[test]["p"]
+        assert row["paper's test"]["text"].startswith(claim["own"]["verdict"] + ", p ")
+        assert key(row["paper's test"]) == claim["own"]["p_value"]
     shown = rows_shown(page, result)
     for cell in plain["cells"]:
         found = shown[cell["condition"], cell["system"], cell["metric"], cell["part"]]["mean"]
@@ -151,13 +153,13 @@ def test_significance_is_marked_and_directions_are_signs(tiny):
             cell = tiny.cell(row["condition"]["text"], row["system"]["text"], metric)
             found = [float(text[field]) for field in ("mean", "low", "high")]
             assert found == [cell.mean, *cell.interval]
-            assert text["p"] == ("" if cell.corrected is None else repr(cell.corrected.p_value))
+            assert text["p"] == ("" if cell.tested is None else repr(cell.tested.adjusted))
             if cell.system == "mse":
                 assert [row[title]["text"] for title in ("minus mse", "p own", "p", "w/t/l")] == [""] * 4
                 continue
             assert key(row["minus mse"]) == cell.difference
-            assert (key(row["p own"]), key(row["p"])) == (cell.own.p_value, cell.corrected.p_value)
-            marks = "†" * (cell.own.p_value <= 0.05) + "*" * (cell.corrected.p_value <= 0.05)
+            assert (key(row["p own"]), key(row["p"])) == (cell.own.p_value, cell.tested.adjusted)
+            marks = "†" * (cell.own.p_value <= 0.05) + "*" * (cell.tested.adjusted <= 0.05)
             assert row["minus mse"]["marks"] == marks
     assert {row["minus mse"]["marks"] for row in page.table("ndcg@5") if row["system"]["text"] != "mse"} == {"†*"}
     assert key(page.table("ndcg@5")[0]["condition"]) == 0.0  # conditions sort by their value
@@ -166,29 +168,29 @@ def test_significance_is_marked_and_directions_are_signs(tiny):
 
 def test_words_say_the_verdict_what_is_missing_and_who_is_best():
     failing = {("clean", "mse", 0), ("noisy", "listnet", 2)}
-    assert answer(filled(TINY, made_up, failing=failing)) == [
-        "The numbers agree with the claim. Verdicts on 3 comparisons by both tests: agrees 3.",
-        "14 of 16 trainings are done, 2 failed; all numbers are about these.",
-    ]
+    verdict, seen, missing = answer(filled(TINY, made_up, failing=failing))
+    assert verdict.startswith("The claim ")
+    assert re.fullmatch(
+        r"A true difference of \.\d{4} would be found with 80 % power, and one of .* Holm's method.", seen
+    )
+    assert missing == "14 of 16 trainings are done, 2 failed; all numbers are about these."
     plain = replace(PLAIN, metrics=("ndcg@5",))
-    # Leads of 1, 2, 3 and 4 hundredths: t is 3.9 where trials are taken for independent, and 2.0 where they are not.
+    # Leads of 1, 2, 3 and 4 hundredths: t is 3.9 where trials are taken for independent, and 2.5 where they are not.
     claims = (Better(better="listnet", worse="mse", metric="ndcg@5"), Reaches(system="mse", value=0.1, metric="ndcg@5"))
     rising = filled(
-        replace(plain, claims=claims),
-        lambda c, system, m, trial: np.full(40, 0.5 + 0.01 * (trial + 1) * (system == "listnet")),
+        replace(plain, claims=claims, protocol=FixedParts(redivide=True)),
+        lambda c, system, m, trial: np.full(8, 0.5 + 0.01 * (trial + 1) * (system == "listnet")),
     )
-    assert answer(rising) == [
-        "The numbers do not decide the claim. Verdicts on 2 comparisons by the corrected test: agrees 1, not decidable "
-        "1; by the paper's own test: agrees 2.",
-        "ndcg@5: listnet has the best mean, 0.5250: +.0250 against mse, significant by the paper's own test.",
-    ]
-    wrong = replace(plain, claims=(Better(better="mse", worse="listnet", metric="ndcg@5"),))
-    contradicted, best = answer(filled(wrong, made_up))
-    assert contradicted == (
-        "The numbers do not agree with the claim. Verdicts on 1 comparison by both tests: does not agree 1."
+    verdict, _, best = answer(rising)
+    assert verdict == (
+        "The claim is undecided. Verdicts on 2 comparisons: holds 1, undecided 1; by the paper's own test: holds 2."
     )
+    assert best.endswith("0.5250: +.0250 against mse, which may be chance (by the paper's own test: holds).")
+    wrong = replace(plain, claims=(Better(better="mse", worse="listnet", metric="ndcg@5"),), protocol=FixedParts())
+    contradicted, _, best = answer(filled(wrong, made_up))
+    assert contradicted == "The claim fails. Verdicts on 1 comparison: fails 1."
     assert best.startswith("ndcg@5: listnet has the best mean, 0.")
-    assert best.endswith(" against mse, significant by the corrected test and the paper's own test.")
+    assert best.endswith(" against mse, significant.")
     assert answer(filled(wrong, lambda *_: [0.5, 0.5]))[1] == "ndcg@5: mse has the best mean, 0.5000."
 
 
@@ -196,7 +198,8 @@ def test_settings_say_seeds_versions_parameters_and_command(ran):
     result = ran("xe-figure3-labels")
     html = result.to_html()
     seeds = {str(trial.spec["seed"]) for trial in result.plan.trials()}
-    for text in (*seeds, "xe-figure3-labels, version 1", result.meta["data_fingerprint"], f"NumPy {np.__version__}"):
+    study = f"xe-figure3-labels, version {result.plan.study.version}"
+    for text in (*seeds, study, result.meta["data_fingerprint"], f"NumPy {np.__version__}"):
         assert text in html
     rows = read(result).table("What was trained")
     assert len(rows) == 12
@@ -283,7 +286,7 @@ def test_leads_are_paired_and_their_bands_count_what_trials_share():
             ]
             assert lines(drawn)["listnet"]["y"][i] == pytest.approx(np.mean(d))
             low, high = (ends[i] for ends in bands(drawn)["listnet"])
-            assert corrected_resampled_t_test(np.array(d) - low, n_train=60, n_test=40).p_value == pytest.approx(0.05)
+            assert corrected_resampled_t_test(np.array(d) - low, n_train=80, n_test=40).p_value == pytest.approx(0.05)
             assert (low + high) / 2 == pytest.approx(np.mean(d))
 
 

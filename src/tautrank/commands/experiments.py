@@ -48,6 +48,8 @@ def compare(
     vary: str = option("splits", "What differs between repeats: splits or seeds."),
     tune: int = option(0, "Number of random configurations to choose from on validation data; 0 for no tuning."),
     alpha: float = option(0.05, "Significance level."),
+    baseline: str = option("", "System that the others are compared with; default the first loss."),
+    all_pairs: bool = option(False, "Compare every two systems, not only each with the baseline.", "--all-pairs"),
     results: Path = option(
         Path("tautrank-results.db"), "File for finished trainings; running the command again continues from there."
     ),
@@ -73,6 +75,7 @@ def compare(
     from tautrank.report.figures import require_plotly
 
     judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
+    tested: dict[str, Any] = {"alpha": alpha, "pairs": "all" if all_pairs else "baseline"}
     if report is not None:
         require_plotly()  # before any training
     for written in filter(None, (html, report)):
@@ -82,7 +85,8 @@ def compare(
         if qrels is None:
             raise OptionError("--qrels: found none; expected relevance judgments for --runs")
         # `like` again: one tool also has an order of its own for tied documents.
-        result = compare_runs(_named(data), qrels, judges, like=like, alpha=alpha, **dataclasses.asdict(reading))
+        tested |= {"like": like, "baseline": baseline}
+        result = compare_runs(_named(data), qrels, judges, **tested, **dataclasses.asdict(reading))
     elif qrels is not None:
         raise OptionError("--qrels: found without --runs; expected both, or neither")
     elif len(data) > 1:
@@ -90,9 +94,9 @@ def compare(
     else:
         names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
         given = training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
-        declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, parameters=given)
+        declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, baseline=baseline, parameters=given)
         splits = _splits(Path(data[0]), valid, test, fold, reading)
-        how: dict[str, Any] = {"seed": training.seed, "alpha": alpha, "store": results, "n_jobs": training.jobs}
+        how: dict[str, Any] = {"seed": training.seed, "store": results, "n_jobs": training.jobs, **tested}
         with trainings_bar(f" in {results}; the same command continues from there") as progress:
             result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
     # The command line, ready to paste into a shell; None if `main` did not start it.
@@ -117,7 +121,7 @@ def compare(
 def _refuse_training(context: typer.Context) -> None:
     """Refuse options of trainings that are given with --runs."""
     allowed = {"data", "runs", "qrels", "like", "metrics", "alpha", "latex", "as_csv", "html", "report", "as_json"}
-    allowed |= {field.name for field in dataclasses.fields(options.Reading)}
+    allowed |= {"baseline", "all_pairs"} | {field.name for field in dataclasses.fields(options.Reading)}
     for parameter in context.command.params:
         name = parameter.name or ""
         source = context.get_parameter_source(name)

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tautrank.arguments import job_count, whole
+from tautrank.arguments import choice, job_count, whole
 from tautrank.data import RankingData, Splits
 from tautrank.engines import DEFAULTS
 from tautrank.errors import DataError, OptionError
@@ -46,6 +46,8 @@ def compare(
     seed: int = 0,
     tune: int = 0,
     alpha: float = 0.05,
+    baseline: str = "",
+    pairs: str = "baseline",
     store: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
     workers: int | None = 1,
@@ -66,6 +68,9 @@ def compare(
         tune: the number of random configurations to choose from by validation score, the same for all losses; 0 for
             none.
         alpha: the significance level.
+        baseline: the name of the system that the others are compared with; by default the first.
+        pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems, which needs larger
+            differences: Holm's correction counts every comparison.
         store: a file for finished trainings; a re-run continues from there.
         n_jobs: threads in all; by default all cores.
         workers: processes that train side by side; None chooses by the size of the data.
@@ -78,11 +83,10 @@ def compare(
     >>> [system.name for system in result.systems]
     ['mse', 'listnet']
     """
-    declared = comparison(losses, metrics, repeats=repeats, vary=vary, tune=tune, parameters=parameters)
-    splits = [Splits(train, valid, test)]
-    return compare_splits(
-        declared, splits, seed=seed, alpha=alpha, store=store, n_jobs=n_jobs, workers=workers, progress=progress
-    )
+    how: dict[str, Any] = {"repeats": repeats, "vary": vary, "tune": tune, "baseline": baseline}
+    declared = comparison(losses, metrics, **how, parameters=parameters)
+    where: dict[str, Any] = {"store": store, "n_jobs": n_jobs, "workers": workers, "progress": progress}
+    return compare_splits(declared, [Splits(train, valid, test)], seed=seed, alpha=alpha, pairs=pairs, **where)
 
 
 def comparison(
@@ -92,6 +96,7 @@ def comparison(
     repeats: int = DEFAULT_REPEATS,
     vary: str = "splits",
     tune: int = 0,
+    baseline: str = "",
     parameters: Mapping[str, Any] | None = None,
 ) -> Experiment:
     """Declare a comparison: a wrong name is reported before any data is read. Arguments as those of `compare`.
@@ -110,6 +115,7 @@ def comparison(
         configurations=whole("tune", tune, 0),
         parameters={**DEFAULTS, **(parameters or {})},
         curves=("valid",),
+        baseline=baseline,
     )
 
 
@@ -119,6 +125,7 @@ def compare_splits(
     *,
     seed: int = 0,
     alpha: float = 0.05,
+    pairs: str = "baseline",
     store: str | os.PathLike[str] | None = None,
     n_jobs: int | None = None,
     workers: int | None = 1,
@@ -129,8 +136,9 @@ def compare_splits(
     Args:
         declared: the comparison.
         splits: training, validation and test data of each fold.
-        seed, alpha, store, n_jobs, workers, progress: as those of `compare`.
+        seed, alpha, pairs, store, n_jobs, workers, progress: as those of `compare`.
     """
+    choice("pairs", pairs, ("baseline", "all"))
     if not splits:
         raise DataError("splits: found none; expected at least one of (train, valid, test)")
     if workers is None:
@@ -142,4 +150,4 @@ def compare_splits(
     plan = Plan(**settled, seed=seed)
     with Store(None if store is None else Path(store), kind="comparison") as opened:
         run_waiting(plan, opened, chosen, progress, threads=max(1, job_count(n_jobs) // workers))
-        return Comparison(**Gathered(plan, opened).fields(), alpha=alpha)
+        return Comparison(**Gathered(plan, opened).fields(), alpha=alpha, pairs=pairs)

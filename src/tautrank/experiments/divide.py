@@ -8,6 +8,7 @@ from typing import TypeAlias
 import numpy as np
 
 from tautrank.arguments import choice
+from tautrank.arrays import I64
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError
 from tautrank.json_values import declare
@@ -197,20 +198,48 @@ def part_sizes(splits: Splits) -> dict[str, int]:
 
 
 def overlap_of(protocol: Protocol, queries: dict[str, int]) -> float:
-    """Nadeau and Bengio's held out over trained on; 0 if all trials train on the same queries.
+    """Nadeau and Bengio's held out over not held out; 0 if all trials train on the same queries.
 
     Args:
         protocol: how queries are divided.
         queries: the number of training, validation and test queries of a trial.
 
     >>> overlap_of(Resampling(), {"train": 60, "valid": 20, "test": 20})
-    0.3333333333333333
+    0.25
     """
     if isinstance(protocol, Resampling | OwnFolds):
-        return queries["test"] / queries["train"]
+        return queries["test"] / (queries["train"] + queries.get("valid", 0))
     if (isinstance(protocol, FixedParts) and protocol.redivide) or protocol == GivenSplits("splits"):
         return queries["valid"] / queries["train"] if "valid" in queries else HELD_OUT / (1 - HELD_OUT)
     return 0.0
+
+
+def queries_of_trial(
+    protocol: Protocol, n_queries: int, size: int, trial: int, seed: int, trial_seed: int, folds: int = 1
+) -> I64:
+    """Return a number for each test query of a trial: in all trials, the same number is the same query.
+
+    Args:
+        protocol: how queries are divided.
+        n_queries: the number of queries of the data.
+        size: the number of test queries of the trial. If the protocol gives another number (a change of the data added
+            or dropped queries), the trial's queries count as queries of its own.
+        trial, seed, trial_seed: as those of `divide`.
+        folds: the number of folds of the data.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 10, [1] * 10, group=[1] * 10)
+    >>> divide(data, Resampling(), 3, 0, 7).test.qids, queries_of_trial(Resampling(), 10, 2, 3, 0, 7)
+    (array([5, 9]), array([5, 9]))
+    """
+    if not isinstance(protocol, Resampling | OwnFolds):
+        return np.arange(size)
+    if folds == 1 and n_queries:
+        blank = RankingData.from_arrays(np.zeros((n_queries, 1)), np.zeros(n_queries), group=np.ones(n_queries, int))
+        tested = divide(blank, protocol, trial, seed, trial_seed).test.qids
+        if tested.size == size:
+            return tested
+    part = trial % folds if isinstance(protocol, OwnFolds) else trial
+    return (part + 1) * 2**32 + np.arange(size)
 
 
 def _rotate(data: RankingData, fold: int, seed: int) -> Splits:

@@ -9,7 +9,6 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import combinations
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -23,8 +22,7 @@ from tautrank.experiments.store import Outcome, Store, Trial
 from tautrank.files import handed_out
 from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
-from tautrank.significance.paired import holm
-from tautrank.significance.repeated import repeated_runs_test
+from tautrank.significance.systems import Combined, SystemsTest, combined_test, systems_test
 
 if TYPE_CHECKING:
     from tautrank.experiments.search_plan import SearchPlan
@@ -36,7 +34,7 @@ Cell: TypeAlias = tuple[str, str, str]
 Place: TypeAlias = tuple[str, str]
 """(condition, system)."""
 
-AGREES, DOES_NOT, UNDECIDED = "agrees", "does not agree", "not decidable"
+HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 _CONFIDENCE = 0.95
 
 
@@ -48,8 +46,8 @@ class Result:
     >>> import tautrank as tr
     >>> parts = tr.simulate.simulate_web_search(60, n_features=16, mean_length=15).split([.5, .25, .25])
     >>> result = tr.compare(*parts, losses=["mse", "listnet"], metrics=["ndcg@5"], repeats=2, n_estimators=5)
-    >>> isinstance(result, tr.Result), result.to_csv().splitlines()[0]
-    (True, 'system,mean,deviation,low,high,minus mse,p,won,tied,lost,trees,seconds')
+    >>> isinstance(result, tr.Result), [cell.system for cell in result.cells]
+    (True, ['mse', 'listnet'])
     """
 
     def table(self) -> ReportTable:
@@ -127,17 +125,31 @@ class Failure:
 
 @dataclass(frozen=True)
 class Judgement:
-    """The outcome of a test.
+    """The outcome of a test; a number that is not known is NaN.
 
     Args:
         test: its name.
-        p_value: NaN if there is too little to test.
-        verdict: ``agrees``, ``does not agree`` or ``not decidable``.
+        difference: the mean that is tested against 0.
+        p_value: two-sided, of this test alone.
+        adjusted: the same after Holm's correction over what is tested together.
+        verdict: ``holds``, ``fails`` or ``undecided``, by the adjusted p-value.
+        standard_error, degrees: of the difference.
+        low, high: its confidence interval, at 1 - the level of the test.
+        detectable: the smallest true difference that this test alone finds with 80 % power.
+        note: what a reader of the p-value has to know.
     """
 
     test: str
-    p_value: float
-    verdict: str
+    difference: float = math.nan
+    p_value: float = math.nan
+    adjusted: float = math.nan
+    verdict: str = UNDECIDED
+    standard_error: float = math.nan
+    degrees: float = math.nan
+    low: float = math.nan
+    high: float = math.nan
+    detectable: float = math.nan
+    note: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +163,8 @@ class CellResult:
         means: the mean over the queries, one per trial.
         printed, printed_spread: the paper's number and what stands after ± there; None if it printed none.
         tried: the mean over all configurations of a comparison that tunes; else NaN.
-        difference: mean of system minus baseline over the trials both have done; NaN for the baseline itself.
         own: the paper's test against the baseline; None for the baseline itself, and without a paper.
-        corrected: the test that counts what trials share, likewise, Holm-adjusted over the metric's comparisons.
+        tested: the test over queries and trials, likewise, of system minus baseline; it holds if the system is better.
     """
 
     condition: str
@@ -166,14 +177,18 @@ class CellResult:
     printed: float | None = None
     printed_spread: float | None = None
     tried: float = math.nan
-    difference: float = math.nan
     own: Judgement | None = None
-    corrected: Judgement | None = None
+    tested: Judgement | None = None
 
     @property
     def mean(self) -> float:
         """The mean over the trials."""
         return float(self.means.mean()) if self.means.size else math.nan
+
+    @property
+    def difference(self) -> float:
+        """System minus baseline, over the trials that both have done; NaN for the baseline itself."""
+        return self.tested.difference if self.tested else math.nan
 
     @property
     def deviation(self) -> float:
@@ -198,13 +213,16 @@ class PairTest:
     Args:
         better, worse: the places of the two systems.
         difference: by how much the better one is better.
+        low, high: the confidence interval of the difference.
         p_value: the p-value of the test over queries and repeats.
-        adjusted: the same after Holm's correction over all pairs of the metric.
+        adjusted: the same after Holm's correction over the pairs of the metric that are compared.
     """
 
     better: int
     worse: int
     difference: float
+    low: float
+    high: float
     p_value: float
     adjusted: float
 
@@ -246,8 +264,8 @@ class Comparison(Result):
     """What `compare` returns; a study's result is one with verdicts.
 
     Values are kept by (condition, system) or (condition, system, metric), one entry per trial; a comparison of several
-    folds has one trial per repeat and fold. One system is significantly better than another if `repeated_runs_test`,
-    Holm-adjusted over all pairs of the metric, gives a p-value below `alpha`.
+    folds has one trial per repeat and fold. One system is significantly better than another if `systems_test`, adjusted
+    by Holm's method over the comparisons of the metric, gives a p-value of at most `alpha`.
 
     Args:
         plan: what was run.
@@ -265,6 +283,7 @@ class Comparison(Result):
         trained_with: the tools and their versions.
         overlap: held out over trained on if trials draw their training queries again; else 0.
         alpha: the significance level.
+        pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
         meta: what the store says about itself.
         cells: condition by condition, system by system, metric by metric, each compared with the baseline.
         remarks: sentences about queries that were left out or filled in.
@@ -291,6 +310,7 @@ class Comparison(Result):
     trained_with: tuple[str, ...] = ()
     overlap: float = 0.0
     alpha: float = 0.05
+    pairs: str = "baseline"
     meta: dict[str, str] = field(default_factory=dict)
     remarks: tuple[str, ...] = ()
     cells: tuple[CellResult, ...] = ()
@@ -301,19 +321,29 @@ class Comparison(Result):
             object.__setattr__(self, "cells", tuple(cells))
 
     def _cell(self, index: int, m: Metric) -> CellResult:
-        """One system of a comparison on one metric, compared with the first system."""
-        system, name = self.systems[index], str(m)
+        """One system of a comparison on one metric, compared with the baseline."""
+        system, name, baseline = self.systems[index], str(m), self._baseline
         means = system.means(name)
         done = np.flatnonzero(~np.isnan(means))
         tried = float(np.mean(system.untuned[name])) if system.untuned else math.nan
         place = (self.plan.study.condition_names[0], system.name, name, "test")
         cell = CellResult(*place, m.higher_is_better, tuple(done.tolist()), means[done], tried=tried)
-        for test in self.tests(m):
-            if {test.better, test.worse} == {0, index}:
-                lead = test.difference if test.better == index else -test.difference
-                judged = Judgement("repeated-runs test", test.adjusted, verdict_of(test.adjusted, lead, self.alpha))
-                return replace(cell, difference=lead if m.higher_is_better else -lead, corrected=judged)
-        return cell
+        found = self.test(m)
+        if found is None or index == baseline:
+            return cell
+        tested = pair_of(found, index, baseline)
+        lead = tested.difference if m.higher_is_better else -tested.difference
+        adjusted = float(found.adjusted[index, baseline])
+        return replace(cell, tested=replace(tested, adjusted=adjusted, verdict=verdict_of(adjusted, lead, self.alpha)))
+
+    @property
+    def level(self) -> float:
+        """The significance level: `alpha`, or that of the paper's test."""
+        return self.alpha
+
+    @property
+    def _baseline(self) -> int:
+        return self.plan.study.system_names.index(self.plan.study.baseline)
 
     def cell(self, condition: str, system: str, name: str, part: str = "test") -> CellResult:
         """Return one cell.
@@ -367,52 +397,83 @@ class Comparison(Result):
             histories=self.curves.get((*place, "valid"), []),
         )
 
-    def tests(self, m: str | Metric) -> list[PairTest]:
-        """Return the tests of every two systems on one metric; Holm's correction counts all of its pairs.
+    def test(self, m: str | Metric) -> SystemsTest | None:
+        """Return the test of all systems of a comparison on one metric; None for one system, or fewer than two queries.
 
         Args:
             m: the metric.
         """
-        return self._tests[str(m)]
+        return self._found[str(m)]
 
     @cached_property
-    def _tests(self) -> dict[str, list[PairTest]]:
-        return {str(m): self._pair_tests(m) for m in self.metrics}
-
-    def _pair_tests(self, m: Metric) -> list[PairTest]:
-        values = [system.values[str(m)] for system in self.systems]
-        testable = [np.count_nonzero(~np.isnan(v).any(axis=0)) > 1 for v in values]
-        pairs = [(i, j) for i, j in combinations(range(len(values)), 2) if testable[i]]
-        tests = [repeated_runs_test(values[i], values[j], overlap=self.overlap) for i, j in pairs]
-        adjusted = holm([test.p_value for test in tests]).tolist() if tests else []
-        found = []
-        for pair, test, corrected in zip(pairs, tests, adjusted, strict=True):
-            better, worse = pair if (test.difference > 0) == m.higher_is_better else reversed(pair)
-            found.append(PairTest(better, worse, abs(test.difference), test.p_value, corrected))
+    def _found(self) -> dict[str, SystemsTest | None]:
+        baseline, found = None if self.pairs == "all" else self._baseline, {}
+        for name in self.plan.study.metrics:
+            values = np.array([system.values[name] for system in self.systems])
+            testable = len(values) > 1 and np.count_nonzero(~np.isnan(values[0]).any(axis=0)) > 1
+            overlap, level = self.overlap, self.alpha
+            found[name] = systems_test(values, overlap, baseline=baseline, level=level) if testable else None
         return found
 
-    def wins(self, m: str | Metric) -> list[list[int]]:
-        """Return for each system the systems it is significantly better than.
+    def tests(self, m: str | Metric) -> list[PairTest]:
+        """Return the tests of the pairs of systems that are compared on one metric.
 
         Args:
             m: the metric.
         """
-        won: list[list[int]] = [[] for _ in self.systems]
-        for test in self.tests(m):
-            if test.adjusted < self.alpha:
-                won[test.better].append(test.worse)
-        return [sorted(losers) for losers in won]
+        found, pairs = self.test(m), []
+        if found is None:
+            return []
+        sign = 1 if metric(m).higher_is_better else -1
+        for i, j in np.argwhere(np.triu(~np.isnan(found.adjusted))).tolist():
+            better, worse = (i, j) if sign * found.differences[i, j] > 0 else (j, i)
+            numbers = [sign * float(each[better, worse]) for each in (found.differences, found.low, found.high)]
+            p = (float(found.p_values[i, j]), float(found.adjusted[i, j]))
+            pairs.append(PairTest(better, worse, numbers[0], min(numbers[1:]), max(numbers[1:]), *p))
+        return pairs
+
+
+def judgement_of(test: str, difference: float, error: float, degrees: float, level: float, note: str = "") -> Judgement:
+    """Return the judgement of a difference, given its standard error and degrees of freedom; without a verdict.
+
+    Args:
+        test: the name of the test.
+        difference, error, degrees: the mean, its standard error, and the degrees of freedom of that.
+        level: the level of the test.
+        note: what a reader of the p-value has to know.
+
+    >>> found = judgement_of("t-test over trials", 0.02, 0.01, 9, 0.05)
+    >>> round(found.p_value, 4), round(found.low, 4), round(found.detectable, 4)
+    (0.0766, -0.0026, 0.0315)
+    """
+    if not error > 0:  # all numbers are equal: nothing is left to chance
+        found = Combined(difference, error, degrees, float(difference == 0), difference, difference, 0.0)
+    else:
+        found = combined_test([difference], [error], [degrees], level)
+    return Judgement(test, **vars(found), adjusted=found.p_value, note=note)
+
+
+def pair_of(found: SystemsTest, a: int, b: int) -> Judgement:
+    """Return the judgement of one system minus another; not adjusted, and without a verdict.
+
+    Args:
+        found: the test of all systems.
+        a, b: the places of the two.
+    """
+    error, degrees = float(found.standard_errors[a, b]), float(found.degrees[a, b])
+    difference = float(found.differences[a, b])
+    return judgement_of("test over queries and trials", difference, error, degrees, found.level, found.note)
 
 
 def verdict_of(p: float, mean: float, level: float) -> str:
     """Return the verdict of a two-sided test on what should be positive.
 
     >>> verdict_of(0.01, -2.0, 0.05)
-    'does not agree'
+    'fails'
     """
     if not p <= level or mean == 0:
         return UNDECIDED
-    return AGREES if mean > 0 else DOES_NOT
+    return HOLDS if mean > 0 else FAILS
 
 
 def win_tie_loss(gains: F64) -> tuple[int, int, int]:

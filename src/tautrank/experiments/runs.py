@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arguments import job_count
+from tautrank.arguments import choice, job_count
 from tautrank.arrays import F64, Bools
 from tautrank.data import Judged
 from tautrank.data.files import judge_given, read_judgments
@@ -29,6 +29,8 @@ def compare_runs(
     *,
     like: str | None = None,
     alpha: float = 0.05,
+    baseline: str = "",
+    pairs: str = "baseline",
     **reading: Any,
 ) -> Comparison:
     """Judge existing runs or scores, and test which differences are real.
@@ -44,11 +46,13 @@ def compare_runs(
     Args:
         runs: by name of the system a TREC run (a file, or ``{query: {document: score}}``); for labelled data, a file of
             one score per line, in the order of the data's file, or an array of one score per document, in the data's
-            order. The other systems are compared with the first.
+            order.
         judged: qrels (a file, or ``{query: {document: label}}``), or labelled data (`RankingData`, or its file).
         metrics: names or metric objects.
         like: a tool whose rules to follow, such as ``"trec_eval"``, whose numbers these then are.
         alpha: the significance level.
+        baseline: the name of the system that the others are compared with; by default the first.
+        pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
         **reading: options of the reader of a data file, such as ``zero_based=True``.
 
     >>> qrels = {"q1": {"d1": 1, "d2": 0}, "q2": {"d1": 2, "d7": 1}, "q3": {"d3": 1}}
@@ -90,6 +94,7 @@ def compare_runs(
         protocol=GivenSplits("seeds"),
         trials=repeats,
         parameters=options,
+        baseline=baseline,
     )
     return Comparison(
         plan=Plan(
@@ -107,6 +112,7 @@ def compare_runs(
         },
         n_done=len(each),
         alpha=alpha,
+        pairs=choice("pairs", pairs, ("baseline", "all")),
         remarks=tuple(remarks),
     )
 

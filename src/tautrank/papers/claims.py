@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+import numpy as np
+
 from tautrank.arrays import F64
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import Cell
@@ -41,6 +43,10 @@ class Claim(ABC):
     def advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
         """Return what should be positive, one number per trial (or per query): by default, first minus second cell."""
         return values(cells[0]) - values(cells[1])
+
+    def query_advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """Return what should be positive in one trial, one number per query, whose mean is the trial's advantage."""
+        return self.advantage(values, cells)
 
     @abstractmethod
     def sentence(self, cells: tuple[Cell, ...]) -> str:
@@ -156,11 +162,6 @@ class GapGrows(Claim):
     last: str
     relative: bool = False
 
-    @property
-    def by_query(self) -> bool:  # type: ignore[override]
-        """A ratio of means is not the mean of ratios."""
-        return not self.relative
-
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
         """Both systems at the last condition, then at the first."""
         return [tuple((c, s, self.metric) for c in (self.last, self.first) for s in (self.better, self.worse))]
@@ -169,6 +170,19 @@ class GapGrows(Claim):
         """By how much the lead grew."""
         a, b, c, d = (values(cell) for cell in cells)
         return (a - b) / b - (c - d) / d if self.relative else (a - b) - (c - d)
+
+    def query_advantage(self, values: Values, cells: tuple[Cell, ...]) -> F64:
+        """By how much the lead grew; a ratio of means A/B is the mean of A/B + (a - A/B b)/B, which is linear (delta
+        method)."""
+        if not self.relative:
+            return self.advantage(values, cells)
+        shares = []
+        for above, below in ((cells[0], cells[1]), (cells[2], cells[3])):
+            a, b = values(above), values(below)
+            ratio = np.nanmean(a) / np.nanmean(b)
+            shares.append(ratio + (a - ratio * b) / np.nanmean(b))
+        lead: F64 = shares[0] - shares[1]
+        return lead
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom grows from where to where."""

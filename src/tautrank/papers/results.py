@@ -12,24 +12,26 @@ from pathlib import Path
 import numpy as np
 
 from tautrank.arrays import F64
-from tautrank.experiments.divide import FixedParts, Protocol
+from tautrank.experiments.divide import OnItself, queries_of_trial
 from tautrank.experiments.result import (
-    AGREES,
-    DOES_NOT,
+    FAILS,
+    HOLDS,
     UNDECIDED,
     Cell,
     CellResult,
     Comparison,
     Gathered,
     Judgement,
+    judgement_of,
+    pair_of,
     verdict_of,
 )
 from tautrank.metrics import metric
-from tautrank.papers.claims import Better, Claim
+from tautrank.papers.claims import Better, BetterUnder, Claim
 from tautrank.papers.run import StudyPlan, StudyStore
 from tautrank.papers.study import PaperTest
-from tautrank.significance.paired import corrected_resampled_t_test, holm, paired_t_test, t_tail
-from tautrank.significance.repeated import repeated_runs_test
+from tautrank.significance.paired import holm, paired_t_test, t_tail
+from tautrank.significance.systems import resampled_systems_test
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,12 +40,14 @@ class Advantage:
 
     Args:
         trials: one number per trial.
+        numbers: the numbers of the trials.
         queries: for each trial one number per query, NaN if it is skipped; None if a trial's number is not a mean over
             its queries.
         sides: the values of two systems, one per trial, if the advantage is their difference.
     """
 
     trials: F64
+    numbers: Sequence[int] = ()
     queries: Sequence[F64] | None = None
     sides: tuple[F64, F64] | None = None
 
@@ -60,17 +64,15 @@ class Verdict:
     Args:
         sentence: the claim.
         trials: the number of trials that count.
-        advantage: the mean of what should be positive.
-        own: the judgement of the paper's own test.
-        corrected: the judgement of the test that counts what trials share, Holm-adjusted over the study's claims.
+        own: the judgement of the paper's own test on what should be positive.
+        tested: the judgement of the test over queries and trials, Holm-adjusted over the study's claims.
         text: the paper's words, if they are given.
     """
 
     sentence: str
     trials: int
-    advantage: float
     own: Judgement
-    corrected: Judgement
+    tested: Judgement
     text: str = ""
 
 
@@ -86,9 +88,14 @@ class StudyResult(Comparison):
     verdicts: tuple[Verdict, ...]
 
     @property
+    def level(self) -> float:
+        """The level of the paper's test."""
+        return self.plan.study.test.level
+
+    @property
     def verdict(self) -> str:
-        """The verdict on the study as a whole, by the corrected test: agrees if all claims do."""
-        return _whole([v.corrected.verdict for v in self.verdicts])
+        """The verdict on the study as a whole, by the test over queries and trials: it holds if all claims do."""
+        return _whole([v.tested.verdict for v in self.verdicts])
 
     @property
     def own_verdict(self) -> str:
@@ -128,7 +135,7 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
 
     >>> advantage = Advantage(np.array([0.25, 0.25, 0.5]))
     >>> round(own_test(advantage, PaperTest(level=0.1)).p_value, 4), own_test(advantage, PaperTest(level=0.1)).verdict
-    (0.0572, 'agrees')
+    (0.0572, 'holds')
     """
     alternative = "greater" if test.one_sided else "two-sided"
     d = advantage.trials
@@ -138,7 +145,7 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
         d = advantage.queries[0] if len(advantage.queries) else np.zeros(0)
         d = d[~np.isnan(d)]
     if d.size < 2:
-        return Judgement(name, math.nan, UNDECIDED)
+        return Judgement(name)
     if test.kind == "intervals" and advantage.sides is not None and test.over == "trials":
         name = "intervals over trials"
         errors = sum(float(np.std(side, ddof=1)) / math.sqrt(side.size) for side in advantage.sides)
@@ -147,43 +154,31 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
         p = t_tail(t, d.size - 1, "two-sided")
     else:
         p = paired_t_test(d, np.zeros_like(d), alternative).p_value  # type: ignore[arg-type]
+    verdict = verdict_of(p, float(d.mean()), test.level)
     if test.one_sided:
-        return Judgement(name, p, AGREES if p <= test.level else DOES_NOT if 1 - p <= test.level else UNDECIDED)
-    return Judgement(name, p, verdict_of(p, float(d.mean()), test.level))
+        verdict = HOLDS if p <= test.level else FAILS if 1 - p <= test.level else UNDECIDED
+    return Judgement(name, float(d.mean()), p, p, verdict)
 
 
-def corrected_test(advantage: Advantage, protocol: Protocol, level: float, overlap: float) -> Judgement:
-    """Judge by a test that counts what the trials share.
+def over_trials(d: F64, overlap: float, level: float) -> Judgement:
+    """Judge by the trials alone: curves, other parts than the test part, and trials that test all queries there are.
 
-    Trials that draw their queries again share most of their training data: Nadeau and Bengio's corrected resampled
-    t-test. Trials on the same test queries share those: the repeated-runs test, over queries and trials. Trials on all
-    queries there are, or without any data, leave only the trials to chance: the t-test.
+    Trials that draw their training queries again have some in common. Nadeau and Bengio's term accounts for that.
 
     Args:
-        advantage: the advantage of the system that should win.
-        protocol: the protocol of the study.
+        d: one number per trial.
+        overlap: held out over not held out, if trials draw their training data again.
         level: the significance level.
-        overlap: held out over trained on, if trials draw their training data again.
 
-    >>> from tautrank.experiments.divide import Resampling
-    >>> advantage = Advantage(np.array([1.0, 2.0, 3.0]))
-    >>> corrected_test(advantage, Resampling(), 0.05, 1 / 3)
-    Judgement(test='corrected resampled t-test', p_value=0.1339..., verdict='not decidable')
+    >>> round(over_trials(np.array([1.0, 2.0, 3.0]), 1 / 3, 0.05).p_value, 3)
+    0.134
     """
-    d, p = advantage.trials, math.nan
-    if isinstance(protocol, FixedParts) and advantage.queries is not None:
-        name, both = "repeated-runs test", np.array(advantage.queries)
-        if d.size and np.count_nonzero(~np.isnan(both).any(axis=0)) > 1:
-            p = repeated_runs_test(both, np.where(np.isnan(both), np.nan, 0.0), overlap=overlap).p_value
-    elif overlap:
-        name = "corrected resampled t-test"
-        if d.size > 1:
-            p = corrected_resampled_t_test(d, n_train=1.0, n_test=overlap).p_value
-    else:
-        name = "t-test over trials"
-        if d.size > 1:
-            p = paired_t_test(d, np.zeros_like(d)).p_value
-    return Judgement(name, p, verdict_of(p, advantage.mean, level))
+    name = "t-test over trials" + (", which share training queries (Nadeau and Bengio)" if overlap else "")
+    if d.size < 2:
+        return Judgement(name, float(d.mean()) if d.size else math.nan, note="too few trials")
+    spread = float(d.var(ddof=1))
+    error = math.sqrt((1 / d.size + overlap) * spread) if spread > (1e-14 * np.abs(d).max()) ** 2 else 0.0
+    return judgement_of(name, float(d.mean()), error, d.size - 1, level)
 
 
 class _Judged(Gathered):
@@ -200,7 +195,7 @@ class _Judged(Gathered):
         done = [set(self._trials(cell, claim.part, claim.of_curves)) for cell in cells]
         common = sorted(set.intersection(*done)) if done else []
         if claim.of_curves:
-            return Advantage(claim.advantage(lambda cell: self._curves(cell, claim.part, common), cells))
+            return Advantage(claim.advantage(lambda cell: self._curves(cell, claim.part, common), cells), common)
 
         def means(cell: Cell) -> F64:
             found = self.means.get((*cell, claim.part), {})
@@ -210,25 +205,70 @@ class _Judged(Gathered):
         sizes = [{self.queries[cell][t].size for cell in cells} for t in common]
         if claim.by_query and claim.part == "test" and all(len(size) == 1 for size in sizes):
             queries = [
-                claim.advantage(lambda cell, t=trial: self.sign(cell[2]) * self.queries[cell][t], cells)  # type: ignore[misc]
+                claim.query_advantage(lambda cell, t=trial: self.sign(cell[2]) * self.queries[cell][t], cells)  # type: ignore[misc]
                 for trial in common
             ]
         sides = (means(cells[0]), means(cells[1])) if len(cells) == 2 else None
-        return Advantage(claim.advantage(means, cells), queries, sides)
+        return Advantage(claim.advantage(means, cells), common, queries, sides)
 
     def judge(self, compared: Sequence[tuple[Claim, tuple[Cell, ...]]]) -> list[tuple[Advantage, Judgement, Judgement]]:
-        """The advantages of comparisons, each with the judgements of the paper's and of the corrected test.
+        """The advantages of comparisons, each with the judgements of the paper's test and of the one over queries.
 
-        The corrected test counts all of the comparisons, by Holm's method.
+        The latter counts all of the comparisons, by Holm's method.
         """
-        study = self.plan.study
+        level = self.plan.study.test.level
         advantages = [self.advantage(claim, cells) for claim, cells in compared]
-        corrected = [corrected_test(each, study.protocol, study.test.level, self.overlap) for each in advantages]
-        adjusted = holm([judgement.p_value for judgement in corrected]).tolist() if corrected else []
+        tested = [self._test(claim, cells, each) for (claim, cells), each in zip(compared, advantages, strict=True)]
+        adjusted = holm([judgement.p_value for judgement in tested]).tolist() if tested else []
         return [
-            (each, own_test(each, study.test), Judgement(of.test, p, verdict_of(p, each.mean, study.test.level)))
-            for each, of, p in zip(advantages, corrected, adjusted, strict=True)
+            (
+                each,
+                own_test(each, self.plan.study.test),
+                replace(found, adjusted=p, verdict=verdict_of(p, found.difference, level)),
+            )
+            for each, found, p in zip(advantages, tested, adjusted, strict=True)
         ]
+
+    def _test(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> Judgement:
+        """Test an advantage over queries and trials; over trials alone if all queries are there, or none are known.
+
+        A difference of two cells takes the variance between trials from all cells that share their condition or system.
+        """
+        study, trials = self.plan.study, advantage.numbers
+        if advantage.queries is None or isinstance(study.protocol, OnItself) or study.measures_only:
+            return over_trials(advantage.trials, self.overlap, study.test.level)
+        arrays: list[Sequence[F64]] = [advantage.queries, [0.0 * d for d in advantage.queries]]
+        if isinstance(claim, Better | BetterUnder):
+            family = [*cells, *(cell for cell in self._relatives(cells) if set(trials) <= set(self.queries[cell]))]
+            arrays = [[self.sign(claim.metric) * self.queries[cell][trial] for trial in trials] for cell in family]
+        values = self._in_place(arrays, trials)
+        if np.count_nonzero(~np.isnan(values[0]).all(axis=0)) < 2:
+            return Judgement("test over queries and trials", advantage.mean, note="too few queries")
+        return pair_of(resampled_systems_test(values, self.overlap, level=study.test.level), 0, 1)
+
+    def _relatives(self, cells: tuple[Cell, ...]) -> list[Cell]:
+        """The cells of the same metric that have the condition, or the system, that both of the given cells have."""
+        study, ((condition, system, name), (other, *_)) = self.plan.study, cells
+        alike = [(condition, each) for each in study.system_names]
+        if condition != other:
+            alike = [(each, system) for each in study.condition_names if name in study.metrics_under(each)]
+        return [(*place, name) for place in alike if (*place, name) not in cells]
+
+    def _in_place(self, arrays: Sequence[Sequence[F64]], trials: Sequence[int]) -> F64:
+        """Values ``[arrays, trials, queries]``, each query in its place; NaN where a trial did not test it."""
+        plan, sizes = self.plan, [of_trial.size for of_trial in arrays[0]]
+        protocol, folds = plan.study.protocol, len(plan.fingerprints)
+        places = [
+            queries_of_trial(protocol, plan.n_queries, size, trial, plan.seed, plan.seed_of(trial, 0), folds)
+            for trial, size in zip(trials, sizes, strict=True)
+        ]
+        known, column = np.unique(np.concatenate([*places, np.zeros(0, np.int64)]), return_inverse=True)
+        row = np.repeat(np.arange(len(trials)), sizes)
+        values = np.full((len(arrays), len(trials), known.size), math.nan)
+        for of_array, given in zip(values, arrays, strict=True):
+            of_array[row, column] = np.concatenate([*given, np.zeros(0)])
+        values[:, np.isnan(values).any(axis=0)] = math.nan
+        return values
 
     def _trials(self, cell: Cell, part: str, of_curves: bool) -> list[int]:
         if of_curves:
@@ -267,9 +307,8 @@ def _cells(gathered: _Judged) -> tuple[CellResult, ...]:
             result.append(CellResult(*place, gathered.sign(name) > 0, tuple(counted), means, *shown))
     for name, claims in compared.items():
         judged = gathered.judge([(claim, claim.cells(())[0]) for claim in claims.values()])
-        for i, (advantage, own, corrected) in zip(claims, judged, strict=True):
-            difference = advantage.mean * gathered.sign(name)
-            result[i] = replace(result[i], difference=difference, own=own, corrected=corrected)
+        for i, (_, own, tested) in zip(claims, judged, strict=True):
+            result[i] = replace(result[i], own=own, tested=tested if gathered.sign(name) > 0 else _turned(tested))
     return tuple(result)
 
 
@@ -277,12 +316,17 @@ def _verdicts(gathered: _Judged) -> tuple[Verdict, ...]:
     study = gathered.plan.study
     compared = [(claim, cells) for claim in study.claims for cells in claim.cells(study.condition_names)]
     return tuple(
-        Verdict(claim.sentence(cells), advantage.trials.size, advantage.mean, own, corrected, claim.text)
-        for (claim, cells), (advantage, own, corrected) in zip(compared, gathered.judge(compared), strict=True)
+        Verdict(claim.sentence(cells), advantage.trials.size, own, tested, claim.text)
+        for (claim, cells), (advantage, own, tested) in zip(compared, gathered.judge(compared), strict=True)
     )
 
 
+def _turned(found: Judgement) -> Judgement:
+    """The judgement of a cost, in its own direction."""
+    return replace(found, difference=-found.difference, low=-found.high, high=-found.low)
+
+
 def _whole(verdicts: Sequence[str]) -> str:
-    if verdicts and all(verdict == AGREES for verdict in verdicts):
-        return AGREES
-    return DOES_NOT if DOES_NOT in verdicts else UNDECIDED
+    if verdicts and all(verdict == HOLDS for verdict in verdicts):
+        return HOLDS
+    return FAILS if FAILS in verdicts else UNDECIDED

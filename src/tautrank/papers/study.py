@@ -33,7 +33,7 @@ Then:
 - **Search**: with a budget of configurations (`configurations`, or ``--configs``) each trial of a system picks the best
   by the first metric on the validation queries; 0 takes the parameters as they are.
 - **Claims** (`Better`, `BetterUnder`, `GapGrows`, `Reaches`, `LeadsEarly`, `Converges`) are judged twice: by the
-  paper's own test (`PaperTest`) and by one that counts the data that trials share.
+  paper's own test (`PaperTest`) and by the library's, over queries and trials.
 - **Measurements**: if a figure needs no training, a `Measurement` takes the place of a system, and the metrics are the
   names of what it measures.
 

@@ -12,7 +12,7 @@ import numpy as np
 
 import tautrank
 from tautrank.experiments.plan import System
-from tautrank.experiments.result import AGREES, DOES_NOT, UNDECIDED, Comparison, Result
+from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.results import StudyResult
 from tautrank.report import writer_of
@@ -21,13 +21,13 @@ from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.study_figures import study_figures
 from tautrank.report.table import ReportTable
-from tautrank.report.tables import claim_table, facts, pair_table, result_tables, run_table, vary
+from tautrank.report.tables import claim_table, facts, pair_table, power_note, result_tables, run_table, vary
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 _WHOLE = {
-    AGREES: "The numbers agree with the claim",
-    DOES_NOT: "The numbers do not agree with the claim",
-    UNDECIDED: "The numbers do not decide the claim",
+    HOLDS: "The claim holds",
+    FAILS: "The claim fails",
+    UNDECIDED: "The claim is undecided",
 }
 
 
@@ -53,9 +53,8 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     sections += [TableSection(title, table) for title, table in claims.items()]
     results = [TableSection(title, table) for title, table in result_tables(result).items()]
     sections.append(results[0] if len(results) == 1 else Group("Results", results))
-    pairs = None if isinstance(result, StudyResult) else pair_table(result)
-    if pairs is not None:
-        sections.append(TableSection("Every pair", pairs, folded=True))
+    if result.pairs == "all" and len(result.plan.study.systems) > 1:
+        sections.append(TableSection("Every pair", pair_table(result), folded=True))
     figures = figures or isinstance(result, StudyResult)
     if figures:
         require_plotly()
@@ -105,12 +104,11 @@ def answer(result: Comparison) -> list[str]:
     plan, study = result.plan, result.plan.study
     found = []
     if isinstance(result, StudyResult) and result.n_done and result.verdicts:
-        own, corrected = (_counts([getattr(v, test).verdict for v in result.verdicts]) for test in ("own", "corrected"))
-        counts = f"by both tests: {own}"
-        if own != corrected:
-            counts = f"by the corrected test: {corrected}; by the paper's own test: {own}"
+        own, tested = (_counts([getattr(v, test).verdict for v in result.verdicts]) for test in ("own", "tested"))
+        counts = tested if own == tested else f"{tested}; by the paper's own test: {own}"
         comparisons = "1 comparison" if len(result.verdicts) == 1 else f"{len(result.verdicts)} comparisons"
-        found.append(f"{_WHOLE[result.verdict]}. Verdicts on {comparisons} {counts}.")
+        found.append(f"{_WHOLE[result.verdict]}. Verdicts on {comparisons}: {counts}.")
+        found.append(power_note([v.tested for v in result.verdicts], result.level))
     if result.n_done < plan.size:
         things = "measurements" if study.measures_only else "trainings"
         failed = f", {len(result.failures)} failed" if result.failures else ""
@@ -137,11 +135,11 @@ def _best(result: Comparison, condition: str, name: str) -> str:
         return f"{name}: every query was skipped." if result.n_done else ""
     best = max(cells, key=lambda cell: cell.mean if cell.higher_is_better else -cell.mean)
     leader = f"{name}: {best.system} has the best mean, {best.mean:.4f}"
-    if best.corrected is None:
+    if best.tested is None:
         return f"{leader}."
-    tests = {"the corrected test": best.corrected, "the paper's own test": best.own}
-    sure = [test for test, judged in tests.items() if judged and judged.verdict == AGREES]
-    how = f"significant by {' and '.join(sure)}" if sure else "which may be chance"
+    how = "significant" if best.tested.verdict == HOLDS else "which may be chance"
+    if best.own and best.own.verdict != best.tested.verdict:
+        how += f" (by the paper's own test: {best.own.verdict})"
     return f"{leader}: {difference_text(best.difference)} against {study.baseline}, {how}."
 
 
@@ -164,7 +162,8 @@ def settings_of(result: Comparison) -> dict[str, str]:
     elif study.given:
         own, seeds = {"judgments": ", ".join(plan.data.given), "level": f"{result.alpha:g}"}, []
     else:
-        own = {"repeats": f"{plan.budget.trials}, other {vary(result)} in each", "level": f"{result.alpha:g}"}
+        repeats = f"{plan.budget.trials}" + (f", other {vary(result)} in each" if vary(result) else "")
+        own = {"repeats": repeats, "level": f"{result.alpha:g}", "compared": f"pairs: {result.pairs}"}
         own["configurations tried"] = str(plan.budget.configurations or "none: parameters as given")
     settings = {
         **own,
@@ -248,6 +247,8 @@ def python_call(result: Comparison) -> str:
         seed=plan.seed,
         tune=plan.budget.configurations,
         alpha=result.alpha,
+        baseline=study.baseline,
+        pairs=result.pairs,
         **study.parameters,
     )
 

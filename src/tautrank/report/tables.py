@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, OwnFolds, Resampling
+from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plan import PLAIN
-from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, win_tie_loss
+from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, judgement_of, win_tie_loss
 from tautrank.json_values import from_json, or_nan, or_none
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
@@ -21,11 +21,11 @@ from tautrank.report.gains import query_gains, same_queries
 from tautrank.report.table import Cell, Column, ReportTable, Titled
 from tautrank.report.terminal import EMPTY_QUERIES, as_text
 
-OWN_MARK, CORRECTED_MARK = "†", "*"
+OWN_MARK, MARK = "†", "*"
 
 
 def tables(result: Comparison) -> dict[str, ReportTable]:
-    """Return the results, and the verdicts on the claims of a study, by title.
+    """Return the results, and the verdicts on the claims of a study or every pair of a comparison, by title.
 
     Args:
         result: the result of a comparison or a study.
@@ -33,6 +33,8 @@ def tables(result: Comparison) -> dict[str, ReportTable]:
     found = result_tables(result)
     if isinstance(result, StudyResult) and result.verdicts:
         found["Claims"] = claim_table(result)
+    if result.pairs == "all" and len(result.plan.study.systems) > 1:
+        found["Every pair"] = pair_table(result)
     return found
 
 
@@ -66,7 +68,7 @@ def to_latex(result: Comparison) -> str:
         lines += [f"% {title}", table.to_latex().rstrip("\n")]
     if isinstance(result, StudyResult):
         for v in result.verdicts:
-            lines.append(f"% {v.sentence}: {_judgement_text(v.own)}; corrected: {_judgement_text(v.corrected)}")
+            lines.append(f"% {v.sentence}: {_judgement_text(v.tested)}; by the paper's test: {_judgement_text(v.own)}")
     lines += [f"% failed: {failure.title}: {failure.error}" for failure in result.failures]
     return "\n".join([*lines, ""])
 
@@ -127,14 +129,13 @@ def to_dict(result: Comparison) -> dict[str, Any]:
             str(m): [{**vars(t), "better": names[t.better], "worse": names[t.worse]} for t in result.tests(m)]
             for m in result.metrics
         }
-        found["remarks"] = list(result.remarks)
-        return {"repeats": plan.budget.trials, "vary": vary(result), "alpha": result.alpha, **found, "pairs": pairs}
+        how = {"repeats": plan.budget.trials, "vary": vary(result), "alpha": result.alpha, "compared": result.pairs}
+        return {**how, **found, "remarks": list(result.remarks), "pairs": pairs}
     claims = [
         {
             **{name: getattr(v, name) for name in ("sentence", "text", "trials")},
-            "advantage": or_none(v.advantage),
             "own": _judgement_dict(v.own),
-            "corrected": _judgement_dict(v.corrected),
+            "tested": _judgement_dict(v.tested),
         }
         for v in result.verdicts
     ]
@@ -149,7 +150,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
         "axis": result.plan.study.axis or None,
         **found,
         "claims": claims,
-        "verdict": {"own": result.own_verdict, "corrected": result.verdict} if result.verdicts else None,
+        "verdict": {"own": result.own_verdict, "tested": result.verdict} if result.verdicts else None,
     }
 
 
@@ -161,14 +162,14 @@ def _cell_dict(cell: CellResult) -> dict[str, Any]:
         "interval": [or_none(end) for end in cell.interval],
         "printed": cell.printed,
         "own": _judgement_dict(cell.own),
-        "corrected": _judgement_dict(cell.corrected),
+        "tested": _judgement_dict(cell.tested),
     }
 
 
 def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
     if judgement is None:
         return None
-    return {"test": judgement.test, "p": or_none(judgement.p_value), "verdict": judgement.verdict}
+    return {name: value if isinstance(value, str) else or_none(value) for name, value in vars(judgement).items()}
 
 
 # ---- What was run
@@ -195,7 +196,7 @@ def facts(result: StudyResult) -> dict[str, str]:
     if recipe:
         whose = recipe.title if recipe.data == OTHER_DATA else f"the paper's for {recipe.title}"
     if result.verdicts:
-        verdict = f"{result.own_verdict} by the paper's test; {result.verdict} by the corrected test"
+        verdict = f"{result.verdict}; by the paper's own test: {result.own_verdict}"
     found = {
         "paper": study.paper,
         "claim": study.claim,
@@ -212,14 +213,12 @@ def facts(result: StudyResult) -> dict[str, str]:
 
 
 def vary(result: Comparison) -> str:
-    """Return what differs between the repeats of a comparison.
+    """Return what differs between the repeats of a comparison; empty if it is not known.
 
     Args:
         result: the result of a comparison.
     """
-    protocol = result.plan.study.protocol
-    assert isinstance(protocol, GivenSplits)
-    return protocol.vary
+    return str(getattr(result.plan.study.protocol, "vary", ""))
 
 
 def _protocol(result: StudyResult) -> str:
@@ -240,7 +239,7 @@ def _protocol(result: StudyResult) -> str:
 
 
 def result_tables(result: Comparison) -> dict[str, ReportTable]:
-    """Return the means with their tests, one table per metric; the note of the last one says how to read them.
+    """Return the means with their tests, one table per metric; the note of the last one says how to read all of them.
 
     A single table, titled "Results", serves one system, or conditions that are judged by metrics of their own.
 
@@ -250,8 +249,13 @@ def result_tables(result: Comparison) -> dict[str, ReportTable]:
     study, metrics = result.plan.study, result.plan.study.metrics
     if len(study.systems) == 1 or len(metrics) == 1 or own_metrics(result):
         return {"Results": result_table(result, result.cells)}
-    found = {name: result_table(result, [cell for cell in result.cells if cell.metric == name]) for name in metrics}
-    return {name: table if name == metrics[-1] else replace(table, note="") for name, table in found.items()}
+    found = {}
+    for name in metrics:
+        cells = [cell for cell in result.cells if cell.metric == name]
+        found[name] = result_table(result, cells)
+        if name != metrics[-1]:
+            found[name] = replace(found[name], note=_seen(result, cells))
+    return found
 
 
 def own_metrics(result: Comparison) -> bool:
@@ -263,18 +267,64 @@ def own_metrics(result: Comparison) -> bool:
     return any(condition.metrics for condition in result.plan.study.conditions)
 
 
-def reading(result: Comparison) -> str:
+def reading(result: Comparison, cells: Sequence[CellResult] = ()) -> str:
     """Return how to read the tables of results, in one paragraph.
 
     Args:
         result: the result of a comparison or a study.
+        cells: those of the table; by default all.
     """
     study = result.plan.study
     text = _reading_of_study(result) if isinstance(result, StudyResult) else _reading_of_comparison(result)
-    if len(study.systems) > 1 and not study.measures_only:
+    tests = dict.fromkeys(cell.tested.test for cell in result.cells if cell.tested)
+    if not tests:
+        return text
+    compared = "every two systems" if result.pairs == "all" else f"every system with {study.baseline}"
+    text += (
+        f" 'minus {study.baseline}' has its {100 * (1 - result.level):g} % confidence interval. p is from the "
+        f"{' or '.join(tests)}, adjusted by Holm's method for comparing {compared} on a metric; {MARK} marks p of at "
+        f"most {result.level:g}. Detectable is the smallest true difference that the comparison alone would find with "
+        f"80 % power. {_seen(result, cells or result.cells)}"
+    )
+    if not study.measures_only:
         which = "by their means over trials" if same_queries(study.protocol) else "of all trials"
         text += f" w/t/l: test queries {which} won, tied and lost against {study.baseline}."
     return text
+
+
+def _seen(result: Comparison, cells: Sequence[CellResult]) -> str:
+    """What the tests of each metric could have seen, in words."""
+    by_metric: dict[str, list[Judgement]] = {}
+    for cell in cells:
+        if cell.tested:
+            by_metric.setdefault(cell.metric, []).append(cell.tested)
+    compared = None if result.pairs == "baseline" else math.comb(len(result.plan.study.systems), 2)
+    several = len(by_metric) > 1
+    found = [power_note(each, result.level, compared, name if several else "") for name, each in by_metric.items()]
+    notes = dict.fromkeys(f"Note: {each.note}." for judged in by_metric.values() for each in judged if each.note)
+    return " ".join(filter(None, [*found, *notes]))
+
+
+def power_note(judged: Sequence[Judgement], level: float, compared: int | None = None, name: str = "") -> str:
+    """Return what tests could have seen, in words; empty if nothing was left to chance.
+
+    Args:
+        judged: the judgements that stand together.
+        level: the level of the tests.
+        compared: the number of comparisons that Holm's method counts; by default those given.
+        name: the metric, to be named.
+    """
+    known = [each for each in judged if each.standard_error > 0]
+    if not known:
+        return ""
+    alone, first = (
+        max(judgement_of("", 0.0, each.standard_error, each.degrees, at).detectable for each in known)
+        for at in (level, level / (compared or len(judged)))
+    )
+    text = f"{f'On {name}, a' if name else 'A'} true difference of {difference_text(alone)[1:]} would be found with "
+    text += "80 % power"
+    text += f", and one of {difference_text(first)[1:]} at the first step of Holm's method" if first > alone else ""
+    return f"{text}."
 
 
 def _reading_of_comparison(result: Comparison) -> str:
@@ -288,9 +338,6 @@ def _reading_of_comparison(result: Comparison) -> str:
     if tune:
         text += f" Each training picks the best of {tune} random configurations by validation {first}; 'all tried' is"
         text += " the mean over all of them."
-    if len(result.systems) > 1:
-        text += f" {CORRECTED_MARK} marks a significant difference from {result.plan.study.baseline}: test over queries"
-        text += f" and repeats, Holm-corrected over all pairs, level {result.alpha:g}."
     return " ".join([f"{text} Ties: {first.ties}; empty queries: {EMPTY_QUERIES[first.empty]}.", *result.remarks])
 
 
@@ -303,20 +350,9 @@ def _reading_of_study(result: StudyResult) -> str:
             f" 'In print' is the paper's number for {result.plan.used_recipe.title}, and 'lead' its difference from "
             f"{study.baseline} there. On other data than the paper's, compare leads rather than values."
         )
-    if len(study.systems) == 1:
-        return text
-    # Claims about training queries or curves are judged by other tests than the cells of the table.
-    judged = [*(c.corrected for c in result.cells), *(v.corrected for v in result.verdicts)]
-    corrected = next((judgement.test for judgement in judged if judgement), "")
-    if corrected:
-        text += (
-            f" 'p own' is from the paper's test ({study.test}); 'p' is from the {corrected}, which accounts for "
-            "what the trials have in common, Holm-adjusted over the rows of a metric (for claims, over all claims)."
-        )
-    return text + (
-        f" {OWN_MARK} marks a difference that is significant by the paper's test, {CORRECTED_MARK} one that is by the "
-        f"corrected test, at level {study.test.level:g}; the sign gives the direction."
-    )
+    if len(study.systems) > 1:
+        text += f" 'p own' is from the paper's test ({study.test}); {OWN_MARK} marks what it finds significant."
+    return text
 
 
 def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable:
@@ -350,7 +386,7 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
         # The same study gives the same tables; its trees and seconds are told beside its parameters.
         spent = [] if isinstance(result, StudyResult) else _spent_cells(result, (cell.condition, cell.system))
         rows.append([*row, *spent])
-    return ReportTable.of_rows(rows, reading(result))
+    return ReportTable.of_rows(rows, reading(result, cells))
 
 
 def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
@@ -367,20 +403,34 @@ def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
 
 
 def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
-    """The difference from the baseline, marked where a test finds it, its p-values, and the queries won and lost."""
-    study = result.plan.study
-    tests = ((OWN_MARK, cell.own), (CORRECTED_MARK, cell.corrected))
+    """The difference from the baseline with its tests, what could have been seen, and the queries won and lost."""
+    study, tested = result.plan.study, cell.tested
+    tests = ((OWN_MARK, cell.own), (MARK, tested))
     marks = "".join(mark for mark, judged in tests if judged and judged.verdict != UNDECIDED)
-    difference = difference_text(cell.difference) if cell.corrected else ""
-    cells = [number_cell(f"minus {study.baseline}", cell.difference, difference, marks)]
-    own = [("p own", cell.own)] if isinstance(result, StudyResult) else []
-    for title, judged in (*own, ("p", cell.corrected)):
-        p = judged.p_value if judged else math.nan
-        cells.append(number_cell(title, p, p_text(p) if judged else "", high_first=False))
+    cells = [_difference_cell(f"minus {study.baseline}", tested or Judgement(""), marks)]
+    p = (tested.adjusted, tested.p_value) if tested else (math.nan, math.nan)
+    cells.append((Column("p", ("p", "p of one comparison")), Cell(p_text(p[0]) if tested else "", p)))
+    cells.append(_detectable_cell(tested))
+    if isinstance(result, StudyResult):
+        own = cell.own.p_value if cell.own else math.nan
+        cells.append(number_cell("p own", own, p_text(own) if cell.own else "", high_first=False))
     if study.measures_only:
         return cells
-    found = query_gains(result, cell.condition, cell.metric, [cell.system]) if cell.corrected else None
+    found = query_gains(result, cell.condition, cell.metric, [cell.system]) if tested else None
     return [*cells, won_cell(None if found is None else win_tie_loss(found.gains[cell.system]))]
+
+
+def _difference_cell(title: str, judged: Judgement, marks: str = "") -> Titled:
+    numbers = (judged.difference, judged.low, judged.high)
+    text = "" if math.isnan(judged.difference) else difference_text(judged.difference)
+    if not math.isnan(judged.low):
+        text += f" [{difference_text(judged.low)}, {difference_text(judged.high)}]"
+    return Column(title, (title, f"{title} low", f"{title} high"), high_first=True), Cell(text, numbers, marks)
+
+
+def _detectable_cell(judged: Judgement | None) -> Titled:
+    value = judged.detectable if judged else math.nan
+    return number_cell("detectable", value, "" if math.isnan(value) else difference_text(value)[1:], high_first=False)
 
 
 def _spent_cells(result: Comparison, place: tuple[str, str]) -> list[Titled]:
@@ -393,30 +443,26 @@ def _spent_cells(result: Comparison, place: tuple[str, str]) -> list[Titled]:
     return cells
 
 
-def pair_table(result: Comparison) -> ReportTable | None:
-    """Return one row per pair of systems and metric: which is better, by how much, how sure that is; None without any.
+def pair_table(result: Comparison) -> ReportTable:
+    """Return one row per pair of systems and metric: which is better, by how much, how sure that is.
 
     Args:
         result: the result of a comparison.
     """
-    rows = [
-        [
-            text_cell("metric", str(m)),
-            text_cell("better", result.systems[test.better].name),
-            text_cell("worse", result.systems[test.worse].name),
-            number_cell("difference", test.difference, difference_text(test.difference)),
-            number_cell("p", test.p_value, p_text(test.p_value), high_first=False),
-            number_cell("p (Holm)", test.adjusted, p_text(test.adjusted), high_first=False),
-        ]
-        for m in result.metrics
-        for test in result.tests(m)
-    ]
-    note = "Test over queries and repeats; Holm's correction counts a metric's pairs."
-    return ReportTable.of_rows(rows, note) if rows else None
+    rows = []
+    for name in result.plan.study.metrics:
+        for test in result.tests(name):
+            judged = Judgement("", test.difference, low=test.low, high=test.high)
+            row = [text_cell("metric", name), text_cell("better", result.systems[test.better].name)]
+            row += [text_cell("worse", result.systems[test.worse].name), _difference_cell("difference", judged)]
+            row.append(number_cell("p of one comparison", test.p_value, p_text(test.p_value), high_first=False))
+            rows.append([*row, number_cell("p", test.adjusted, p_text(test.adjusted), high_first=False)])
+    columns = [text_cell(title, "") for title in ("metric", "better", "worse", "difference", "p")]
+    return ReportTable.of_rows(rows or [columns], "p counts all pairs of a metric, by Holm's method.")
 
 
 def claim_table(result: StudyResult) -> ReportTable:
-    """Return every comparison that the claims make: what should be positive, and the verdicts of both tests.
+    """Return every comparison that the claims make: what should be positive, the verdict, and the paper's own test.
 
     Args:
         result: the result of a study.
@@ -424,20 +470,21 @@ def claim_table(result: StudyResult) -> ReportTable:
     rows = []
     for v in result.verdicts:
         row = [(Column("claim", ("claim", "in the paper's words"), words=True), Cell(v.sentence, (v.sentence, v.text)))]
-        for title, name, j in (("paper's test", "own", v.own), ("corrected test", "corrected", v.corrected)):
-            column = Column(title, (f"p {name}", f"verdict {name}"), words=True)
-            row.append((column, Cell(_judgement_text(j), (j.p_value, j.verdict))))
-        row.append(number_cell("advantage", v.advantage, difference_text(v.advantage)))
+        row += [text_cell("verdict", v.tested.verdict), _difference_cell("advantage", v.tested)]
+        row.append(number_cell("p", v.tested.adjusted, p_text(v.tested.adjusted), high_first=False))
+        row.append(_detectable_cell(v.tested))
+        column = Column("paper's test", ("p own", "verdict own"), words=True)
+        row.append((column, Cell(_judgement_text(v.own), (v.own.p_value, v.own.verdict))))
         rows.append([*row, number_cell("trials", v.trials, str(v.trials))])
-    own = " or ".join(dict.fromkeys(v.own.test for v in result.verdicts))
-    corrected = " or ".join(dict.fromkeys(v.corrected.test for v in result.verdicts))
+    own, tested = (" or ".join(dict.fromkeys(getattr(v, n).test for v in result.verdicts)) for n in ("own", "tested"))
     words = list(dict.fromkeys(f'"{v.text}"' for v in result.verdicts if v.text))
     note = f"In the paper's words: {'; '.join(words)}. " if words else ""
     note += (
-        "Advantage: the mean over trials of the number that the claim says is positive. agrees: significantly above 0; "
-        f"does not agree: significantly below 0; not decidable: neither, or too few trials. The paper's test: {own}. "
-        f"The corrected test, which accounts for what trials have in common: {corrected}, Holm-adjusted over all rows. "
-        f"Level {result.plan.study.test.level:g}."
+        "Advantage: the number that the claim says is positive, with its "
+        f"{100 * (1 - result.level):g} % confidence interval. holds: significantly above 0; fails: significantly below "
+        f"0; undecided: neither. p: {tested}, adjusted by Holm's method for all rows, level {result.level:g}. "
+        "Detectable: the smallest true advantage that the row alone would find with 80 % power. "
+        f"The paper's test: {own}. {power_note([v.tested for v in result.verdicts], result.level)}"
     )
     return ReportTable.of_rows(rows, note)
 
