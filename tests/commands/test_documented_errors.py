@@ -178,6 +178,8 @@ CALLS: dict[str, Callable[[], object]] = {
     "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; expected None, or another boosting": lambda: tr.Ranker(boosting="dart", early_stopping_rounds=5).fit(DATA, DATA),
     "loss lambdarank: no tree could be split, so every document gets the same score; expected queries with different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)": lambda: tr.Ranker(n_estimators=1).fit(X[:6], Y[:6], QID[:6]),
     "propensities: the loss lambdarank has no use for them; expected listnet or xendcg": lambda: tr.Ranker().fit(X, Y, QID, propensities=np.ones(120)),
+    "propensities[3] (query 1, document 0): found 0; expected a number above 0 and at most 1": lambda: tr.Ranker("listnet").fit(X, Y, QID, propensities=np.arange(120) != 3),
+    "bagging_by_query: goss samples documents by their gradients; expected one of the two": lambda: fit(boosting="goss", bagging_by_query=True),
     "scores.txt: found 2 scores, but test.txt has 3 documents; expected one per document": lambda: judged("1\n2\n", "1 qid:1 1:1\n" * 3),
     "scores.txt:2: found 'nan'; expected one finite score per line": lambda: judged("1\nnan\n", "1 qid:1 1:1\n" * 2),
     "qrels.txt: is qrels, but scores.txt holds scores, one per line; expected ranking data with labels": lambda: judged("1\n", "q 0 d 1\n", of="qrels.txt"),
