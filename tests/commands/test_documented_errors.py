@@ -175,6 +175,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "--param: found 'x'; expected name=value, such as min_data_in_leaf=50": lambda: typed("train", str(write("train.txt", "1 qid:1 1:1\n")), "--model", "m", "--param", "x"),
     "langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less than 1": lambda: fit(langevin=tr.Langevin(shrink_rate=10.0), learning_rate=0.1),
     "langevin: the gradients of lightgbm:lambdarank are out of reach; expected a loss of this library, or one of CatBoost's, which has Langevin boosting of its own": lambda: fit(loss="lightgbm:lambdarank", langevin=tr.Langevin()),
+    "lambda_l1: found 0.1 with langevin, whose leaves are sums of gradients over sums of hessians; expected it unset, or no langevin": lambda: fit(langevin=tr.Langevin(), lambda_l1=0.1),
     "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; expected None, or another boosting": lambda: tr.Ranker(boosting="dart", early_stopping_rounds=5).fit(DATA, DATA),
     "loss lambdarank: no tree could be split, so every document gets the same score; expected queries with different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)": lambda: tr.Ranker(n_estimators=1).fit(X[:6], Y[:6], QID[:6]),
     "propensities: the loss lambdarank has no use for them; expected listnet or xendcg": lambda: tr.Ranker().fit(X, Y, QID, propensities=np.ones(120)),
