@@ -45,6 +45,7 @@ def test_systems_are_named_by_their_files_or_as_one_likes(runs, capsys):
 
     assert names("bm25.trec dense.trec") == ["bm25", "dense"]
     assert names("bm25.trec old/bm25.trec") == ["bm25.trec", "old/bm25.trec"]
+    assert names("bm25.trec again=bm25.trec") == ["bm25", "again"]
     assert names("now=bm25.trec before=old/bm25.trec") == ["now", "before"]
     # The same name again is another run of the same system.
     assert names("a=bm25.trec a=old/bm25.trec b=dense.trec b=dense.trec") == ["a", "b"]

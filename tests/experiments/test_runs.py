@@ -75,6 +75,7 @@ def test_one_run_each_is_the_paired_t_test():
     used = ~np.isnan(a)
     (test,) = result.tests("ndcg@10")
     assert test.p_value == pytest.approx(stats.ttest_rel(b[used], a[used]).pvalue, rel=1e-9)
+    assert "one run each: this compares two models, not two methods" in result.note()
 
 
 # --- files, data, repeats ---
@@ -119,6 +120,19 @@ def test_several_runs_of_a_system_are_repeats():
     same = tr.compare_runs({name: list(runs) for name, runs in several.items()}, data, ["ndcg@5"])
     assert same.tests("ndcg@5")[0].p_value == result.tests("ndcg@5")[0].p_value < 1e-3
     assert "two models" not in result.note()
+
+
+def test_all_pairs_or_those_with_a_baseline():
+    runs, qrels = random_runs(6)
+    runs["again"] = runs["bm25"]
+
+    def pairs(**options):
+        tests = tr.compare_runs(runs, qrels, ["map"], **options).tests("map")
+        return sorted(tuple(sorted((test.better, test.worse))) for test in tests)
+
+    assert pairs() == [(0, 1), (0, 2)]
+    assert pairs(baseline="dense") == [(0, 1), (1, 2)]
+    assert pairs(pairs="all") == [(0, 1), (0, 2), (1, 2)]
 
 
 # --- queries that are not everywhere ---
@@ -207,6 +221,8 @@ DATA = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=[1, 1])
             {"metrics": ["map(ties=best)"], "like": "trec_eval"},
             "ties: found best together",
         ),
+        ({"a": RUN, "b": RUN}, QRELS, {"baseline": "c"}, "unknown system 'c'"),
+        ({"a": RUN, "b": RUN}, QRELS, {"pairs": "every"}, "unknown pairs 'every'"),
         ({"a": RUN, "b": "no.trec"}, QRELS, {}, "no.trec: no such file"),
     ],
 )

@@ -132,10 +132,10 @@ def _refuse_training(context: typer.Context) -> None:
 def _named(texts: Sequence[str]) -> dict[str, list[str]]:
     """Return the runs of each system, by its name or that of its file; one that is named again has another run."""
     pairs = [text.rpartition("=") if not Path(text).exists() else ("", "", text) for text in texts]
-    stems = [Path(path).name.partition(".")[0] or path for _, _, path in pairs]
+    names = [name or Path(path).name.partition(".")[0] or path for name, _, path in pairs]
     found: dict[str, list[str]] = {}
-    for (name, _, path), stem in zip(pairs, stems, strict=True):
-        found.setdefault(name or (path if stems.count(stem) > 1 else stem), []).append(path)
+    for (name, _, path), short in zip(pairs, names, strict=True):
+        found.setdefault(name or (path if names.count(short) > 1 else short), []).append(path)
     return found
 
 

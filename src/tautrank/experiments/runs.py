@@ -66,6 +66,7 @@ def compare_runs(
         raise OptionError(f"runs: found {len(runs)}; expected at least two systems to compare")
     if not metrics:
         raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
+    choice("pairs", pairs, ("baseline", "all"))
     options = {} if like is None else {"like": like}
     judges = [metric(m, **options) for m in metrics]
     by_system = {str(name): _separate(f"runs['{name}']", given) for name, given in runs.items()}
@@ -73,6 +74,15 @@ def compare_runs(
     for name, given in by_system.items():
         if len(given) != repeats:
             raise OptionError(f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has")
+    systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
+    study = Experiment(
+        systems=systems,
+        metrics=tuple(map(str, judges)),
+        protocol=GivenSplits("seeds"),
+        trials=repeats,
+        parameters=options,
+        baseline=baseline,
+    )
     judgments, each = read_judgments(judged, **reading), [run for given in by_system.values() for run in given.items()]
 
     def values_of(run: tuple[str, Any]) -> tuple[Judged, F64]:
@@ -87,15 +97,6 @@ def compare_runs(
     counted, remarks = _counted({name: found for name, (found, _) in judged_runs.items()})
     if like == "trec_eval":
         remarks.append("As trec_eval does: scores in 32 bits, tied documents by name, the last of the alphabet first.")
-    systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
-    study = Experiment(
-        systems=systems,
-        metrics=tuple(map(str, judges)),
-        protocol=GivenSplits("seeds"),
-        trials=repeats,
-        parameters=options,
-        baseline=baseline,
-    )
     return Comparison(
         plan=Plan(
             study=study,

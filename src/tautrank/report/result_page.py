@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 import tautrank
+from tautrank.experiments.data_source import MEMORY
 from tautrank.experiments.plan import System
 from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
@@ -229,10 +230,12 @@ def python_call(result: Comparison) -> str:
         chosen = {"fold": plan.data.fold, "recipe": result.plan.recipe or None}
         given = {"budget": plan.budget, **{name: value for name, value in chosen.items() if value is not None}}
         return _call("run_study", f"study, {data!r}", **given, seed=plan.seed, n_jobs=plan.n_jobs)
+    tested = {"alpha": result.alpha, "baseline": study.baseline, "pairs": result.pairs, **study.parameters}
     if study.given:
-        runs = {s.name: s.runs[0] if len(s.runs) == 1 else list(s.runs) for s in study.given}
-        how = {"metrics": list(study.metrics), **study.parameters, "alpha": result.alpha}
-        return _call("tr.compare_runs", f"{runs!r},\n    {plan.data.given[0]!r}", **how)
+        runs = repr({s.name: s.runs[0] if len(s.runs) == 1 else list(s.runs) for s in study.given})
+        runs = "runs" if any(run.startswith("runs[") for s in study.given for run in s.runs) else runs  # no files
+        judged = "judged" if plan.data.given == (MEMORY,) else repr(plan.data.given[0])
+        return _call("tr.compare_runs", f"{runs},\n    {judged}", metrics=list(study.metrics), **tested)
     losses = [
         system.loss if isinstance(system, System) and not (system.name or system.parameters) else system
         for system in study.systems
@@ -246,10 +249,7 @@ def python_call(result: Comparison) -> str:
         vary=vary(result),
         seed=plan.seed,
         tune=plan.budget.configurations,
-        alpha=result.alpha,
-        baseline=study.baseline,
-        pairs=result.pairs,
-        **study.parameters,
+        **tested,
     )
 
 
