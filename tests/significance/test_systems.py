@@ -53,9 +53,9 @@ def mean_squares(x):
     return queries * run / freedom, rest / (freedom * (queries - 1))
 
 
-@pytest.mark.parametrize("run_sd", [0.0, 0.1])
-def test_formula_by_hand(run_sd):
-    overlap, level = 0.25, 0.1
+@pytest.mark.parametrize(("run_sd", "overlap"), [(0.0, 0.0), (0.0, 0.25), (0.1, 0.0), (0.1, 0.25)])
+def test_formula_by_hand(run_sd, overlap):
+    level = 0.1
     x = values_of(3, 4, 6, run_sd, rng=2) + np.arange(3)[:, None, None] * 0.05
     result = systems_test(x, overlap, level=level)
     ms_sr, ms_srq = mean_squares(x)
@@ -64,7 +64,7 @@ def test_formula_by_hand(run_sd):
         d = x[a] - x[b]
         v_q = d.mean(0).var(ddof=1) / 6
         v = v_q + max(0.0, 2 * (ms_sr - ms_srq) / 6) * (1 / 4 + overlap)
-        df = v**2 / (v_q**2 / 5 + (2 * ms_sr / 6 * (1 / 4 + overlap)) ** 2 / (2 * 3))
+        df = max(5 if overlap else 0, v**2 / (v_q**2 / 5 + (2 * ms_sr / 6 * (1 / 4 + overlap)) ** 2 / (2 * 3)))
         t = scipy.stats.t(df)
         half = t.isf(level / 2) * math.sqrt(v)
         assert result.differences[a, b] == pytest.approx(d.mean(), rel=1e-12)
@@ -93,10 +93,10 @@ def test_two_systems_by_hand(run_sd, overlap):
     assert (gross > noise) == (run_sd > 0)
     v_q = d.mean(0).var(ddof=1) / 30
     v = v_q + (gross - noise) / 5 + overlap * max(0.0, gross - noise)
-    doubt = gross / 5 + overlap * math.sqrt(max(0.0, gross**2 - noise**2))
+    df = max(4 if overlap else 0, v**2 / (v_q**2 / 29 + (gross * (1 / 5 + overlap)) ** 2 / 4))
     result = systems_test(x, overlap)
     assert result.standard_errors[0, 1] == pytest.approx(math.sqrt(v), rel=1e-10)
-    assert result.degrees[0, 1] == pytest.approx(v**2 / (v_q**2 / 29 + doubt**2 / 4), rel=1e-10)
+    assert result.degrees[0, 1] == pytest.approx(df, rel=1e-10)
 
 
 def test_one_run_is_the_paired_t_test():
@@ -158,6 +158,11 @@ def test_skipped_queries_are_left_out():
     result = systems_test(x)
     assert result.queries == 10
     np.testing.assert_array_equal(result.p_values, systems_test(np.delete(x, [2, 7], axis=2)).p_values)
+
+
+def test_degrees_are_never_fewer_than_those_of_the_poorest_part():
+    result = systems_test(values_of(3, 5, 60, 0.0, query_sd=0.0, rng=1), 1.0)
+    assert np.nanmin(result.degrees) == 8
 
 
 def test_few_runs_of_two_systems_are_noted():

@@ -5,7 +5,6 @@ SciPy is imported inside the functions: importing this module costs nothing.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +18,7 @@ from tautrank.significance.paired import holm
 ONE_RUN = "one run each: this compares two models, not two methods"
 POWER = 0.8
 _FEWEST_RUNS_OF_TWO = 5
+_ROUNDING = 1e-14  # of the largest value: what is below counts as equal
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -82,12 +82,13 @@ def systems_test(
         v   = v_q + s2 (1/R + overlap)                          variance of the mean of d
         df  = v^2 / (v_q^2 / (Q - 1) + ((2 MS_sr / Q) (1/R + overlap))^2 / ((S - 1) (R - 1)))
 
-    and t = mean(d) / sqrt(v) has about df degrees of freedom. The variance of runs is taken from all systems
-    together: two systems tell little about it. With one run the test is the paired t-test. Two systems alone need at
-    least 5 runs. For them, with A = 2 MS_sr / Q and B = 2 MS_srq / Q, which are then the mean squares of d itself,
+    and t = mean(d) / sqrt(v) has about df degrees of freedom. The variance of runs is taken from all systems together:
+    two systems tell little about it. A large overlap would multiply the doubt about s2 even where s2 is 0, so df is
+    then at least the smaller of Q - 1 and (S - 1)(R - 1), as for any sum of variances. With one run the test is the
+    paired t-test. Two systems alone need at least 5 runs. For them, with A = 2 MS_sr / Q and B = 2 MS_srq / Q, which
+    are then the mean squares of d itself,
 
         v   = max(v_q, B/R) + (A - B)/R + overlap max(0, A - B)
-        df  = v^2 / (v_q^2 / (Q - 1) + (A/R + overlap sqrt(max(0, A^2 - B^2)))^2 / (R - 1))
 
     because with so few degrees of freedom a negative A - B that is set to 0 makes v too large: v_q already holds B/R.
 
@@ -249,7 +250,12 @@ class Parts:
 
 
 def parts_of(x: F64) -> Parts:
-    """Return the parts of checked values ``[systems, runs, queries]``, NaN where a run did not test the query."""
+    """Return the parts of checked values ``[systems, runs, queries]``, NaN where a run did not test the query.
+
+    >>> parts = parts_of(np.array([[[1.0, 2.0], [3.0, 4.0]], [[0.0, 0.0], [0.0, 0.0]]]))
+    >>> parts.means.tolist(), parts.share, round(parts.gross, 9), round(parts.noise, 9)  # runs differ by 2
+    ([2.5, 0.0], 0.5, 2.0, 0.0)
+    """
     tested = ~np.isnan(x[0])
     if not tested.all():
         used = tested.any(0)
@@ -267,29 +273,45 @@ def parts_of(x: F64) -> Parts:
     return Parts(means.mean(1), v_q, *variances, share, runs, queries, float(np.abs(x).max()))
 
 
-def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level: float = 0.05) -> SystemsTest:
-    """Carry out `systems_test` on the parts of its values."""
-    overlap, level = real("overlap", overlap), _level(level)
-    systems, queries = parts.means.size, parts.queries
-    if baseline is not None:
-        baseline = whole("baseline", baseline, 0, systems - 1)
-    differences = np.subtract.outer(parts.means, parts.means)
-    v_q, gross, noise, share = parts.v_q, parts.gross, parts.noise, parts.share
+def errors_of(parts: Parts, overlap: float = 0.0) -> tuple[F64, F64]:
+    """Return the standard errors of all differences, ``[systems, systems]``, and their degrees of freedom.
+
+    >>> errors, degrees = errors_of(parts_of(np.array([[[1.0, 3.0]], [[0.0, 0.0]]])))  # one run: d = 1, 3
+    >>> float(errors[0, 1]), float(degrees[0, 1])
+    (1.0, 1.0)
+    """
+    v_q, gross, noise, share, queries = parts.v_q, parts.gross, parts.noise, parts.share, parts.queries
     net = max(0.0, gross - noise)
-    if systems > 2 or parts.runs < _FEWEST_RUNS_OF_TWO:
+    if parts.means.size > 2 or parts.runs < _FEWEST_RUNS_OF_TWO:
         v = v_q + net * (share + overlap)
-        doubt = gross * (share + overlap)
     else:  # a v that is right on average, since few runs would often leave net at 0
         v = np.maximum(v_q, noise * share) + (gross - noise) * share + net * overlap
-        doubt = gross * share + math.sqrt(max(0.0, gross**2 - noise**2)) * overlap
     # Differences that are all equal up to rounding leave no spread to measure a mean against.
-    negligible = (1e-14 * max(1.0, parts.largest)) ** 2
-    varies = v > negligible
+    varies = v > (_ROUNDING * max(1.0, parts.largest)) ** 2
+    spread = v_q**2 / (queries - 1)
+    if parts.freedom:
+        spread = spread + (gross * (share + overlap)) ** 2 / parts.freedom
     with np.errstate(invalid="ignore"):
-        errors = np.where(varies, np.sqrt(v), 0.0)
-        spread = v_q**2 / (queries - 1) + (doubt**2 / parts.freedom if parts.freedom else 0.0)
         degrees = np.where(varies, v**2 / spread, queries - 1.0)
-    differences = np.where(varies | (differences**2 > negligible), differences, 0.0)
+    if overlap:
+        degrees = np.maximum(degrees, min(queries - 1, parts.freedom or queries - 1))
+    return np.where(varies, np.sqrt(np.maximum(v, 0.0)), 0.0), degrees
+
+
+def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level: float = 0.05) -> SystemsTest:
+    """Carry out `systems_test` on the parts of its values.
+
+    >>> values = np.random.default_rng(0).normal(size=(2, 5, 9))
+    >>> bool(judge(parts_of(values)).p_values[0, 1] == systems_test(values).p_values[0, 1])
+    True
+    """
+    level, systems = _level(level), parts.means.size
+    if baseline is not None:
+        baseline = whole("baseline", baseline, 0, systems - 1)
+    errors, degrees = errors_of(parts, real("overlap", overlap))
+    differences = np.subtract.outer(parts.means, parts.means)
+    equal = (errors == 0) & (np.abs(differences) <= _ROUNDING * max(1.0, parts.largest))
+    differences = np.where(equal, 0.0, differences)
     p, half, detectable = _student(differences, errors, degrees, level)
 
     compared = np.triu(np.ones((systems, systems), bool), 1)
@@ -311,7 +333,7 @@ def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level
         float(detectable[compared].max()),
         float(first_step[compared].max()),
         parts.runs,
-        queries,
+        parts.queries,
         level,
         baseline,
         _note(systems, parts.runs, parts.freedom),
@@ -331,7 +353,7 @@ def _run_variance(x: F64, tested: Bools, n: I64) -> tuple[float, float, int]:
     e -= (e.sum(1) / n)[:, None]
     e *= tested
     explained = float(np.sum((e.sum(2) @ vectors[:, seen]) ** 2 / eigenvalues[seen]))
-    rest = float(np.vdot(e, e)) - explained
+    rest = max(0.0, float(np.vdot(e, e)) - explained)
     ms_run = explained / ((systems - 1) * rank)
     # Where runs and queries use up all values, no noise can be told from the runs' variance, and none is taken out.
     ms_rest = rest / ((systems - 1) * max(1, int(n.sum()) - queries - rank))
