@@ -240,7 +240,8 @@ Called different at {LEVEL:g}, of {len(TWICE)}: {flagged[0]} together, {flagged[
 t-test. Smallest difference found with 80 % power: {together.detectable:.4f} together.
 
 Which of the two trainings of a run comes first is arbitrary. Over all exchanges of the two in runs 2 to 5 (16 per loss,
-{16 * len(TWICE)} in all, which depend on each other) {shares[0]:.3f} are called different together and {shares[1]:.3f} alone.
+{16 * len(TWICE)} in all, which depend on each other) {shares[0]:.3f} are called different together and
+{shares[1]:.3f} alone.
 """
 
 
