@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TypeAlias
 
 import numpy as np
@@ -214,6 +215,7 @@ def overlap_of(protocol: Protocol, queries: dict[str, int]) -> float:
     return 0.0
 
 
+@lru_cache(maxsize=1000)
 def queries_of_trial(
     protocol: Protocol, n_queries: int, size: int, trial: int, seed: int, trial_seed: int, folds: int = 1
 ) -> I64:
