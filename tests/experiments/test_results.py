@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import itertools
 import json
 import math
 from dataclasses import replace
@@ -13,7 +14,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tautrank.experiments.divide import FixedParts, OnItself
+from tautrank.data import RankingData
+from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling, divide, queries_of_trial
 from tautrank.experiments.plan import System
 from tautrank.papers.claims import Better, BetterUnder, GapGrows, Reaches
 from tautrank.papers.results import Advantage, over_trials, own_test
@@ -226,6 +228,18 @@ def test_queries_that_some_conditions_skip_are_left_out_of_claims_about_both():
     values = np.array([[made_up(c, "mse", "ndcg@5", t)[used] for t in range(TRIALS)] for c in ("clean", "noisy")])
     assert found.verdicts[0].tested.p_value == pytest.approx(systems_test(values).p_values[0, 1])
     assert not math.isnan(found.verdicts[1].tested.p_value)
+
+
+def test_queries_of_a_trial_are_those_that_it_is_tested_on():
+    data = RankingData.from_arrays(np.zeros((23, 1)), np.zeros(23), group=[1] * 23)
+    for protocol, trial in itertools.product((Resampling(), OwnFolds()), range(6)):
+        tested = divide(data, protocol, trial, 3, 100 + trial).test.qids
+        np.testing.assert_array_equal(queries_of_trial(protocol, 23, tested.size, trial, 3, 100 + trial), tested)
+    folds = [set(queries_of_trial(OwnFolds(), 23, 7, trial, 3, 100 + trial, folds=2).tolist()) for trial in range(4)]
+    assert folds[0] == folds[2] != folds[1] == folds[3]
+    assert not folds[0] & folds[1]
+    for protocol in (FixedParts(), OnItself()):
+        assert queries_of_trial(protocol, 23, 5, 4, 3, 104).tolist() == [0, 1, 2, 3, 4]
 
 
 def test_trials_of_other_queries_than_planned_count_as_their_own():
