@@ -11,6 +11,7 @@ from tautrank.engines.base import Step as Step
 from tautrank.engines.base import Task as Task
 from tautrank.engines.registry import DEFAULT_ENGINE as DEFAULT_ENGINE
 from tautrank.engines.registry import ENGINES as ENGINES
+from tautrank.engines.registry import AnyLoss as AnyLoss
 from tautrank.engines.registry import NativeLoss as NativeLoss
 from tautrank.engines.registry import engine_for as engine_for
 from tautrank.engines.registry import engine_named as engine_named

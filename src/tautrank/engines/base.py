@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
@@ -17,10 +17,9 @@ from tautrank.arrays import F32, F64
 from tautrank.data import RankingData
 from tautrank.engines.langevin import Langevin, check_langevin
 from tautrank.engines.packages import make_safe, package, usable_threads
-from tautrank.engines.registry import ENGINES, NativeLoss, engine_named
+from tautrank.engines.registry import ENGINES, AnyLoss, engine_named
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError
-from tautrank.losses.base import Loss
 from tautrank.metrics.base import Metric
 
 if TYPE_CHECKING:
@@ -76,10 +75,11 @@ class Task:
         start: model to add trees to.
         start_step: number of steps that `start` was trained for.
         categorical: columns of category codes.
+        shared: what the members of a committee share, such as the binned data; None for a training of its own.
     """
 
     train: RankingData
-    loss: Loss | NativeLoss
+    loss: AnyLoss
     metric: Metric
     valid: RankingData | None = None
     weights: F64 | None = None
@@ -87,6 +87,7 @@ class Task:
     start: FittedModel | None = None
     start_step: int = 0
     categorical: tuple[int, ...] = ()
+    shared: dict[Any, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +109,8 @@ class Settings:
         callbacks: functions called after each tree.
         langevin: noise on the gradients and shrinkage of the model; None for neither.
         extra: the engine's own parameters, under its own names.
+        bagging: the queries that each tree learns from, for losses of this library; None for what the engine's own
+            parameters say.
 
     >>> Settings(learning_rate=0)
     Traceback (most recent call last):
@@ -125,6 +128,7 @@ class Settings:
     callbacks: tuple[Callback, ...] = ()
     langevin: Langevin | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
+    bagging: QueryBagging | None = None
 
     def __post_init__(self) -> None:
         def put(name: str, value: object) -> None:
@@ -234,6 +238,19 @@ class FittedModel(abc.ABC):
             f"{' or '.join(able)}"
         )
 
+    @classmethod
+    def added(cls, models: Sequence[Any], factors: Sequence[float]) -> FittedModel | None:
+        """Return one model of this tool whose scores are the sum of the models' scores, each times its factor.
+
+        Args:
+            models: models of this class.
+            factors: one per model.
+
+        Returns:
+            None where the tool's format cannot hold a sum; the models are then kept side by side.
+        """
+        return None
+
     def version(self) -> str:
         """Return the version of the tool that is installed."""
         return str(package(self.tool).__version__)
@@ -252,6 +269,12 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
         n_features: number of features that the model must have.
         scale: what its scores are multiplied by.
     """
+    if tool == "committee":
+        from tautrank.engines.committee import SeveralModels
+
+        several: FittedModel = SeveralModels.from_bytes(content, n_features)
+        several.scale = scale
+        return several
     engine = engine_named(tool)
     try:
         model = engine.model_class.from_bytes(content, n_features)
@@ -343,6 +366,15 @@ class Engine(abc.ABC):
 
         with self.in_one_sentence(task.loss):
             return boost(self, task, settings, watch)
+
+    def most_rounds(self, task: Task, settings: Settings) -> int:
+        """Return how many rounds a training has at most, for its progress.
+
+        Args:
+            task: what to learn.
+            settings: how.
+        """
+        return settings.n_estimators
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
         """Return how queries are sampled for each round of a loss of this library; None for not at all.

@@ -39,7 +39,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     """
     for name in settings.extra:
         refuse_other_name(name)
-    with show_progress(str(task.loss), settings.n_estimators, settings.verbose) as show:
+    with show_progress(str(task.loss), engine.most_rounds(task, settings), settings.verbose) as show:
         watch = Watch(task, settings, show)
         model = engine.train(task, settings, watch)
     if not model.importances().any():
@@ -88,7 +88,7 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
             f"langevin: {engine.written} cannot fill the leaves of a tree again; expected another engine, such as "
             f"{DEFAULT_ENGINE}"
         )
-    gradients = Gradients(task, settings, engine.query_bagging(settings)) if own_loss else None
+    gradients = Gradients(task, settings, settings.bagging or engine.query_bagging(settings)) if own_loss else None
     scales = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if gradients is None else partial(gradients, step=step, scale=scale)
@@ -253,7 +253,7 @@ class Watch:
         self._rounds: list[int] = []
         self._best = 0
         self._best_value = -math.inf
-        self._show = show
+        self.show = show
         self._began = time.perf_counter()
 
     def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
@@ -278,7 +278,7 @@ class Watch:
         elif self._sign * valid > self._best_value:
             self._best, self._best_value = index, self._sign * valid
         shown = valid if valid is not None else train
-        self._show(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
+        self.show(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
         stop = False
         start = self._task.start_step
         for callback in self._settings.callbacks:

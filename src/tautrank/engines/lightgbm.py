@@ -5,7 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping
+import threading
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
-from tautrank.engines.lightgbm_text import lightgbm_trees, scaled_text
+from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
 from tautrank.engines.query_bagging import QueryBagging
 from tautrank.engines.registry import OTHER_NAMES, NativeLoss, refuse_other_name
@@ -45,6 +46,9 @@ _MORE_THAN_A_STEP = ("lambda_l1", "max_delta_step", "path_smooth", "linear_tree"
 
 # Leaves whose values differ by more than this part of the scores can be told apart by what they add to them.
 _CLEAR = 2.0**-40
+
+# Members of a committee train side by side: the first one bins the data, the others wait for it.
+_SHARING = threading.Lock()
 
 _FEW_FEATURES = 300
 _FEW_THREADS = 16
@@ -100,6 +104,17 @@ class LightGBMModel(FittedModel):
         if not text.startswith("tree\n") or "\nend of trees\n" not in text:
             raise DataError("found something else than a LightGBM model text")
         return cls(package(cls.tool).Booster(model_str=text))
+
+    @classmethod
+    def added(cls, models: Sequence[LightGBMModel], factors: Sequence[float]) -> FittedModel | None:
+        """Return one booster with the trees of all models, their leaves scaled.
+
+        Args:
+            models: the models.
+            factors: one per model.
+        """
+        texts = [scaled_text(model.to_text(), factor) for model, factor in zip(models, factors, strict=True)]
+        return cls.from_bytes(joined_text(texts).encode(), models[0].n_features)
 
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays; the sum of their leaves is the score."""
@@ -219,7 +234,7 @@ class _Learner:
         self._rate = rate
 
         def dataset(data: RankingData, weights: F64 | None, reference: Any) -> Any:
-            return lightgbm.Dataset(
+            made = lightgbm.Dataset(
                 data.X,
                 label=data.labels,
                 group=data.sizes,
@@ -228,19 +243,34 @@ class _Learner:
                 params=params,
                 categorical_feature=list(task.categorical) or "auto",
             )
+            return made if task.shared is None else made.construct()
 
         # A loss of this library is bound to the weights already, and continues the unscaled trees.
         own = objective is not None
-        train = dataset(task.train, None if own else document_weights(task.train, task.weights), None)
+        train, valid = self._binned(dataset, own)
         start = task.start if isinstance(task.start, LightGBMModel) else None
         self._booster = lightgbm.train(
             {**params, "objective": objective} if own else params,
             train,
             num_boost_round=1,
-            valid_sets=None if task.valid is None else [dataset(task.valid, None, train)],
+            valid_sets=None if valid is None else [valid],
             init_model=start and (start.unscaled if own else start.booster),
             keep_training_booster=True,
         )
+
+    def _binned(self, dataset: Callable[..., Any], own: bool) -> tuple[Any, Any]:
+        """Return the binned training and validation data; the members of a committee share them."""
+        task = self._task
+        with _SHARING:
+            key = own or task.weights is None  # whether LightGBM is given no weights
+            if task.shared is not None and key in task.shared:
+                found: tuple[Any, Any] = task.shared[key]
+                return found
+            train = dataset(task.train, None if own else document_weights(task.train, task.weights), None)
+            made = train, None if task.valid is None else dataset(task.valid, None, train)
+            if task.shared is not None:
+                task.shared[key] = made
+        return made
 
     def _set_rate(self, rate: float) -> None:
         if rate != self._rate:
@@ -322,7 +352,8 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "learning_rate": settings.learning_rate,
         "num_leaves": settings.num_leaves,
         "num_threads": settings.threads,
-        "data_random_seed": settings.seed,
+        # Members of a committee share the bins.
+        "data_random_seed": settings.seed if task.shared is None else task.shared["seed"],
         "verbosity": -1,
         "metric": "None",
     }

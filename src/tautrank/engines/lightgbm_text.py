@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -38,6 +39,34 @@ def scaled_text(text: str, scale: float) -> str:
         return f"{line[1]}={re.sub(r'[^ ]+', lambda word: f'{float(word[0]) * scale:{digits}}', line[2])}"
 
     text = re.sub(r"^(leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage)=(.*)$", product, text, flags=re.M)
+    return _with_sizes(text)
+
+
+def joined_text(texts: Sequence[str]) -> str:
+    """Join models of the same features to one that adds up all their trees.
+
+    Args:
+        texts: models as LightGBM writes them.
+
+    >>> text = "tree\\ntree_sizes=27\\n\\nTree=0\\nleaf_value=0.5 -1\\n\\n\\nend of trees\\n"
+    >>> joined_text([text, text]).splitlines()[1], joined_text([text, text]).count("leaf_value")
+    ('tree_sizes=28 28', 2)
+    """
+    head, _, rest = texts[0].partition("\nTree=0\n")
+    tail = rest.partition("\nend of trees\n")[2]
+    blocks: list[str] = []
+    for text in texts:
+        trees = text.partition("\nTree=0\n")
+        _, *found = re.split(
+            r"^Tree=\d+\n", "Tree=0\n" * bool(trees[1]) + trees[2].partition("\nend of trees")[0] + "\n", flags=re.M
+        )
+        blocks += found
+    body = "".join(f"Tree={number}\n{block}" for number, block in enumerate(blocks))
+    return _with_sizes(f"{head}\n{body}end of trees\n{tail}")
+
+
+def _with_sizes(text: str) -> str:
+    """Write the lengths of the trees, by which LightGBM finds them, into a model text."""
     starts = [tree.start() for tree in re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)]
     lengths = " ".join(str(length) for length in np.diff(starts))
     return re.sub(r"^tree_sizes=.*$", f"tree_sizes={lengths}", text, count=1, flags=re.M)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import importlib
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tautrank.errors import OptionError, unknown
 from tautrank.losses import REGISTRY, Loss, loss
@@ -16,6 +16,7 @@ from tautrank.names import name_of
 
 if TYPE_CHECKING:
     from tautrank.engines.base import Engine
+    from tautrank.engines.committee import Committee
 
 ENGINES: dict[str, str] = {
     "lightgbm": "tautrank.engines.lightgbm:LightGBM",
@@ -78,6 +79,10 @@ class NativeLoss:
         return f"{self.tool}:{self.objective}"
 
 
+AnyLoss: TypeAlias = "Loss | NativeLoss | Committee"
+"""What can be trained."""
+
+
 def engine_named(name: str) -> Engine:
     """Return the engine of this name.
 
@@ -97,11 +102,12 @@ def engine_named(name: str) -> Engine:
     return found
 
 
-def read_loss(given: str | Loss | NativeLoss) -> Loss | NativeLoss:
+def read_loss(given: Any) -> AnyLoss:
     """Return the loss a user means.
 
     Args:
-        given: a name, a printed loss, a `Loss`, or ``tool:objective``.
+        given: a name, a printed loss, a `Loss`, or ``tool:objective``; ``"committee"``, or a sequence of losses, for
+            several that are added up.
 
     >>> read_loss("ndcg-loss2++(k=5)"), read_loss("catboost:yetirank")
     (ndcg-loss2++(k=5), NativeLoss(tool='catboost', objective='YetiRank'))
@@ -112,8 +118,14 @@ def read_loss(given: str | Loss | NativeLoss) -> Loss | NativeLoss:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown loss 'lightgbm:lamdarank'; did you mean 'lightgbm:lambdarank'? (known: ...)
     """
-    if isinstance(given, NativeLoss):
+    from tautrank.engines.committee import COMMITTEES, Committee
+
+    if isinstance(given, NativeLoss | Committee):
         return given
+    if isinstance(given, list | tuple):
+        return Committee(of=tuple(given))
+    if isinstance(given, str) and name_of(given) == "committee":
+        return COMMITTEES.make(given)
     if isinstance(given, str):
         tool, colon, objective = given.strip().partition(":")
         if colon and "(" not in tool:
@@ -130,7 +142,7 @@ def _native_losses() -> list[str]:
     return [f"{name}:{objective}" for name in ENGINES for objective in engine_named(name).objectives]
 
 
-def engine_for(name: str, loss: Loss | NativeLoss) -> Engine:
+def engine_for(name: str, loss: AnyLoss) -> Engine:
     """Return the engine that trains a loss: the tool itself for its own objective, else the engine of that name.
 
     Args:
@@ -144,7 +156,13 @@ def engine_for(name: str, loss: Loss | NativeLoss) -> Engine:
     tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
     here; expected lightgbm, or a loss such as 'catboost:YetiRank'
     """
+    from tautrank.engines.committee import Committee, CommitteeEngine
+
     engine = engine_named(name)
+    if isinstance(loss, Committee):
+        for member in loss.losses:
+            engine_for(name, member)
+        return CommitteeEngine(name)
     if isinstance(loss, NativeLoss):
         return engine_named(loss.tool)
     if not engine.takes_losses:

@@ -6,6 +6,7 @@ form; documents have float32 features here, so that one becomes the other withou
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -67,6 +68,14 @@ class Tree:
             value: what it adds to the score.
         """
         return cls.of([], [], [], [], [], [value])
+
+    def times(self, factor: float) -> Tree:
+        """Return the tree with all its leaves multiplied by a number.
+
+        Args:
+            factor: the number.
+        """
+        return dataclasses.replace(self, leaf=self.leaf * factor)
 
     def nested_text(self, split: Callable[[int, int], tuple[str, str, str]], leaf: Callable[[int, int], str]) -> str:
         """Write the tree as text in which every split encloses its children, the form that most systems read.

@@ -22,7 +22,16 @@ from zlib import crc32
 import numpy as np
 
 from tautrank.arguments import choice
-from tautrank.engines import DEFAULT_ENGINE, DEFAULTS, NativeLoss, Settings, engine_for, engine_named, read_loss
+from tautrank.engines import (
+    DEFAULT_ENGINE,
+    DEFAULTS,
+    AnyLoss,
+    NativeLoss,
+    Settings,
+    engine_for,
+    engine_named,
+    read_loss,
+)
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.json_values import declare
@@ -357,9 +366,9 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
     return found
 
 
-def _parameters(loss: Loss | NativeLoss) -> dict[str, Any]:
+def _parameters(loss: AnyLoss) -> dict[str, Any]:
     """Return the parameters of a loss and their defaults; a tool's own objective has none here."""
-    return {} if isinstance(loss, NativeLoss) else {field.name: field.default for field in dataclasses.fields(loss)}
+    return {} if not isinstance(loss, Loss) else {field.name: field.default for field in dataclasses.fields(loss)}
 
 
 def parameters_of(configuration: Mapping[str, Any], fixed: Mapping[str, Any]) -> dict[str, Any]:
@@ -397,17 +406,17 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
     ('ndcg-loss2++(k=5,mu=10)', 'mse')
     """
     wanted = read_loss(loss)
-    if isinstance(wanted, NativeLoss):
+    if not isinstance(wanted, Loss):
         return str(wanted)
     known = _parameters(wanted)
     return str(dataclasses.replace(wanted, **{name: value for name, value in parameters.items() if name in known}))
 
 
-def _takes_langevin(loss: Loss | NativeLoss) -> bool:
+def _takes_langevin(loss: AnyLoss) -> bool:
     return not isinstance(loss, NativeLoss) or engine_named(loss.tool).has_langevin
 
 
-def _is_free(loss: Loss | NativeLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:
+def _is_free(loss: AnyLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:
     """Return whether a range of a named space is to be searched: nothing else sets it, and the loss takes it."""
     if name.partition(".")[0] in fixed or _is_given(loss, name):
         return False
@@ -417,14 +426,14 @@ def _is_free(loss: Loss | NativeLoss, name: str, one: Dimension, fixed: Mapping[
         return False
 
 
-def _is_given(loss: Loss | NativeLoss, name: str) -> bool:
+def _is_given(loss: AnyLoss, name: str) -> bool:
     """Return whether the text of a loss sets a parameter of it, ``loss.NAME``."""
     part, _, parameter = name.rpartition(".")
     known = _parameters(loss)
     return part == "loss" and parameter in known and getattr(loss, parameter) != known[parameter]
 
 
-def _applies(loss: Loss | NativeLoss, name: str, given: Dimension) -> bool:
+def _applies(loss: AnyLoss, name: str, given: Dimension) -> bool:
     """Return whether a loss is trained with a parameter; raise the error that trials would raise for its values.
 
     The values of an engine's own parameters are left to the engine.
@@ -445,7 +454,7 @@ def _applies(loss: Loss | NativeLoss, name: str, given: Dimension) -> bool:
     return True
 
 
-def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[str, Any]) -> None:
+def _check_names(space: Space, losses: list[AnyLoss], fixed: Mapping[str, Any]) -> None:
     of = losses[0] if len(losses) == 1 else "these losses"
     langevin = _LANGEVIN if any(map(_takes_langevin, losses)) else ()
     known = {*DEFAULTS, *langevin, *(f"loss.{name}" for loss in losses for name in _parameters(loss))}
@@ -462,7 +471,7 @@ def _check_names(space: Space, losses: list[Loss | NativeLoss], fixed: Mapping[s
                 raise OptionError(f"{name}: found in the space and in {loss}; expected it once")
 
 
-def _tree_space(_: Loss | NativeLoss) -> Space:
+def _tree_space(_: AnyLoss) -> Space:
     """From the smallest to the largest value of `TREE_SPACE`; counts and rates on a logarithmic scale."""
     return {
         "learning_rate": Uniform(0.02, 0.2, log=True),
@@ -474,7 +483,7 @@ def _tree_space(_: Loss | NativeLoss) -> Space:
     }
 
 
-def _default_space(loss: Loss | NativeLoss) -> Space:
+def _default_space(loss: AnyLoss) -> Space:
     """The tree parameters, and those that the loss declares worth searching."""
     space = _tree_space(loss)
     if isinstance(loss, Loss):
@@ -482,7 +491,7 @@ def _default_space(loss: Loss | NativeLoss) -> Space:
     return space
 
 
-def _stochasticrank_space(loss: Loss | NativeLoss) -> Space:
+def _stochasticrank_space(loss: AnyLoss) -> Space:
     """The space of Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, appendix F.
 
     The paper ran 500 random trials of 1000 trees. A depth there is as many leaves here as a CatBoost tree of that depth

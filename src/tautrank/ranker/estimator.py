@@ -18,9 +18,9 @@ from tautrank.data import RankingData
 from tautrank.data.arrays import checked_features
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
 from tautrank.engines.boosting import fit
+from tautrank.engines.committee import Committee, CommitteeEngine
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
-from tautrank.losses import Loss
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
 from tautrank.ranker.model_file import read_ranker, write_ranker
@@ -39,7 +39,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     Args:
         loss: a name (``"lambdarank"``, ``"ndcg-loss2++(k=5)"``), a loss made by `tautrank.loss`, or another tool's own
-            objective: ``"lightgbm:lambdarank"``, ``"xgboost:rank:ndcg"``, ``"catboost:YetiRank"``, ...
+            objective: ``"lightgbm:lambdarank"``, ``"xgboost:rank:ndcg"``, ``"catboost:YetiRank"``, ... Or several of
+            them, a committee: ``"committee"`` for the default ones, or a list; they are trained side by side and added
+            up to one model.
         metric: a name or a metric; it is computed after each tree, decides early stopping, and is the `score`.
         engine: the engine that grows the trees, ``"lightgbm"``; another tool's own objective is always trained by that
             tool.
@@ -57,6 +59,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         langevin: `Langevin` (temperature, shrink_rate) adds noise to the gradients and shrinks the model before each
             tree, which leads out of local optima; the shrunk model is judged, kept and saved. It works with losses of
             this library and with CatBoost's objectives; None is off.
+        members: number of members of each loss: more than one loss, or one loss with this parameter, is a committee.
         **engine_parameters: any parameter of the engine under the engine's own name, such as ``min_data_in_leaf=50``;
             with LightGBM also ``categorical_feature``, the names or numbers of columns that hold category codes.
 
@@ -82,7 +85,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def __init__(
         self,
-        loss: str | Loss = "lambdarank",
+        loss: Any = "lambdarank",
         metric: str | Metric = "ndcg@10",
         engine: str = DEFAULT_ENGINE,
         n_estimators: int = Settings.n_estimators,
@@ -94,6 +97,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         verbose: int | None = None,
         eval_train: bool = False,
         langevin: Langevin | None = None,
+        members: int | None = None,
         **engine_parameters: Any,
     ) -> None:
         self.loss = loss
@@ -108,6 +112,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.verbose = verbose
         self.eval_train = eval_train
         self.langevin = langevin
+        self.members = members
         self._engine_parameters = engine_parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -194,6 +199,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         valid = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train)
         loss = read_loss(self.loss)
+        if self.members is not None:
+            of = loss.of if isinstance(loss, Committee) else (loss,)
+            loss = Committee(of, self.members, getattr(loss, "weights", "equal"))
         engine = engine_for(self.engine, loss)
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
@@ -311,7 +319,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("save")
-        parameters = self.get_params()
+        parameters = {**self.get_params(), "loss": str(read_loss(self.loss))}
         if not isinstance(self.random_state, (int, np.integer, type(None))):
             parameters["random_state"] = self._record.seed  # what was drawn from the generator
         names = getattr(self, "feature_names_in_", None)
@@ -335,6 +343,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Return the ranker to continue from, checked against the training data."""
         start = given if isinstance(given, Ranker) else Ranker.load(given)
         start._check_fitted("init_model")
+        if engine == CommitteeEngine.name:
+            raise OptionError("init_model: found a committee to train, whose members begin anew; expected one loss")
         if start.model_.tool != engine:
             raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
         start._check_like_fit(train.n_features, train.feature_names, "init_model, X")

@@ -1,0 +1,370 @@
+"""Committees: several losses trained on the same data and added up to one model.
+
+Losses make different errors, and a sum of models that err differently ranks better than any of them. Each member learns
+from its own sample of the queries and of the features, and stops by itself. Its scores are divided by one constant, the
+spread of its scores within the training queries, so that no member outweighs the others. A sum of scaled trees is a
+model of trees, so a committee is saved, exported and continued like any other model.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import math
+import threading
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, ClassVar, TypeAlias
+
+import numpy as np
+
+from tautrank.arguments import choice, whole
+from tautrank.arrays import F64
+from tautrank.data import RankingData
+from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, shares
+from tautrank.engines.boosting import Watch
+from tautrank.engines.query_bagging import QueryBagging
+from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, read_loss
+from tautrank.engines.trees import Tree
+from tautrank.errors import DataError, OptionError
+from tautrank.losses.base import Loss
+from tautrank.names import Registry, changed_options, write_name
+
+Member: TypeAlias = "Loss | NativeLoss"
+
+# What each member learns from, unless the user says otherwise: enough to make members differ, and to be as good alone.
+_QUERY_SHARE = 0.8
+_FEATURE_SHARE = 0.8
+# Documents that the spread of a member's scores is measured on: one number for the whole data.
+_MEASURED_QUERIES = 2_000
+# Fewer validation queries than this would fit weights to noise.
+_FEWEST_FOR_WEIGHTS = 500
+_SEED_STEP = 1_000_003
+
+
+DEFAULT_COMMITTEE = "lambdarank|ndcg-loss2++|ndcg-loss1|ranknet|xendcg|listnet|stochasticrank|mse"
+"""The losses of ``loss="committee"``."""
+
+
+@dataclass(frozen=True, repr=False)
+class Committee:
+    """Several losses that are trained side by side and added up; prints as what one would type.
+
+    Args:
+        of: the losses, in one text with ``|`` between them, or as a sequence.
+        members: number of members of each loss; they differ by their seeds.
+        weights: ``"equal"``, or ``"fitted"`` for weights that are best for the metric on the validation data.
+
+    >>> Committee(of=("lambdarank", "xendcg"), members=2)
+    committee(of=lambdarank|xendcg,members=2)
+    >>> Committee().losses[0]
+    lambdarank
+    """
+
+    name: ClassVar[str]
+
+    of: Any = DEFAULT_COMMITTEE
+    members: int = 1
+    weights: str = "equal"
+
+    def __post_init__(self) -> None:
+        losses = self.of.split("|") if isinstance(self.of, str) else self.of
+        if not isinstance(losses, list | tuple) or not losses:
+            raise OptionError(f"loss: found the committee {self.of!r}; expected at least one loss")
+        read = [read_loss(loss) for loss in losses]
+        if any(isinstance(loss, Committee) for loss in read):
+            raise OptionError("loss: found a committee in a committee; expected losses")
+        object.__setattr__(self, "of", "|".join(map(str, read)))
+        object.__setattr__(self, "_losses", tuple(read))
+        object.__setattr__(self, "members", whole("members", self.members, least=1, most=1000))
+        choice("weights", self.weights, ("equal", "fitted"))
+
+    @property
+    def losses(self) -> tuple[Member, ...]:
+        """The losses, read; members repeat them."""
+        found: tuple[Member, ...] = self._losses  # type: ignore[attr-defined]
+        return found
+
+    @property
+    def all_members(self) -> list[Member]:
+        """The loss of every member."""
+        return [loss for _ in range(self.members) for loss in self.losses]
+
+    def __str__(self) -> str:
+        return write_name(self.name, changed_options(self))
+
+    __repr__ = __str__
+
+
+COMMITTEES: Registry[Committee] = Registry(Committee, "loss", "'committee' or 'committee(members=2)'")
+"""The one name of a committee, read by the grammar of losses."""
+COMMITTEES.register("committee")(Committee)
+
+
+class CommitteeEngine(Engine):
+    """Trains the members of a committee, each on its own engine, and adds them up.
+
+    Args:
+        engine: the engine of the members whose loss is one of this library.
+    """
+
+    name: ClassVar[str] = "committee"
+    written: ClassVar[str] = "a committee"
+
+    def __init__(self, engine: str = DEFAULT_ENGINE) -> None:
+        self._engine = engine
+
+    def most_rounds(self, task: Task, settings: Settings) -> int:
+        """Return the trees of all members together.
+
+        Args:
+            task: what to learn.
+            settings: how.
+        """
+        assert isinstance(task.loss, Committee)
+        return settings.n_estimators * len(task.loss.all_members)
+
+    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
+        """Train all members, side by side as far as the threads go, and add them up.
+
+        Args:
+            task: what to learn from what.
+            settings: how; for each member.
+            watch: judges the sum, once.
+        """
+        committee = task.loss
+        assert isinstance(committee, Committee)
+        losses = committee.all_members
+        if committee.weights == "fitted" and (task.valid is None or task.valid.n_queries < _FEWEST_FOR_WEIGHTS):
+            found = 0 if task.valid is None else task.valid.n_queries
+            raise OptionError(
+                f"weights: found {found} validation queries; expected at least {_FEWEST_FOR_WEIGHTS} to fit weights "
+                "to, or weights=equal"
+            )
+        side_by_side = min(settings.threads, len(losses))
+        settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)
+        progress = _Progress(watch)
+        shared: dict[Any, Any] = {"seed": settings.seed}
+        trained = []
+        with ThreadPoolExecutor(side_by_side) as pool:
+            for number, loss in enumerate(losses):
+                member = dataclasses.replace(task, loss=loss, shared=shared)
+                own = self._own_settings(number, loss, settings)
+                trained.append(pool.submit(self._member, member, own, progress))
+            try:
+                models = [future.result() for future in trained]
+            except BaseException:
+                progress.stopped = True  # members that are still training end with their next tree
+                raise
+        factors = member_factors(models, task, committee.weights)
+        total = added(models, factors)
+        parts = {"train": task.train, "valid": task.valid}
+        watch.judge(total.n_trees, lambda part: total.predict(parts[part].X, settings.n_jobs))  # type: ignore[union-attr]
+        return total
+
+    def _own_settings(self, number: int, loss: Member, settings: Settings) -> Settings:
+        seed = (settings.seed + number * _SEED_STEP) % 2**31
+        extra, bagging = dict(settings.extra), None
+        if isinstance(loss, Loss):
+            sampled = engine_for(self._engine, loss).in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
+            extra = extra if _samples_features(extra) else {**sampled, **extra}
+            if not _samples_rows(extra):
+                bagging = QueryBagging(_QUERY_SHARE, 1, seed)
+        return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
+
+    def _member(self, task: Task, settings: Settings, progress: _Progress) -> FittedModel:
+        settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress.callback()))
+        watch = Watch(task, settings, lambda done, value: None)
+        assert isinstance(task.loss, Loss | NativeLoss)
+        return engine_for(self._engine, task.loss).train(task, settings, watch)
+
+
+def _samples_features(extra: Mapping[str, Any]) -> bool:
+    names = {
+        "feature_fraction",
+        "sub_feature",
+        "colsample_bytree",
+        "feature_fraction_bynode",
+        "colsample_bynode",
+        "rsm",
+    }
+    return bool(names & extra.keys())
+
+
+def _samples_rows(extra: Mapping[str, Any]) -> bool:
+    names = {
+        "bagging_fraction",
+        "sub_row",
+        "subsample",
+        "bagging",
+        "bagging_freq",
+        "subsample_freq",
+        "bagging_by_query",
+    }
+    return bool(names & extra.keys())
+
+
+class _Progress:
+    """Counts the trees of all members for one bar, and lets members end when another has failed."""
+
+    def __init__(self, watch: Watch) -> None:
+        self._watch = watch
+        self._lock = threading.Lock()
+        self._done = itertools.count(1)
+        self.stopped = False
+
+    def callback(self) -> Any:
+        def after_tree(step: Step) -> bool:
+            with self._lock:
+                self._watch.show(next(self._done), "")
+            return self.stopped
+
+        return after_tree
+
+
+def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "equal") -> F64:
+    """Return what each member's scores are multiplied by: its weight over the spread of its scores within queries.
+
+    Args:
+        models: the members.
+        task: training data to measure the spread on, validation data to fit weights to, and the metric.
+        weights: as in `Committee`.
+    """
+    some = _some_queries(task.train)
+    spreads = np.array([_spread(model.predict(some.X), some) for model in models])
+    # A member without a split says nothing.
+    inverse = np.divide(1.0, spreads, out=np.zeros_like(spreads), where=spreads > 0)
+    if weights == "fitted" and task.valid is not None:
+        scores = np.array([model.predict(task.valid.X) for model in models]) * inverse[:, np.newaxis]
+        inverse = inverse * _fitted_weights(scores, task)
+    total = np.count_nonzero(inverse)
+    factors: F64 = inverse / max(total, 1)
+    return factors
+
+
+def _some_queries(data: RankingData) -> RankingData:
+    if data.n_queries <= _MEASURED_QUERIES:
+        return data
+    return data.subset(np.linspace(0, data.n_queries - 1, _MEASURED_QUERIES).astype(np.int64))
+
+
+def _spread(scores: F64, data: RankingData) -> float:
+    """The root of the mean variance of the scores within queries."""
+    sizes = np.maximum(data.sizes, 1)
+    sums = np.add.reduceat(np.append(scores, 0.0), data.offsets[:-1]) * (data.sizes > 0)
+    centred = scores - np.repeat(sums / sizes, data.sizes)
+    spread = math.sqrt(float(np.mean(centred**2))) if scores.size else 0.0
+    # Rounding alone makes no spread.
+    return spread if spread > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
+
+
+def _fitted_weights(scores: F64, task: Task) -> F64:
+    """Weights that raise the metric on the validation data, one member at a time, until none does."""
+    assert task.valid is not None
+    judge = task.metric.bind(task.valid.labels, task.valid.offsets)
+    sign = 1.0 if task.metric.higher_is_better else -1.0
+    weights: F64 = np.ones(scores.shape[0])
+    best = sign * judge.mean(weights @ scores)
+    improved = True
+    while improved:
+        improved = False
+        for member in range(weights.size):
+            for factor in (0.0, 0.5, 0.8, 1.25, 2.0):
+                tried = weights.copy()
+                tried[member] *= factor
+                value = sign * judge.mean(tried @ scores) if tried.any() else -math.inf
+                # A step must be worth more than rounding, or the search would not end.
+                if value > best + 1e-7:
+                    weights, best, improved = tried, value, True
+    return weights
+
+
+def added(models: Sequence[FittedModel], factors: Iterable[float]) -> FittedModel:
+    """Return one model whose scores are the sum of the models' scores, each times its factor.
+
+    Args:
+        models: at least one.
+        factors: one per model.
+    """
+    given = [float(factor) for factor in factors]
+    kinds = {type(model) for model in models}
+    if len(kinds) == 1:
+        total = kinds.pop().added(models, given)
+        if total is not None:
+            return total
+    return SeveralModels(models, given)
+
+
+class SeveralModels(FittedModel):
+    """A sum of models of several tools; kept in a file as one member that holds them all.
+
+    Args:
+        models: the models.
+        factors: what the scores of each are multiplied by.
+    """
+
+    tool: ClassVar[str] = "committee"
+    member: ClassVar[str] = "committee.bin"
+
+    def __init__(self, models: Sequence[FittedModel], factors: Sequence[float]) -> None:
+        self.models = tuple(models)
+        self.factors = tuple(factors)
+        self.n_features = models[0].n_features
+        self.n_trees = sum(model.n_trees for model in models)
+
+    def _scores(self, X: Any, threads: int) -> Any:
+        total = np.zeros(X.shape[0])
+        for model, factor in zip(self.models, self.factors, strict=True):
+            total += factor * model.predict(X, threads)
+        return total
+
+    def importances(self) -> F64:
+        """Return the mean share of each feature over the members."""
+        return shares(np.sum([model.importances() for model in self.models], axis=0))
+
+    def to_bytes(self) -> bytes:
+        """Return a line of JSON that describes the members, and their own bytes."""
+        contents = [model.to_bytes() for model in self.models]
+        described = [
+            {"tool": model.tool, "bytes": len(content), "scale": model.scale, "factor": factor}
+            for model, content, factor in zip(self.models, contents, self.factors, strict=True)
+        ]
+        return json.dumps(described).encode() + b"\n" + b"".join(contents)
+
+    @classmethod
+    def from_bytes(cls, content: bytes, n_features: int) -> SeveralModels:
+        """Read what `to_bytes` wrote.
+
+        Args:
+            content: the bytes.
+            n_features: number of features that each member must have.
+        """
+        head, _, rest = content.partition(b"\n")
+        models, factors = [], []
+        try:
+            for described in json.loads(head):
+                size = int(described["bytes"])
+                if described["tool"] == cls.tool or not 0 <= size <= len(rest):
+                    raise ValueError
+                models.append(read_model(described["tool"], rest[:size], n_features, float(described["scale"])))
+                factors.append(float(described["factor"]))
+                rest = rest[size:]
+        except (ValueError, KeyError, TypeError):
+            raise DataError("found something else than the members of a committee") from None
+        if not models:
+            raise DataError("found a committee without members")
+        return cls(models, factors)
+
+    def trees(self) -> list[Tree]:
+        """Return the trees of all members as plain arrays, scaled."""
+        return [
+            tree.times(factor * self.scale)
+            for model, factor in zip(self.models, self.factors, strict=True)
+            for tree in model.trees()
+        ]
+
+    def version(self) -> str:
+        """Return the versions of the tools."""
+        return ", ".join(sorted({f"{model.tool} {model.version()}" for model in self.models}))
