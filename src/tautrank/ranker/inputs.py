@@ -164,7 +164,7 @@ def document_propensities(propensities: ArrayLike | None, train: RankingData, lo
     """
     if propensities is None:
         return None
-    if not isinstance(loss, SoftmaxLoss):
+    if not all(isinstance(each, SoftmaxLoss) for each in getattr(loss, "losses", (loss,))):
         raise OptionError(f"propensities: the loss {loss} has no use for them; expected listnet or xendcg")
     return np.asarray(train.in_document_order(numbers("propensities", propensities, size=train.n_documents)))
 

@@ -1,0 +1,156 @@
+"""Committees: the members, what they share, and the one model they add up to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+
+import tautrank as tr
+from tautrank.engines import Task, read_loss
+from tautrank.engines.committee import Committee, SeveralModels, added, member_factors
+from tautrank.engines.lightgbm import LightGBMModel
+from tautrank.errors import OptionError, TautrankWarning
+from tests.ranker_examples import synthetic
+
+FEW = {"n_estimators": 6, "num_leaves": 7, "min_data_in_leaf": 5, "metric": "ndcg@5"}
+
+
+@pytest.fixture(scope="module")
+def train() -> tr.RankingData:
+    return synthetic(60, seed=1)
+
+
+@pytest.fixture(scope="module")
+def valid() -> tr.RankingData:
+    return synthetic(40, seed=2)
+
+
+@pytest.fixture(scope="module")
+def committee(train: tr.RankingData, valid: tr.RankingData) -> tr.Ranker:
+    return tr.Ranker(["lambdarank", "xendcg", "mse"], **FEW).fit(train, valid)
+
+
+def test_names_are_read_and_printed() -> None:
+    for text in ("committee", "committee(members=2)", "committee(of=lambdarank|ndcg-loss2++(k=5,mu=1),weights=fitted)"):
+        ranker = tr.Ranker(text)
+        assert str(read_loss(ranker.loss)) == text
+    given = Committee(of=["lambdarank", tr.loss("xendcg", gamma=1.0), "catboost:yetirank"])
+    assert str(given) == "committee(of=lambdarank|xendcg(gamma=1)|catboost:YetiRank)"
+    assert [str(loss) for loss in Committee(of="mse|listnet", members=2).all_members] == ["mse", "listnet"] * 2
+
+
+def test_a_sum_of_models_is_one_booster_with_scaled_leaves(train: tr.RankingData) -> None:
+    models = [tr.Ranker(loss, **FEW).fit(train).model_ for loss in ("lambdarank", "xendcg")]
+    total = added(models, [0.5, 3.0])
+    assert isinstance(total, LightGBMModel)
+    assert total.n_trees == total.booster.num_trees() == 12
+    expected = 0.5 * models[0].predict(train.X) + 3.0 * models[1].predict(train.X)
+    np.testing.assert_allclose(total.predict(train.X), expected, rtol=1e-12, atol=1e-12)
+    np.testing.assert_array_equal(total.booster.predict(train.X, raw_score=True), total.predict(train.X))
+
+
+def test_every_member_has_the_same_spread_within_queries(train: tr.RankingData) -> None:
+    models = [tr.Ranker(loss, **FEW).fit(train).model_ for loss in ("mse", "stochasticrank")]
+    task = Task(train, tr.loss("mse"), tr.metric("ndcg"))
+    for model, factor in zip(models, member_factors(models, task), strict=True):
+        scores = factor * model.predict(train.X)
+        variances = [np.sum((part - part.mean()) ** 2) for part in np.split(scores, train.offsets[1:-1])]
+        assert np.sqrt(np.sum(variances) / scores.size) == pytest.approx(1 / 2)
+
+
+def test_a_committee_is_one_model_of_trees(committee: tr.Ranker, valid: tr.RankingData) -> None:
+    assert isinstance(committee.model_, LightGBMModel)
+    assert committee.n_trees_ == committee.model_.booster.num_trees() <= 18
+    assert committee.best_score_ == pytest.approx(committee.score(valid))
+    assert committee.feature_importances_.sum() == pytest.approx(1)
+
+
+def test_the_same_bits_for_any_number_of_threads(train: tr.RankingData, valid: tr.RankingData) -> None:
+    losses = ["lambdarank", "xendcg", "stochasticrank"]
+    one, two = (tr.Ranker(losses, **FEW, n_jobs=jobs).fit(train, valid).predict(valid) for jobs in (1, 2))
+    np.testing.assert_array_equal(one, two)
+
+
+def test_members_of_one_loss_differ_by_their_seeds(train: tr.RankingData) -> None:
+    single = tr.Ranker("lambdarank", members=1, **FEW).fit(train)
+    double = tr.Ranker("lambdarank", members=2, **FEW).fit(train)
+    assert double.n_trees_ == 2 * single.n_trees_
+    correlation = np.corrcoef(single.predict(train), double.predict(train))[0, 1]
+    assert 0.5 < correlation < 1 - 1e-6
+
+
+def test_saved_and_loaded_it_predicts_the_same_bits(
+    committee: tr.Ranker, valid: tr.RankingData, tmp_path: object
+) -> None:
+    committee.save(f"{tmp_path}/model.taut")
+    loaded = tr.Ranker.load(f"{tmp_path}/model.taut")
+    np.testing.assert_array_equal(loaded.predict(valid), committee.predict(valid))
+    assert loaded.loss == "committee(of=lambdarank|xendcg|mse)"
+    assert clone(loaded).fit(valid).n_trees_ > 0
+
+
+def test_one_loss_can_go_on_from_a_committee(committee: tr.Ranker, train: tr.RankingData) -> None:
+    more = tr.Ranker("lambdarank", **FEW).fit(train, init_model=committee)
+    assert more.n_trees_ == committee.n_trees_ + 6
+    with pytest.raises(OptionError, match="init_model: found a committee to train"):
+        tr.Ranker("committee", **FEW).fit(train, init_model=committee)
+
+
+@pytest.mark.parametrize("written", ["vespa", "solr", "lightgbm"])
+def test_it_is_exported_like_any_model(committee: tr.Ranker, written: str, tmp_path: object) -> None:
+    tr.export_model(committee, f"{tmp_path}/model", written)
+
+
+def test_members_of_several_tools_are_kept_side_by_side(
+    train: tr.RankingData, valid: tr.RankingData, tmp_path: object
+) -> None:
+    mixed = tr.Ranker(["lambdarank", "xgboost:rank:ndcg"], n_estimators=6, num_leaves=7).fit(train, valid)
+    assert isinstance(mixed.model_, SeveralModels)
+    mixed.save(f"{tmp_path}/model.taut")
+    np.testing.assert_array_equal(tr.Ranker.load(f"{tmp_path}/model.taut").predict(valid), mixed.predict(valid))
+    assert len(mixed.model_.trees()) >= mixed.n_trees_
+    with pytest.raises(tr.DataError, match="members of a committee"):
+        SeveralModels.from_bytes(b"nothing\n", 3)
+
+
+def test_fitted_weights_are_at_least_as_good_on_the_validation_data(train: tr.RankingData) -> None:
+    many = synthetic(500, seed=3)
+    equal, fitted = (
+        tr.Ranker(f"committee(of=lambdarank|mse,weights={weights})", **FEW).fit(train, many).best_score_
+        for weights in ("equal", "fitted")
+    )
+    assert fitted >= equal
+
+
+def test_a_member_that_learns_nothing_adds_nothing(train: tr.RankingData) -> None:
+    alike = tr.RankingData.from_arrays(train.X, np.ones(train.n_documents), group=train.sizes)
+    with pytest.warns(TautrankWarning, match="no tree could be split"):
+        ranker = tr.Ranker(["ranknet", "lambdarank"], **FEW).fit(alike)
+    assert not ranker.predict(alike).any()
+    assert tr.Ranker(["ranknet", "mse"], **FEW).fit(alike).predict(alike).std() < 1e-6
+
+
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"loss": []}, "expected at least one loss"),
+        ({"loss": ["mse", "committee"]}, "a committee in a committee"),
+        ({"loss": "committee(of=mze)"}, "unknown loss 'mze'"),
+        ({"loss": "committee(member=2)"}, "did you mean 'members'"),
+        ({"loss": "committee", "members": 0}, "members: found 0"),
+        ({"loss": "committee(weights=fitted)"}, "found 40 validation queries; expected at least 500"),
+        ({"loss": "committee(weights=best)"}, "weights"),
+    ],
+)
+def test_bad_committees_are_one_sentence(
+    given: dict[str, object], sentence: str, train: tr.RankingData, valid: tr.RankingData
+) -> None:
+    with pytest.raises(OptionError, match=sentence):
+        tr.Ranker(**{**FEW, **given}).fit(train, valid)
+
+
+def test_a_committee_is_a_system_to_compare(train: tr.RankingData, valid: tr.RankingData) -> None:
+    losses = ["lambdarank", "committee(of=mse|xendcg)"]
+    result = tr.compare(train, valid, valid, losses=losses, metrics=["ndcg@5"], n_estimators=6, num_leaves=7)
+    assert "committee(of=mse|xendcg)" in str(result)
