@@ -128,7 +128,6 @@ def test_a_member_that_learns_nothing_adds_nothing(train: tr.RankingData) -> Non
     with pytest.warns(TautrankWarning, match="no tree could be split"):
         ranker = tr.Ranker(["ranknet", "lambdarank"], **FEW).fit(alike)
     assert not ranker.predict(alike).any()
-    assert tr.Ranker(["ranknet", "mse"], **FEW).fit(alike).predict(alike).std() < 1e-6
 
 
 @pytest.mark.parametrize(

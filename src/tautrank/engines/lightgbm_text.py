@@ -50,7 +50,7 @@ def joined_text(texts: Sequence[str]) -> str:
 
     >>> text = "tree\\ntree_sizes=27\\n\\nTree=0\\nleaf_value=0.5 -1\\n\\n\\nend of trees\\n"
     >>> joined_text([text, text]).splitlines()[1], joined_text([text, text]).count("leaf_value")
-    ('tree_sizes=28 28', 2)
+    ('tree_sizes=27 27', 2)
     """
     head, _, rest = texts[0].partition("\nTree=0\n")
     tail = rest.partition("\nend of trees\n")[2]
