@@ -18,7 +18,7 @@ from tautrank.commands.output import reading_bar
 from tautrank.data import Judged, RankingData, Splits, read_folder
 from tautrank.data.columns import columns_of_model, same_columns
 from tautrank.data.files import read_data, read_judged_scores
-from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, read_loss
+from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
 from tautrank.engines.packages import package
 from tautrank.errors import OptionError
 from tautrank.losses import own_losses
@@ -82,7 +82,8 @@ class Training:
         """
         import_losses(self.imported)
         for loss in losses:
-            package(engine_for(self.engine, read_loss(loss)).name)
+            for member in members_of(read_loss(loss)):
+                package(engine_for(self.engine, member).name)
         others["n_estimators"] = whole("--trees", self.trees, 1)
         others["early_stopping_rounds"] = self.early_stopping or None
         if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again

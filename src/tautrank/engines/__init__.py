@@ -15,4 +15,5 @@ from tautrank.engines.registry import AnyLoss as AnyLoss
 from tautrank.engines.registry import NativeLoss as NativeLoss
 from tautrank.engines.registry import engine_for as engine_for
 from tautrank.engines.registry import engine_named as engine_named
+from tautrank.engines.registry import members_of as members_of
 from tautrank.engines.registry import read_loss as read_loss

@@ -13,7 +13,7 @@ import itertools
 import json
 import math
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
@@ -26,7 +26,7 @@ from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, shares
 from tautrank.engines.boosting import Watch
 from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, read_loss
+from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Loss
@@ -164,9 +164,20 @@ class CommitteeEngine(Engine):
         watch.judge(total.n_trees, lambda part: total.predict(parts[part].X, settings.n_jobs))  # type: ignore[union-attr]
         return total
 
+    def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
+        """Rename parameters as the engine of the members does.
+
+        Args:
+            parameters: values under the names that scikit-learn and LightGBM use.
+            fixed: names of the parameters that are set besides.
+        """
+        return engine_named(self._engine).in_its_words(parameters, fixed)
+
     def _own_settings(self, number: int, loss: Member, settings: Settings) -> Settings:
         seed = (settings.seed + number * _SEED_STEP) % 2**31
-        extra, bagging = dict(settings.extra), None
+        # The parameters of the committee's engine mean nothing to members of other tools.
+        of_this_engine = engine_for(self._engine, loss).name == self._engine
+        extra, bagging = dict(settings.extra) if of_this_engine else {}, None
         if isinstance(loss, Loss):
             sampled = engine_for(self._engine, loss).in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
             extra = extra if _samples_features(extra) else {**sampled, **extra}

@@ -7,6 +7,7 @@ as it would by itself; every iteration is judged with the metric of this library
 from __future__ import annotations
 
 import importlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -136,6 +137,18 @@ def read_loss(given: Any) -> AnyLoss:
         if name_of(given) not in REGISTRY:
             raise unknown("loss", name_of(given), [*REGISTRY, *_native_losses()])
     return loss(given)
+
+
+def members_of(loss: AnyLoss) -> Sequence[Loss | NativeLoss]:
+    """Return the losses of a committee, or the one loss.
+
+    Args:
+        loss: what `read_loss` returned.
+
+    >>> members_of(read_loss("mse")), members_of(read_loss("committee(of=mse|xendcg)"))
+    ((mse,), (mse, xendcg))
+    """
+    return (loss,) if isinstance(loss, Loss | NativeLoss) else loss.losses
 
 
 def _native_losses() -> list[str]:

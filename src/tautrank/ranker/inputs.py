@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import whole
 from tautrank.arrays import F64, check_weights, numbers, place
 from tautrank.data import RankingData
+from tautrank.engines import AnyLoss, members_of
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import SoftmaxLoss
 
@@ -154,7 +155,7 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
     return values
 
 
-def document_propensities(propensities: ArrayLike | None, train: RankingData, loss: object) -> F64 | None:
+def document_propensities(propensities: ArrayLike | None, train: RankingData, loss: AnyLoss) -> F64 | None:
     """Return one propensity per document, in the order of the documents.
 
     Args:
@@ -164,7 +165,7 @@ def document_propensities(propensities: ArrayLike | None, train: RankingData, lo
     """
     if propensities is None:
         return None
-    if not all(isinstance(each, SoftmaxLoss) for each in getattr(loss, "losses", (loss,))):
+    if not all(isinstance(each, SoftmaxLoss) for each in members_of(loss)):
         raise OptionError(f"propensities: the loss {loss} has no use for them; expected listnet or xendcg")
     return np.asarray(train.in_document_order(numbers("propensities", propensities, size=train.n_documents)))
 
