@@ -362,7 +362,7 @@ def test_a_claim_of_curves_is_about_their_best_so_far(few_queries: Path) -> None
     assert any(len(curve) < trees for curve in curves[0] + curves[1]), "nothing was stopped early"
     assert any(min(np.diff(curve)) < 0 for curve in curves[0] + curves[1]), "nothing ever got worse"
     wider = [(max(quick[:3]) - max(slow[:3])) - (max(quick) - max(slow)) for quick, slow in zip(*curves, strict=True)]
-    assert result.verdicts[0].advantage == pytest.approx(np.mean(wider))
+    assert result.verdicts[0].tested.difference == pytest.approx(np.mean(wider))
 
 
 def test_a_claim_of_training_queries_is_about_them(few_queries: Path) -> None:
@@ -370,7 +370,7 @@ def test_a_claim_of_training_queries_is_about_them(few_queries: Path) -> None:
     metric = lambdaloss.TABLE5.metrics[0]
     for verdict, part, sign in zip(result.verdicts, ("train", "test"), (1, -1), strict=True):
         a, b = (result.cell(PLAIN, system, metric, part).mean for system in ("ndcg-loss2", "lambdamart"))
-        assert verdict.advantage == pytest.approx(sign * (a - b))
+        assert verdict.tested.difference == pytest.approx(sign * (a - b))
     assert "of the training queries" in result.verdicts[0].sentence
 
 
