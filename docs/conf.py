@@ -54,6 +54,7 @@ NAVIGATION = {
     "Measured": [
         "results/losses",
         "results/smoothed",
+        "results/significance",
         "results/theory",
         "results/clicks",
         "results/studies",
