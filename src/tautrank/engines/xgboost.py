@@ -1,10 +1,11 @@
-"""XGBoost's own ranking objectives, judged with the metric of this library."""
+"""XGBoost: trees for any loss of this library, and for XGBoost's own objectives."""
 
 from __future__ import annotations
 
+import functools
 import json
 import math
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -12,12 +13,12 @@ from numpy.typing import NDArray
 
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, shares
+from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.packages import package
-from tautrank.engines.registry import NativeLoss
+from tautrank.engines.registry import OTHER_NAMES, NativeLoss
 from tautrank.engines.trees import Tree
-from tautrank.errors import OptionError
+from tautrank.errors import OptionError, unknown
 
 if TYPE_CHECKING:
     from xgboost import Booster
@@ -63,14 +64,39 @@ class XGBoostModel(FittedModel):
         """
         return cls(package(cls.tool).Booster(model_file=bytearray(content)))
 
+    @classmethod
+    def added(cls, models: Sequence[XGBoostModel], factors: Sequence[float]) -> FittedModel | None:
+        """Return one booster with the trees of all models, their leaves scaled, in float32 as XGBoost keeps them.
+
+        Args:
+            models: the models.
+            factors: one per model.
+        """
+        described = [json.loads(model.booster.save_raw("json")) for model in models]
+        boosters = [each["learner"]["gradient_booster"] for each in described]
+        if any(booster["name"] != "gbtree" for booster in boosters):
+            return None
+        trees, base = [], 0.0
+        for each, booster, model, factor in zip(described, boosters, models, factors, strict=True):
+            scale = factor * model.scale
+            base += scale * _base_score(each["learner"])
+            for tree in booster["model"]["trees"]:
+                numbers = np.array(tree["split_conditions"], np.float64)
+                numbers[np.array(tree["left_children"]) < 0] *= scale  # leaves
+                trees.append({**tree, "split_conditions": numbers.tolist()})
+        total = described[0]
+        _put_trees(total["learner"]["gradient_booster"]["model"], trees)
+        kept = total["learner"]["learner_model_param"]
+        kept["base_score"] = f"[{base!r}]" if kept["base_score"].startswith("[") else repr(base)
+        return cls.from_bytes(json.dumps(total).encode(), models[0].n_features)
+
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays, and a tree of one leaf for the score they start from."""
         learner = json.loads(self.booster.save_raw("json"))["learner"]
         booster = learner["gradient_booster"]
         if booster["name"] != "gbtree":
             raise OptionError(f"format: found XGBoost's booster {booster['name']}; expected gbtree")
-        # One number, which XGBoost 3 writes as a list of one.
-        trees = [Tree.constant(float(learner["learner_model_param"]["base_score"].strip("[]")))]
+        trees = [Tree.constant(_base_score(learner))]
         for described in booster["model"]["trees"]:
             left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
             numbers = np.array(described["split_conditions"], np.float32)
@@ -91,13 +117,18 @@ class XGBoostModel(FittedModel):
                     numbers[~inner],
                 )
             )
-        return trees
+        return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
 
 
 class XGBoost(Engine):
-    """Gradient boosted trees by XGBoost, on XGBoost's own objectives.
+    """Gradient boosted trees by XGBoost.
 
     Chen and Guestrin, *XGBoost: A Scalable Tree Boosting System*, KDD 2016.
+
+    XGBoost's own defaults ``min_child_weight=1`` and ``reg_lambda=1`` are made for hessians of about 1, and those of
+    ranking losses are far smaller. For a loss of this library a leaf therefore needs the hessians of 20 documents of
+    the first tree (XGBoost has no least number of documents), and there is no L2 regularisation, unless they are given:
+    both are what LightGBM does. Trees of these losses are the same bits for any number of threads.
 
     ``num_leaves`` is XGBoost's ``max_leaves``, grown best first as LightGBM does; a ``max_depth`` given among the
     engine's parameters is used instead of it. Sparse features are made dense: XGBoost would read what is not stored
@@ -108,7 +139,6 @@ class XGBoost(Engine):
     written: ClassVar[str] = "XGBoost"
     model_class: ClassVar[type[FittedModel]] = XGBoostModel
     objectives: ClassVar[tuple[str, ...]] = ("rank:ndcg", "rank:pairwise", "rank:map", "reg:squarederror")
-    takes_losses: ClassVar[bool] = False
     uses_openmp: ClassVar[bool] = True
 
     def start(self, task: Task, settings: Settings) -> Learner:
@@ -118,7 +148,7 @@ class XGBoost(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of XGBoost.
         """
-        return _Learner(task, settings)
+        return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return XGBoost's exceptions about a training that it cannot do."""
@@ -139,37 +169,36 @@ class XGBoost(Engine):
 
 class _Learner:
     def __init__(self, task: Task, settings: Settings) -> None:
-        xgboost, threads = package("xgboost"), settings.threads
-        assert isinstance(task.loss, NativeLoss)
-        ranks = task.loss.objective.startswith("rank:")
-
-        def matrix(data: RankingData, weights: F64 | None) -> Any:
-            kinds = None
-            if task.categorical:
-                kinds = ["c" if column in task.categorical else "q" for column in range(data.n_features)]
-            return xgboost.DMatrix(
-                _dense(data.X),
-                label=data.labels,
-                weight=weights,
-                group=data.sizes if ranks else None,
-                feature_types=kinds,
-                enable_categorical=bool(task.categorical),
-                nthread=threads,
-            )
-
-        # XGBoost takes weights of queries when it ranks, of documents when it does not.
-        weights = task.weights if ranks else document_weights(task.train, task.weights)
-        self._parts: dict[Part, Any] = {"train": matrix(task.train, weights)}
-        if task.valid is not None:
-            self._parts["valid"] = matrix(task.valid, None)
+        xgboost = package("xgboost")
+        self._parts: dict[Part, Any] = _matrices(task, settings)
+        self._rate = settings.learning_rate
+        self._params = _parameters(task, settings)
         self._booster: Booster = xgboost.Booster(
-            _parameters(task.loss.objective, settings),
+            self._params,
             cache=list(self._parts.values()),
             model_file=task.start.booster if isinstance(task.start, XGBoostModel) else None,
         )
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        self._booster.update(self._parts["train"], self.rounds)
+        if rate != self._rate:
+            self._booster.set_param({"learning_rate": rate})
+            self._rate = rate
+        train = self._parts["train"]
+        if gradients is None:
+            self._booster.update(train, self.rounds)
+        else:
+            grad, hess = gradients(self._scores_to_fit())
+            if "min_child_weight" not in self._params:
+                # Kept in the model: a training that continues it goes on with the same number.
+                kept = self._booster.attr("min_child_weight")
+                least = kept or repr(_LEAST_DOCUMENTS * float(np.mean(hess, dtype=np.float64)))
+                self._params["min_child_weight"] = least
+                self._booster.set_param({"min_child_weight": least})
+                self._booster.set_attr(min_child_weight=least)
+            self._booster.boost(train, iteration=self.rounds, grad=grad, hess=hess)
+
+    def _scores_to_fit(self) -> NDArray[Any]:
+        return self.scores("train")
 
     @property
     def rounds(self) -> int:
@@ -184,19 +213,151 @@ class _Learner:
         return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), self._booster.num_features())
 
 
-def _parameters(objective: str, settings: Settings) -> dict[str, Any]:
+class _RefillingLearner(_Learner):
+    """A training whose leaves are filled again: the new ones, and the scores that follow from them, are kept here."""
+
+    def __init__(self, task: Task, settings: Settings) -> None:
+        super().__init__(task, settings)
+        self._kept: dict[Part, F64] = {
+            part: super(_RefillingLearner, self).scores(part).astype(np.float64) for part in self._parts
+        }
+        self._filled: dict[int, tuple[NDArray[Any], F64]] = {}
+
+    def _scores_to_fit(self) -> NDArray[Any]:
+        return self._kept["train"]
+
+    def scores(self, part: Part) -> NDArray[Any]:
+        return self._kept[part]
+
+    def refill(self, values: LeafValues) -> None:
+        tree = self.rounds - 1
+        grown = self._booster[tree : tree + 1]
+        nodes = {
+            part: np.ravel(grown.predict(matrix, pred_leaf=True)).astype(np.int64)
+            for part, matrix in self._parts.items()
+        }
+        leaves, numbered = np.unique(nodes["train"], return_inverse=True)
+        # In float32, as XGBoost keeps leaves.
+        new = (self._rate * values(numbered, float(self._params["reg_lambda"]))).astype(np.float32).astype(np.float64)
+        self._filled[tree] = leaves, new
+        table = np.zeros(max(int(found.max()) for found in nodes.values()) + 1)
+        table[leaves] = new
+        for part, scores in self._kept.items():
+            scores += table[nodes[part]]
+
+    def model(self, rounds: int) -> FittedModel:
+        described = json.loads(self._booster[:rounds].save_raw("json"))
+        trees = described["learner"]["gradient_booster"]["model"]["trees"]
+        for tree, (leaves, new) in self._filled.items():
+            if tree < rounds:
+                numbers = np.array(trees[tree]["split_conditions"], np.float64)
+                # A leaf that no training document reaches says nothing.
+                numbers[np.array(trees[tree]["left_children"]) < 0] = 0.0
+                numbers[leaves] = new
+                trees[tree]["split_conditions"] = numbers.tolist()
+        return XGBoostModel.from_bytes(json.dumps(described).encode(), self._booster.num_features())
+
+
+def _matrices(task: Task, settings: Settings) -> dict[Part, Any]:
+    """Return XGBoost's matrices of the training and validation data; the members of a committee share them."""
+    native = task.loss if isinstance(task.loss, NativeLoss) else None
+    ranks = native is not None and native.objective.startswith("rank:")
+
+    def matrix(data: RankingData, weights: F64 | None) -> Any:
+        kinds = None
+        if task.categorical:
+            kinds = ["c" if column in task.categorical else "q" for column in range(data.n_features)]
+        return package("xgboost").DMatrix(
+            _dense(data.X),
+            label=data.labels,
+            weight=weights,
+            group=data.sizes if ranks else None,
+            feature_types=kinds,
+            enable_categorical=bool(task.categorical),
+            nthread=settings.threads,
+        )
+
+    # XGBoost takes weights of queries when it ranks, of documents when it does not; a loss of this library has them.
+    weights = None
+    if native is not None:
+        weights = task.weights if ranks else document_weights(task.train, task.weights)
+    made: dict[Part, Any] = {"train": matrix(task.train, weights)}
+    if task.valid is not None:
+        made["valid"] = matrix(task.valid, None)
+    return made
+
+
+def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    own = not isinstance(task.loss, NativeLoss)
+    extra = {_MAIN_NAMES.get(name, name): value for name, value in settings.extra.items()}
+    for name, value in extra.items():
+        if name not in _known_names():
+            raise unknown("parameter of xgboost", name, {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES})
+        if settings.langevin is not None and name in _MORE_THAN_A_STEP and value:
+            raise OptionError(
+                f"{name}: found {value} with langevin, whose leaves are sums of gradients over sums of hessians; "
+                "expected it unset, or no langevin"
+            )
     params: dict[str, Any] = {
-        "objective": objective,
+        "objective": "reg:squarederror" if own else task.loss.objective,  # type: ignore[union-attr]
         "tree_method": "hist",
         "learning_rate": settings.learning_rate,
         "nthread": settings.threads,
-        "seed": settings.seed,
+        "seed": settings.seed if own is False else (settings.seed + task.start_step) % 2**31,
         "disable_default_eval_metric": 1,
         "verbosity": 1,
+        "reg_lambda": 1.0,
     }
-    if not {"max_depth", "grow_policy"} & set(settings.extra):
+    if own:
+        params |= {"base_score": 0.0, "reg_lambda": 0.0}
+    if not {"max_depth", "grow_policy"} & set(extra):
         params |= {"grow_policy": "lossguide", "max_leaves": settings.num_leaves, "max_depth": 0}
-    return {**params, **settings.extra}
+    return {**params, **extra}
+
+
+# As many documents as a leaf of LightGBM needs by default.
+_LEAST_DOCUMENTS = 20
+
+# XGBoost's short names for parameters that its settings list under the long ones.
+_MAIN_NAMES = {"lambda": "reg_lambda", "alpha": "reg_alpha", "gamma": "min_split_loss", "eta": "learning_rate"}
+
+# What makes the value of a leaf something else than the gradients' sum over the hessians' sum and lambda.
+_MORE_THAN_A_STEP = ("reg_alpha", "max_delta_step", "monotone_constraints")
+
+
+@functools.cache
+def _known_names() -> frozenset[str]:
+    """Return the names of XGBoost's parameters, as it lists them itself; it would only warn about others."""
+    xgboost = package("xgboost")
+    found = {"booster", "tree_method", "grow_policy", "base_score", "num_parallel_tree", "updater", "process_type"}
+
+    def collect(described: dict[str, Any]) -> None:
+        for name, value in described.items():
+            if isinstance(value, dict):
+                collect(value)
+            else:
+                found.add(_MAIN_NAMES.get(str(name), str(name)))
+
+    tiny = xgboost.DMatrix(np.zeros((1, 1), np.float32), label=[0.0])
+    for booster in ("gbtree", "dart"):
+        collect(json.loads(xgboost.Booster({"booster": booster, "tree_method": "hist"}, cache=[tiny]).save_config()))
+    return frozenset(found - {"version", "name"})
+
+
+def _base_score(learner: Mapping[str, Any]) -> float:
+    """The score that all documents start from; one number, which XGBoost 3 writes as a list of one."""
+    return float(learner["learner_model_param"]["base_score"].strip("[]"))
+
+
+def _put_trees(model: dict[str, Any], trees: list[dict[str, Any]]) -> None:
+    """Replace the trees of a model as XGBoost describes it."""
+    for number, tree in enumerate(trees):
+        tree["id"] = number
+    model["trees"] = trees
+    model["tree_info"] = [0] * len(trees)
+    model["gbtree_model_param"]["num_trees"] = str(len(trees))
+    if "iteration_indptr" in model:
+        model["iteration_indptr"] = list(range(len(trees) + 1))
 
 
 def _dense(X: Any) -> NDArray[np.float32]:
