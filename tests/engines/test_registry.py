@@ -77,7 +77,7 @@ def test_an_engine_that_does_not_take_losses():
         ranker("xendcg", engine="catboost").fit(TRAIN)
     assert str(caught.value) == (
         "engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives here; expected "
-        "lightgbm, or a loss such as 'catboost:YetiRank'"
+        "lightgbm or xgboost, or a loss such as 'catboost:YetiRank'"
     )
 
 
@@ -114,7 +114,12 @@ def test_an_engine_that_cannot_be_used_is_said_before_the_data_is_read(capsys, m
     monkeypatch.setitem(sys.modules, "xgboost", None)
     for engine, loss, sentence in (
         ("lightbgm", "mse", "unknown engine 'lightbgm'; did you mean 'lightgbm'?"),
-        ("xgboost", "mse", "engine: found xgboost for the loss mse, but XGBoost trains only its own objectives here"),
+        (
+            "catboost",
+            "mse",
+            "engine: found catboost for the loss mse, but CatBoost trains only its own objectives here",
+        ),
+        ("xgboost", "mse", "engine 'xgboost' needs XGBoost; install it with: pip install"),
         ("lightgbm", "xgboost:rank:ndcg", "engine 'xgboost' needs XGBoost; install it with: pip install"),
     ):
         code, out, err = run(capsys, "train", "absent.txt", "-o", "m.taut", "--engine", engine, "--loss", loss)

@@ -167,7 +167,7 @@ def engine_for(name: str, loss: AnyLoss) -> Engine:
     >>> engine_for("catboost", read_loss("xendcg"))
     Traceback (most recent call last):
     tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
-    here; expected lightgbm, or a loss such as 'catboost:YetiRank'
+    here; expected lightgbm or xgboost, or a loss such as 'catboost:YetiRank'
     """
     from tautrank.engines.committee import Committee, CommitteeEngine
 
