@@ -30,7 +30,7 @@ def test_every_loss_learns(loss: str) -> None:
 def test_its_trees_are_those_of_the_gradients() -> None:
     """One leaf holds everything: its value is the Newton step of the loss, mse's here."""
     with pytest.warns(TautrankWarning, match="no tree could be split"):
-        one = on_xgboost("mse", n_estimators=1, learning_rate=1.0, max_depth=1, min_child_weight=1e9).fit(TRAIN)
+        one = on_xgboost("mse", n_estimators=1, learning_rate=1.0, max_depth=1, min_split_loss=1e9).fit(TRAIN)
     relevant = np.repeat(np.add.reduceat(TRAIN.labels, TRAIN.offsets[:-1]) > 0, TRAIN.sizes)
     np.testing.assert_allclose(one.predict(TRAIN), TRAIN.labels[relevant].mean(), rtol=1e-6)
 
