@@ -55,6 +55,15 @@ def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] =
     return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number with its noun.
+
+    >>> counted(1, "query"), counted(2000, "query")
+    ('1 query', '2,000 queries')
+    """
+    return f"{number:,} {noun if number == 1 else noun[:-1] + 'ies' if noun.endswith('y') else noun + 's'}"
+
+
 def require(module: str, needed: str, extra: str) -> Any:
     """Import a module of an optional dependency, or raise the error that says how to install it.
 

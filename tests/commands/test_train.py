@@ -61,8 +61,8 @@ def test_evaluate_a_trec_run(scored, capsys):
     assert code == 0
     assert json.loads(out)["metrics"]["mrr"]["mean"] == pytest.approx(0.25)
     assert [line.split(";")[0] for line in err.splitlines()] == [
-        "note: 1 judged queries are not in the run",
-        "note: 1 queries of the run have no judgments",
+        "note: 1 judged query is not in the run",
+        "note: 1 query of the run without judgments",
     ]
 
 

@@ -96,7 +96,7 @@ COMMANDS: dict[str, tuple[dict[str, bytes], list[str], str]] = {
     "scores empty": ({"a": LETOR, "s": b""}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s: found an empty file; expected one score per line"),
     "scores binary": ({"a": LETOR, "s": b"1\n\xff\xff\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: found bytes that are not UTF-8; expected text (is this a binary file?)"),
     "unknown metric": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "ndgc@10"], "unknown metric 'ndgc'; did you mean 'ndcg'? (known: arp, auc, bpref, dcg, dcg-rr, err, judged, lambdarank-metric, map, mrr, ndcg, precision, r-precision, rbp, recall, success)"),
-    "run without qrels": ({"a": LETOR, "s": b"q Q0 d 1 2.0 t\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/a: is not qrels, but {d}/s holds a TREC run; expected qrels"),
+    "run without qrels": ({"a": LETOR, "s": b"q Q0 d 1 2.0 t\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s: shares no query with the judgments; expected the same ids (found 'q' and '1' first)"),
     "qrels without run": ({"a": b"q 0 d 1\n", "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/a: is qrels, but {d}/s holds scores, one per line; expected ranking data with labels"),
     "run with a short line": ({"a": b"q 0 d 1\n", "s": b"q Q0 d 1 2.0 t\nq Q0 e 1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: found 4 columns; expected 6 (a TREC run has 'qid Q0 docno rank score tag')"),
     "run with a repeated document": ({"a": b"q 0 d 1\n", "s": b"q Q0 d 1 2.0 t\nq Q0 d 2 1.0 t\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: document 'd' of query 'q' is repeated; expected it once"),

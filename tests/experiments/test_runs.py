@@ -199,7 +199,7 @@ DATA = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=[1, 1])
             {},
             r"judged: is qrels, but runs\['b'\] holds scores, one per line; expected",
         ),
-        ({"a": RUN, "b": RUN}, DATA, {}, r"judged: is not qrels, but runs\['a'\] holds a TREC run; expected qrels"),
+        ({"a": RUN, "b": RUN}, DATA, {}, r"runs\['a'\]: shares no query with the judgments"),
         (
             {"a": [1.0, 2.0], "b": [1.0]},
             DATA,

@@ -18,7 +18,7 @@ data_app = typer.Typer(help="Inspect ranking data.", no_args_is_help=True)
 @options.takes_groups
 def data_info(
     *,
-    paths: list[Path] = argument("Files, or the folder of a data set."),
+    paths: list[Path] = argument("Files, or the folder of a data set; - for standard input."),
     fold: int = option(1, "Fold to read from a folder."),
     reading: options.Reading,
     as_json: bool = options.AS_JSON,

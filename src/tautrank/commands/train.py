@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +13,10 @@ from tautrank.commands import options
 from tautrank.commands.options import argument, option
 from tautrank.commands.output import ERR, OUT, print_json, say
 from tautrank.data import Judged
-from tautrank.data.score_files import write_scores
-from tautrank.data.trec import write_run
-from tautrank.errors import OptionError
-from tautrank.files import require_writable
+from tautrank.data.text_source import STANDARD
+from tautrank.data.trec import csv_lines, run_lines
+from tautrank.errors import OptionError, counted
+from tautrank.files import require_writable, write_whole
 from tautrank.metrics import METRICS
 from tautrank.report.terminal import evaluation_table
 
@@ -66,8 +67,8 @@ def train(
 @options.takes_groups
 def evaluate(
     *,
-    data: Path = argument("Labelled data (LETOR, Parquet, CSV), or TREC qrels."),
-    scores: Path | None = option(None, "Scores, one per line, or a TREC run for qrels.", "--scores"),
+    data: Path = argument("Labelled data (LETOR, Parquet, CSV), or TREC qrels; - for standard input."),
+    scores: Path | None = option(None, "Scores, one per line, or a TREC run; - for standard input.", "--scores"),
     model: Path | None = option(None, "Model to score the documents with, instead of --scores.", "--model"),
     metrics: list[str] | None = option(
         None,
@@ -113,7 +114,7 @@ def evaluate(
     if as_json:
         print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
         return
-    say(f"{scores or model} on {data}: {judged.qids.size:,} queries")
+    say(f"{scores or model} on {data}: {counted(judged.qids.size, 'query')}")
     OUT.print(evaluation_table(result))
     if per_query is not None:
         say(f"Values of every query: {per_query}")
@@ -131,32 +132,40 @@ def rank(
     *,
     data: Path = argument("Documents to rank (LETOR, Parquet, CSV)."),
     model: Path = option(..., "Model saved by 'tautrank train'.", "--model"),
-    output: Path = option(..., "File to write.", "--output", "-o"),
-    kind: str = option("scores", "scores (one per line) or trec (a TREC run).", "--format"),
+    output: Path = option(..., "File to write; - for standard output.", "--output", "-o"),
+    kind: str = option(
+        "scores", "scores (one per line), trec (a TREC run) or csv (qid, doc, rank, score).", "--format"
+    ),
     tag: str = option("tautrank", "Run name for the last column of a TREC run."),
     reading: options.Reading,
 ) -> None:
-    """Score documents with a model and write one score per line, in the order of the file, or a TREC run.
+    """Score documents with a model and write one score per line, in the order of the file, a TREC run, or CSV.
 
     A table of documents does not need a label column.
 
-    A TREC run names the documents d1, d2, ... by their position in the file.
+    Documents are named by their ids ('#docid = ...' in LETOR text), or d1, d2, ... by their position in the file;
+    'tautrank evaluate --scores run.trec test.txt' judges a run by the labels of the same file.
 
     Example: [bold]tautrank rank --model model.taut test.txt -o run.trec --format trec[/bold]
     """
-    choice("format", kind, ("scores", "trec"))
+    choice("format", kind, ("scores", "trec", "csv"))
     if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
-    require_writable(output)
+    if str(output) != STANDARD:
+        require_writable(output)
     ranker = tr.Ranker.load(model)
     documents = reading.for_ranker(ranker, data, unlabelled=True)
     if kind == "scores":
-        write_scores(output, documents.in_source_order(ranker.predict(documents)))
+        text = "".join(f"{score!r}\n" for score in documents.in_source_order(ranker.predict(documents)).tolist())
     else:
         ranking = ranker.rank(documents)
-        rows = documents.in_document_order(np.arange(documents.n_documents))[ranking.document]
-        write_run(output, ranking.qid, rows, ranking.rank, ranking.score, tag)
-    say(f"{output}: {documents.n_documents:,} documents of {documents.n_queries:,} queries")
+        columns = ranking.qid, documents.document_names[ranking.document], ranking.rank, ranking.score
+        text = run_lines(*columns, tag) if kind == "trec" else csv_lines(*columns)
+    if str(output) == STANDARD:
+        sys.stdout.write(text)
+        return
+    write_whole(output, text)
+    say(f"{output}: {counted(documents.n_documents, 'document')} of {counted(documents.n_queries, 'query')}")
 
 
 def export(

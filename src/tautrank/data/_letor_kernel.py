@@ -27,6 +27,9 @@ _MOST = np.int64(10**17)
 
 _NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
 
+_DOCID = np.frombuffer(b"docid", np.uint8)
+_LONGEST_ID = 250
+
 
 @nb.njit(inline="always", cache=True)
 def _is_space(c: Any) -> Any:
@@ -118,17 +121,62 @@ def _number(buf: Any, start: Any) -> Any:
     return status, (-value if negative else value), pos
 
 
+@nb.njit(cache=True)
+def _document_id(buf: Any, pos: Any) -> Any:
+    """Find the document's id in a comment: (start, end, end of the line); no id has no length.
+
+    It is what follows ``docid =`` or ``docid:``, or else the only word of the comment.
+    """
+    pos += 1
+    while _is_space(buf[pos]) or buf[pos] == _HASH:
+        pos += 1
+    start = pos
+    named = True
+    for i in range(_DOCID.size):
+        named = named and (buf[pos] | 32) == _DOCID[i]
+        pos += named
+    if named:
+        while _is_space(buf[pos]):
+            pos += 1
+        named = buf[pos] == 61 or buf[pos] == _COLON
+    pos = pos + 1 if named else start
+    while named and _is_space(buf[pos]):
+        pos += 1
+    start = pos
+    while not _is_space(buf[pos]) and buf[pos] != _NEWLINE:
+        pos += 1
+    end = pos
+    while _is_space(buf[pos]):
+        pos += 1
+    if end - start > _LONGEST_ID or not (named or buf[pos] == _NEWLINE):
+        end = start
+    while buf[pos] != _NEWLINE:
+        pos += 1
+    return start, end, pos
+
+
+@nb.njit(cache=True)
+def padded_ids(text: Any, ends: Any, out: Any) -> None:
+    """Copy ids that stand one behind the other in `text` to the rows of `out`, which holds zeros."""
+    start = 0
+    for row in range(ends.size):
+        out[row, : ends[row] - start] = text[start : ends[row]]
+        start = ends[row]
+
+
 @nb.njit(cache=True, nogil=True)
 def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out: Any) -> Any:
     """Parse the lines of `buf`, which ends with a newline, into the caller's arrays (labels, indptr, ..., slow).
 
     `indptr`, `indices` (counted from 0) and `values` hold the features as compressed rows. `runs` gets a row
     (first row, token start, token length) wherever the qid token changes. `slow` gets (slot, start, end) for each
-    number to re-read in Python; slot -1 - row is a label, any other slot a feature value.
+    number to re-read in Python; slot -1 - row is a label, any other slot a feature value. `ids` gets the document
+    ids of the comments one behind the other, and `id_ends` where each row's ends.
 
     Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest index + 1).
     """
-    labels, indptr, indices, values, runs, slow = out
+    labels, indptr, indices, values, runs, slow, ids, id_ends = out
+    n_ids = 0
     pos = 0
     lines = 0
     row = 0
@@ -160,7 +208,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
         if status == _NUMBER_SLOW:
             slow[n_slow] = -1 - row, start, pos
             n_slow += 1
-        labels[row] = label
+        labels[row] = label + np.float32(0)  # -0 becomes 0
 
         while _is_space(buf[pos]):
             pos += 1
@@ -227,8 +275,12 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             while _is_space(buf[pos]):
                 pos += 1
         width = max(width, previous - first_index + 1)
-        while buf[pos] != _NEWLINE:
-            pos += 1
+        if buf[pos] == _HASH:
+            start, end, pos = _document_id(buf, pos)
+            for i in range(start, end):
+                ids[n_ids] = buf[i]
+                n_ids += 1
+        id_ends[row] = n_ids
         pos += 1
         lines += 1
         row += 1

@@ -142,7 +142,7 @@ def checked_labels(y: Any, rows: int, name: str = "y") -> F32:
         values = values[:, 0]
     _check_one_per_row(name, values, rows, "label")
     with np.errstate(over="ignore"):
-        labels = np.ascontiguousarray(values, np.float32)
+        labels = np.ascontiguousarray(values, np.float32) + np.float32(0)  # -0 becomes 0
     check_each(name, values, np.isfinite(labels) & (labels >= 0), "a finite number of at least 0")
     return labels
 
@@ -154,23 +154,23 @@ def _check_one_per_row(name: str, values: Array, rows: int, what: str, of: str =
         raise DataError(f"{name}: found {values.size} {what}s, but {of} has {rows} rows; expected one {what} per row")
 
 
-def checked_ids(qid: Any, rows: int, of: str = "X") -> Array:
-    """Return query ids as an array of integers or text, one per row of the argument named `of`."""
+def checked_ids(qid: Any, rows: int, of: str = "X", name: str = "qid") -> Array:
+    """Return ids of queries or documents as an array of integers or text, one per row of the argument named `of`."""
     ids = np.asarray(qid)
-    _check_one_per_row("qid", ids, rows, "id", of)
+    _check_one_per_row(name, ids, rows, "id", of)
     if ids.dtype.kind == "f":
-        check_each("qid", ids, np.isfinite(ids), "an integer or text")
+        check_each(name, ids, np.isfinite(ids), "an integer or text")
         if np.all(ids == np.rint(ids)) and np.all(np.abs(ids) < 2**53):
             return ids.astype(np.int64)
     if ids.dtype.kind in "OT":
         missing = [i for i, value in enumerate(ids) if value is None or value != value]
         if missing:
-            raise DataError(f"qid: row {missing[0]} has no id; expected an integer or text")
+            raise DataError(f"{name}: row {missing[0]} has no id; expected an integer or text")
         if all(isinstance(value, (int, np.integer)) for value in ids):
             return ids.astype(np.int64)
         return ids.astype(str)
     if ids.dtype.kind not in "iufUSb":
-        raise DataError(f"qid: found values of type {ids.dtype}; expected integers or text")
+        raise DataError(f"{name}: found values of type {ids.dtype}; expected integers or text")
     return ids.astype(str) if ids.dtype.kind == "S" else ids
 
 

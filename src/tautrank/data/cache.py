@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 SUFFIX = ".tautcache"
 CACHE_FROM_BYTES = 64 * 2**20
-_VERSION = 2
+_VERSION = 3
 _SEGMENT = 16 * 2**20
 
 
@@ -52,6 +52,7 @@ class ParsedArrays:
         labels: one per row.
         starts, tokens: the first row and the qid of every run of rows with the same qid; empty if the file has no qid.
         width: number of columns.
+        ids: the documents' ids as bytes; None if not every document has one.
         features: for the cache, ``dense`` (flat), or compressed rows as ``indptr``, ``indices`` and ``values``.
     """
 
@@ -59,6 +60,7 @@ class ParsedArrays:
     starts: I64
     tokens: list[bytes]
     width: int
+    ids: Array | None = None
     features: dict[str, Array] = field(default_factory=dict)
 
 
@@ -102,7 +104,8 @@ def load(key: CacheKey) -> ParsedArrays | None:
                 return None
             arrays = {name: stored[name] for name in stored.files if name != "header"}
         tokens = [token.encode("latin-1") for token in header["tokens"]]
-        return ParsedArrays(arrays.pop("labels"), arrays.pop("starts"), tokens, header["width"], arrays)
+        known = arrays.pop("labels"), arrays.pop("starts"), tokens, header["width"], arrays.pop("ids", None)
+        return ParsedArrays(*known, arrays)
     except Exception:
         return None  # unreadable or damaged in any way: as good as absent, and replaced after the next parse
 
@@ -119,6 +122,8 @@ def save(key: CacheKey, parsed: ParsedArrays) -> None:
         if not _state(key.source).items() <= key.stamp.items():
             return  # rewritten while it was read: the arrays may belong to neither version
         arrays: dict[str, Any] = {"labels": parsed.labels, "starts": parsed.starts, **parsed.features}
+        if parsed.ids is not None:
+            arrays["ids"] = parsed.ids
         with atomic_write(key.path, durable=False) as file:
             np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
     except (OSError, DataError):

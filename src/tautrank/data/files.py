@@ -88,8 +88,8 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     """Judge a run of named documents, or the scores of labelled data.
 
     Args:
-        given: TREC run, or scores by query and document; score file, in the order of the data's file, or one score per
-            document of the data, in its order.
+        given: TREC run, or scores by query and document, which labelled data judges by its document ids; score file, in
+            the order of the data's file, or one score per document of the data, in its order.
         judgments: what `read_judgments` returns.
         where, judged: what both are called in errors.
 
@@ -98,12 +98,17 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     """
     is_file = isinstance(given, str | os.PathLike)
     is_run = len(_first_line(Path(given))) == RUN_COLUMNS if is_file else isinstance(given, Mapping)
-    if is_run != isinstance(judgments, Listing):
-        kind, other = ("a TREC run", "qrels") if is_run else ("scores, one per line", "ranking data with labels")
-        found = "not qrels" if is_run else "qrels"
-        raise DataError(f"{judged}: is {found}, but {where} holds {kind}; expected {other}")
+    if is_run:
+        qrels = judgments if isinstance(judgments, Listing) else Listing.of_data(judgments)
+        found = judge(list_run(Path(given)) if is_file else Listing.of(given, where), qrels, where)
+        if isinstance(judgments, RankingData) and not np.any(found.scores[found.judged] > -np.inf):
+            known = "" if judgments.doc_ids is not None else ", which has no document ids: they are called d1, d2, ..."
+            raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
+        return found
     if isinstance(judgments, Listing):
-        return judge(list_run(Path(given)) if is_file else Listing.of(given, where), judgments, where)
+        raise DataError(
+            f"{judged}: is qrels, but {where} holds scores, one per line; expected ranking data with labels"
+        )
     scores = read_scores(given) if is_file else flat_numbers(where, given)
     if scores.size != judgments.n_documents:
         raise DataError(

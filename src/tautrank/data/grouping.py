@@ -78,6 +78,18 @@ def typed_ids(tokens: list[bytes]) -> Array:
     return np.array([token.decode("utf-8", "backslashreplace") for token in tokens])
 
 
+def check_words(what: str, ids: Array | None) -> None:
+    """Raise an error if an id is not one word, for files whose columns are separated by spaces.
+
+    Args:
+        what: what the ids are, for the error.
+        ids: the ids; None for none.
+    """
+    for name in () if ids is None or ids.dtype.kind != "U" else np.unique(ids).tolist():
+        if name.split() != [name]:
+            raise DataError(f"{what} '{name}' cannot be written; expected text without spaces")
+
+
 def side_file(file: Path) -> Path | None:
     """Return the group-size file that belongs to a data file, if there is one: ``FILE.query`` or ``FILE.group``."""
     return first_file(file.with_name(file.name + suffix) for suffix in _SIDE_SUFFIXES)

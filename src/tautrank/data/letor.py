@@ -14,7 +14,7 @@ from typing import NoReturn
 import numpy as np
 
 from tautrank.arguments import job_count, whole
-from tautrank.arrays import F32, I64
+from tautrank.arrays import F32, I64, Array
 from tautrank.data import cache as parsed_cache
 from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.grouping import offsets_from_sizes, read_group_sizes, side_file, typed_ids
@@ -71,7 +71,8 @@ def read_letor(
     """Read one or several LETOR / SVMlight ranking files as one data set.
 
     A line is ``label qid:ID index:value ... # comment``; absent features are 0. Files compressed with gzip, bzip2 or xz
-    are read directly. Where no line has a ``qid:``, the group sizes are taken from a side file, as LightGBM
+    are read directly. If every document has a comment of one word or with ``docid = ID``, that is its id
+    (`RankingData.doc_ids`). Where no line has a ``qid:``, the group sizes are taken from a side file, as LightGBM
     (``FILE.query``) and XGBoost (``FILE.group``) have them. Rows of a query that are not adjacent are gathered in the
     order they appear, and a warning says so once. A value is the float32 nearest to the double the text denotes.
 
@@ -116,6 +117,7 @@ def read_letor(
     starts: list[I64] = []
     tokens: list[bytes] = []
     sizes: list[I64] = []
+    ids: list[Array | None] = []
     for file in files:
         first_row = store.rows
         parsed = _read_file(file, options, store, jobs, cache, report)
@@ -124,6 +126,7 @@ def read_letor(
         labels.append(parsed.labels)
         starts.append(first_row + parsed.starts)
         tokens += parsed.tokens
+        ids.append(parsed.ids)
         side = side_file(file)
         if side is not None:
             group = read_group_sizes(side, file, parsed.labels.size)
@@ -142,11 +145,24 @@ def read_letor(
             raise DataError(f"{file}: some files have 'qid:' and others group sizes in a side file; expected one kind")
 
     arrays = store.finished(), np.concatenate(labels)
+    doc_ids = _decoded(ids)
     if sizes:
         offsets = offsets_from_sizes(np.concatenate(sizes))
-        return RankingData(*arrays, offsets, np.arange(offsets.size - 1))
+        return RankingData(*arrays, offsets, np.arange(offsets.size - 1), doc_ids=doc_ids)
     where = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    return RankingData._from_runs(*arrays, np.concatenate(starts), typed_ids(tokens), where=where)
+    return RankingData._from_runs(*arrays, np.concatenate(starts), typed_ids(tokens), where=where, doc_ids=doc_ids)
+
+
+def _decoded(ids: Sequence[Array | None]) -> Array | None:
+    """Return the document ids of all files as text; None if a file has none."""
+    known = [part for part in ids if part is not None]
+    if len(known) < len(ids):
+        return None
+    together = np.concatenate(known)
+    try:
+        return together.astype(str)  # ASCII, ten times as fast
+    except UnicodeDecodeError:
+        return np.char.decode(together, "utf-8", "backslashreplace")
 
 
 def _read_file(
@@ -190,8 +206,10 @@ class _Scratch:
             self.values = np.empty(stored, np.float32)
             self.runs = np.empty((rows, 3), np.int64)
             self.slow = np.empty((rows + stored, 3), np.int64)
+            self.ids = np.empty(self._size, np.uint8)
+            self.id_ends = np.empty(rows, np.int64)
         text = np.frombuffer(self.buffer, np.uint8, end)
-        out = (self.labels, self.indptr, self.indices, self.values, self.runs, self.slow)
+        out = (self.labels, self.indptr, self.indices, self.values, self.runs, self.slow, self.ids, self.id_ends)
         result: tuple[int, ...] = parse_block(text, options.first_index, options.last_index, options.allow_nan, out)
         return result
 
@@ -235,6 +253,8 @@ class _Collected:
         self._labels: list[F32] = []
         self._starts: list[int] = []
         self._tokens: list[bytes] = []
+        self._ids: list[Array] = []
+        self._id_lengths: list[I64] = []
 
     def add(self, scratch: _Scratch, result: tuple[int, ...]) -> None:
         from tautrank.data import _letor_kernel as kernel
@@ -267,6 +287,9 @@ class _Collected:
                 self._starts.append(self._rows + row)
                 self._tokens.append(qid)
         self._labels.append(scratch.labels[:rows].copy())
+        if rows:
+            self._ids.append(scratch.ids[: scratch.id_ends[rows - 1]].copy())
+            self._id_lengths.append(np.diff(scratch.id_ends[:rows], prepend=0))
         self._store.append(scratch.indptr[: rows + 1], scratch.indices[:stored], scratch.values[:stored], width)
         self._width = max(self._width, width)
         self._lines += lines
@@ -277,7 +300,13 @@ class _Collected:
             what = "no documents, only comments or blank lines" if self._lines else "an empty file"
             raise DataError(f"{self._file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
         starts = np.array(self._starts, np.int64)
-        return parsed_cache.ParsedArrays(np.concatenate(self._labels), starts, self._tokens, self._width)
+        lengths, ids = np.concatenate(self._id_lengths), None
+        if lengths.all():  # every document has one
+            from tautrank.data._letor_kernel import padded_ids
+
+            ids = np.zeros(self._rows, f"S{lengths.max()}")
+            padded_ids(np.concatenate(self._ids), np.cumsum(lengths), ids.view(np.uint8).reshape(self._rows, -1))
+        return parsed_cache.ParsedArrays(np.concatenate(self._labels), starts, self._tokens, self._width, ids)
 
 
 def _raise(status: int, file: Path, lines: int, text: bytes, stop: int, options: LetorOptions) -> NoReturn:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
+from tautrank.data.grouping import check_words
 from tautrank.data.ranking_data import RankingData
 from tautrank.errors import DataError
 from tautrank.files import atomic_write
@@ -25,9 +26,9 @@ def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: 
     """Write ranking data as ``label qid:ID index:value ...`` lines; `read_letor` returns the same arrays, bit for bit.
 
     A path that ends in .gz, .bz2 or .xz is compressed. Dense data writes every feature, CSR data its stored ones, and
-    the first line always names the last feature, so that the number of columns survives. Numbers are written with as
-    few digits as name them exactly, missing values as ``nan`` (read them with ``allow_nan=True``). The file appears
-    only when it is complete.
+    the first line always names the last feature, so that the number of columns survives. Ids of documents are
+    written as comments, ``#docid = ID``, numbers with as few digits as name them exactly, missing values as ``nan``
+    (read them with ``allow_nan=True``). The file appears only when it is complete.
 
     Args:
         data: what to write.
@@ -43,6 +44,7 @@ def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: 
     for qid in data.qids[: data.n_queries]:
         if data.qids.dtype.kind == "U" and (not qid or any(c.isspace() or c == "#" for c in qid)):
             raise DataError(f"data: the query id '{qid}' cannot be written; expected text without spaces or '#'")
+    check_words("data: the document id", data.doc_ids)
     first = 0 if zero_based else 1
     with atomic_write(path) as raw, _compressor(Path(path), raw) as file:
         for lines in _lines(data, first):
@@ -66,6 +68,7 @@ def _lines(data: RankingData, first: int) -> Iterator[bytes]:
     for query in range(data.n_queries):
         begin, end = int(data.offsets[query]), int(data.offsets[query + 1])
         rows = data.X[begin:end]
+        ids = None if data.doc_ids is None else data.doc_ids[begin:end].tolist()
         heads = [f"{label:.9g} qid:{data.qids[query]}" for label in data.labels[begin:end].tolist()]
         if dense:
             texts = [head + cells % tuple(row) for head, row in zip(heads, rows.astype(_TEXT).tolist(), strict=True)]
@@ -74,6 +77,8 @@ def _lines(data: RankingData, first: int) -> Iterator[bytes]:
                 head + _sparse_cells(rows, i, first, name_last=begin + i == 0 and data.n_features > 0)
                 for i, head in enumerate(heads)
             ]
+        if ids is not None:
+            texts = [f"{text} #docid = {name}" for text, name in zip(texts, ids, strict=True)]
         yield ("\n".join(texts) + "\n").encode() if texts else b""
 
 

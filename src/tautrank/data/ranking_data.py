@@ -33,6 +33,7 @@ class RankingData:
         qids: one id per query, integers or text.
         feature_names: one name per column, where the source had names.
         source_rows: where documents were gathered, the row each had in its source; None if they stand as they were.
+        doc_ids: one id per document, text; None if the source had none.
 
     >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 1], qid=["a", "a", "b"])
     >>> data
@@ -47,10 +48,18 @@ class RankingData:
     qids: Array
     feature_names: Names = None
     source_rows: I64 | None = None
+    doc_ids: Array | None = None
 
     @classmethod
     def from_arrays(
-        cls, X: Any, y: Any, qid: Any = None, *, group: Any = None, feature_names: Sequence[str] | None = None
+        cls,
+        X: Any,
+        y: Any,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        feature_names: Sequence[str] | None = None,
+        doc_ids: Any = None,
     ) -> RankingData:
         """Make ranking data from arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy sparse matrices.
 
@@ -63,6 +72,7 @@ class RankingData:
             qid: one query id per row; or
             group: number of rows of each query, in order, as LightGBM and XGBoost take it.
             feature_names: names of the columns; a frame brings its own.
+            doc_ids: one id per row, to name the documents by.
 
         >>> RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2]).qids
         array([0])
@@ -71,18 +81,27 @@ class RankingData:
 
         features, names = checked_features(X, feature_names)
         labels = checked_labels(y, features.shape[0])
+        named = None if doc_ids is None else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
         if (qid is None) == (group is None):
             found = "neither" if qid is None else "both"
             raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
         if qid is None:
             sizes = checked_sizes(group, labels.size)
-            return cls(features, labels, offsets_from_sizes(sizes), np.arange(sizes.size), names)
+            return cls(features, labels, offsets_from_sizes(sizes), np.arange(sizes.size), names, doc_ids=named)
         runs = runs_of(checked_ids(qid, labels.size))
-        return cls._from_runs(features, labels, *runs, where="qid", names=names)
+        return cls._from_runs(features, labels, *runs, where="qid", names=names, doc_ids=named)
 
     @classmethod
     def _from_runs(
-        cls, X: Any, labels: F32, starts: I64, ids: Array, *, where: str, names: Names = None
+        cls,
+        X: Any,
+        labels: F32,
+        starts: I64,
+        ids: Array,
+        *,
+        where: str,
+        names: Names = None,
+        doc_ids: Array | None = None,
     ) -> RankingData:
         """Make data of runs of rows; runs of one query are brought together.
 
@@ -91,11 +110,13 @@ class RankingData:
             starts, ids: the first row and the query id of each run.
             where: what a warning about scattered rows names.
             names: names of the features.
+            doc_ids: ids of the documents.
         """
         offsets, qids, order = gathered(starts, ids, labels.size, where)
         if order is None:
-            return cls(X, labels, offsets, qids, names)
-        return cls(X[order], labels[order], offsets, qids, names, order)
+            return cls(X, labels, offsets, qids, names, doc_ids=doc_ids)
+        named = None if doc_ids is None else doc_ids[order]
+        return cls(X[order], labels[order], offsets, qids, names, order, named)
 
     @property
     def n_queries(self) -> int:
@@ -142,7 +163,9 @@ class RankingData:
             rows: Any = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
-        return RankingData(self.X[rows], self.labels[rows], offsets, self.qids[chosen], self.feature_names)
+        named = None if self.doc_ids is None else self.doc_ids[rows]
+        arrays = self.X[rows], self.labels[rows], offsets, self.qids[chosen]
+        return RankingData(*arrays, self.feature_names, doc_ids=named)
 
     def _query_positions(self, queries: Any) -> I64:
         chosen = flat_numbers("queries", queries, "query")
@@ -237,7 +260,9 @@ class RankingData:
             X = np.concatenate([part.X for part in parts])
         offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
         labels = np.concatenate([part.labels for part in parts])
-        return cls(X, labels, offsets, qids, first.feature_names)
+        known = [part.doc_ids for part in parts if part.doc_ids is not None]
+        doc_ids = np.concatenate(known) if len(known) == len(parts) else None
+        return cls(X, labels, offsets, qids, first.feature_names, doc_ids=doc_ids)
 
     def with_n_features(self, n_features: int) -> RankingData:
         """Return the same documents with columns of zeros added up to `n_features`.
@@ -254,12 +279,19 @@ class RankingData:
         if n_features == self.n_features:
             return self
         if isinstance(self.X, np.ndarray):
-            X: Any = np.zeros((self.n_documents, n_features), np.float32)
+            X: Any = np.zeros((self.n_documents, n_features), self.X.dtype)
             X[:, : self.n_features] = self.X
         else:
             X = self.X.copy()
             X.resize(self.n_documents, n_features)
-        return RankingData(X, self.labels, self.offsets, self.qids, None, self.source_rows)
+        return RankingData(X, self.labels, self.offsets, self.qids, None, self.source_rows, self.doc_ids)
+
+    @property
+    def document_names(self) -> Array:
+        """What to call the documents: their ids, or d1, d2, ... by their rows in the source if they have none."""
+        if self.doc_ids is not None:
+            return self.doc_ids
+        return np.char.add("d", self.in_document_order(np.arange(1, self.n_documents + 1)).astype(str))
 
     def in_document_order(self, values: Array) -> Array:
         """Bring one value per source row (a score file's lines) into the order of the documents here.

@@ -10,7 +10,6 @@ import numpy as np
 from tautrank.arrays import F64
 from tautrank.data.text_source import finite_number, read_lines
 from tautrank.errors import DataError
-from tautrank.files import write_whole
 
 
 def read_scores(path: str | os.PathLike[str]) -> F64:
@@ -33,13 +32,3 @@ def read_scores(path: str | os.PathLike[str]) -> F64:
         found = f"'{words[0][:40]}'" if len(words) == 1 else f"{len(words)} columns" if words else "a blank line"
         raise DataError(f"{file}:{number + 1}: found {found}; expected one finite score per line")
     return np.array(scores, np.float64)
-
-
-def write_scores(path: str | os.PathLike[str], scores: F64) -> None:
-    """Write one score per line, with as many digits as name it exactly.
-
-    Args:
-        path: the file.
-        scores: finite numbers.
-    """
-    write_whole(path, "".join(f"{score!r}\n" for score in scores.tolist()))

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import bz2
+import functools
 import gzip
 import io
 import lzma
 import math
 import os
+import sys
 import zlib
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,6 +26,8 @@ _UNREADABLE = {
     b"\xfe\xff": "UTF-16 text; expected UTF-8 or ASCII",
 }
 _BOM = b"\xef\xbb\xbf"
+STANDARD = "-"
+"""What stands for standard input or output in place of a file."""
 LONGEST_LINE = 256 * 2**20
 _COMPRESSED: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
     b"\x1f\x8b": ("gzip", gzip.open),
@@ -60,6 +64,16 @@ class _Rejoined(io.RawIOBase):
         super().close()
 
 
+def _standard_input() -> io.BufferedReader:
+    return io.BufferedReader(io.BytesIO(_all_of_standard_input()))
+
+
+@functools.cache
+def _all_of_standard_input() -> bytes:
+    """Return standard input; a file is opened several times, to see first what it holds."""
+    return sys.stdin.buffer.read()
+
+
 class TextSource:
     """A readable file whose compression has been undone; its errors name the file in one sentence."""
 
@@ -70,7 +84,7 @@ class TextSource:
             None  # the start of a line whose end is still to be read; None before the first read
         )
         try:
-            self._raw = open(path, "rb")  # noqa: SIM115 - closed in __exit__
+            self._raw = _standard_input() if str(path) == STANDARD else open(path, "rb")  # noqa: SIM115
             # Of a pipe `peek` would see only what was written first.
             head = self._raw.read(6)
             if self._raw.seekable():

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -11,10 +14,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tautrank.arrays import F64, I64, Array, Bools, numbers, place
-from tautrank.data.grouping import gathered, offsets_from_sizes
+from tautrank.data.grouping import check_words, gathered, offsets_from_sizes
+from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import finite_number, line_of, read_text
 from tautrank.errors import DataError
-from tautrank.files import write_whole
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4
@@ -68,17 +71,34 @@ class Listing:
         """
         if not all(isinstance(documents, Mapping) for documents in given.values()):
             raise DataError(f"{what}: expected {{query: {{document: number}}}}")
-        names = [str(name).encode() for documents in given.values() for name in documents]
-        lengths = np.fromiter(map(len, names), np.int64, len(names))
+        names = [str(name) for documents in given.values() for name in documents]
         values = numbers(what, [value for documents in given.values() for value in documents.values()])
         offsets = offsets_from_sizes(np.array([len(documents) for documents in given.values()], np.int64))
-        text = bytearray(b"".join(names))
-        listing = cls(text, np.cumsum(lengths) - lengths, lengths, values, offsets, list(map(str, given)))
+        listing = cls._named(names, values, offsets, list(map(str, given)))
         bad = np.flatnonzero(~np.isfinite(values))
         if bad.size:
             where = f"{what}: document '{listing.name(bad[0])}' of query '{listing.query(bad[0])}'"
             raise DataError(f"{where}: found {values[bad[0]]:g}; expected a finite number")
         return listing
+
+    @classmethod
+    def of_data(cls, data: RankingData) -> Listing:
+        """Return the labels of ranking data as judgments of its documents, by their ids.
+
+        Args:
+            data: the data; documents without ids are called d1, d2, ... by their rows in its source.
+
+        >>> Listing.of_data(RankingData.from_arrays([[1.0], [2.0]], [0, 2], group=[2])).to_dict()
+        {'0': {'d1': 0.0, 'd2': 2.0}}
+        """
+        qids = list(map(str, data.qids.tolist()))
+        return cls._named(data.document_names.tolist(), data.labels.astype(np.float64), data.offsets, qids)
+
+    @classmethod
+    def _named(cls, names: list[str], values: F64, offsets: I64, qids: list[str]) -> Listing:
+        words = [name.encode() for name in names]
+        lengths = np.fromiter(map(len, words), np.int64, len(words))
+        return cls(bytearray(b"".join(words)), np.cumsum(lengths) - lengths, lengths, values, offsets, qids)
 
     @property
     def names(self) -> tuple[Array, I64, I64]:
@@ -140,17 +160,39 @@ def list_qrels(file: Path) -> Listing:
     return _read(file, _QRELS)
 
 
-def write_run(path: str | os.PathLike[str], qid: Any, row: Any, rank: Any, score: Any, tag: str) -> None:
-    """Write a TREC run; documents are named by their row in the file they were read from: d1, d2, ...
+def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
+    """Return the lines of a TREC run.
 
     Args:
-        path: the file.
-        qid, row, rank, score: arrays of one value per line; rows count from 0.
+        qid, name, rank, score: arrays of one value per line: the query, the document's id, its rank and its score.
         tag: name of the run.
+
+    >>> run_lines(np.array([7]), np.array(["d1"]), np.array([1]), np.array([0.5]), "me")
+    '7 Q0 d1 1 0.5 me\\n'
     """
-    columns = (qid.tolist(), (row + 1).tolist(), rank.tolist(), score.tolist())
-    lines = (f"{qid} Q0 d{row} {place} {score!r} {tag}\n" for qid, row, place, score in zip(*columns, strict=True))
-    write_whole(path, "".join(lines))
+    check_words("qid", qid)
+    check_words("doc_ids: the document id", name)
+    columns = qid.tolist(), name.tolist(), rank.tolist(), score.tolist()
+    if repeated := [pair for pair, n in Counter(zip(*columns[:2], strict=True)).items() if n > 1]:
+        raise DataError(
+            f"doc_ids: document '{repeated[0][1]}' of query '{repeated[0][0]}' is repeated; expected it once"
+        )
+    return "".join(
+        f"{qid} Q0 {name} {place} {score!r} {tag}\n" for qid, name, place, score in zip(*columns, strict=True)
+    )
+
+
+def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
+    """Return a ranking as CSV with the columns qid, doc, rank and score.
+
+    Args:
+        qid, name, rank, score: arrays of one value per line.
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(("qid", "doc", "rank", "score"))
+    writer.writerows(zip(qid.tolist(), name.tolist(), rank.tolist(), score.tolist(), strict=True))
+    return text.getvalue()
 
 
 def _read(file: Path, form: _Form) -> Listing:
@@ -218,10 +260,10 @@ class Judged:
     def remarks(self) -> list[str]:
         """Sentences about what was left out or filled in."""
         counts = {
-            "judged queries are not in the run; they count with nothing retrieved": self.not_in_run,
-            "queries of the run have no judgments; they are left out": self.not_judged,
+            "judged {} not in the run; counted with nothing retrieved": (self.not_in_run, "query is", "queries are"),
+            "{} of the run without judgments; left out": (self.not_judged, "query", "queries"),
         }
-        return [f"{count} {what}" for what, count in counts.items() if count]
+        return [f"{n} {what.format(one if n == 1 else more)}" for what, (n, one, more) in counts.items() if n]
 
     @property
     def answered(self) -> Bools:

@@ -292,7 +292,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         query = np.repeat(np.arange(data.n_queries), data.sizes)
         order = np.lexsort((-scores, query))
         rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
-        return Ranking(data.qid_of_document, rows[order], rank, scores[order])
+        named = None if data.doc_ids is None else data.doc_ids[order]
+        return Ranking(data.qid_of_document, rows[order], rank, scores[order], named)
 
     @property
     def feature_importances_(self) -> F64:

@@ -17,6 +17,7 @@ class Ranking:
         document: the row of the document in the data that was ranked.
         rank: 1 for the best document of a query.
         score: the score it was ranked by.
+        doc_id: the id of the document; None if the data had no ids.
 
     >>> import numpy as np
     >>> ranking = Ranking(np.array([7, 7]), np.array([1, 0]), np.array([1, 2]), np.array([0.5, 0.1]))
@@ -28,6 +29,7 @@ class Ranking:
     document: I64
     rank: I64
     score: F64
+    doc_id: Array | None = None
 
     def top(self, k: int) -> Ranking:
         """Return the best ``k`` documents of each query.
@@ -36,7 +38,8 @@ class Ranking:
             k: number of documents.
         """
         kept = self.rank <= whole("k", k, least=1)
-        return Ranking(self.qid[kept], self.document[kept], self.rank[kept], self.score[kept])
+        named = None if self.doc_id is None else self.doc_id[kept]
+        return Ranking(self.qid[kept], self.document[kept], self.rank[kept], self.score[kept], named)
 
     def __len__(self) -> int:
         return int(self.document.size)
