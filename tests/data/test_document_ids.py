@@ -132,8 +132,8 @@ def test_a_run_through_a_pipe(tmp_path: Path) -> None:
         subprocess.run([*rank, kind], input=text, text=True, capture_output=True, cwd=tmp_path, check=True).stdout
         for kind in ("trec", "csv")
     )
-    assert trec.splitlines()[0].startswith("0 Q0 x8 1 ")
-    assert csv.splitlines()[:2] == ["qid,doc,rank,score", f"0,x8,1,{trec.split()[4]}"]
+    assert trec.splitlines()[0].startswith("0 Q0 x2 1 ")
+    assert csv.splitlines()[:2] == ["qid,doc,rank,score", f"0,x2,1,{trec.split()[4]}"]
     judge = [*python, "evaluate", "--scores", "-", "data.txt", "--metrics", "ndcg@10", "--json"]
     judged = subprocess.run(judge, input=trec, text=True, capture_output=True, cwd=tmp_path, check=True).stdout
     assert json.loads(judged)["metrics"]["ndcg@10"]["mean"] == 1.0
