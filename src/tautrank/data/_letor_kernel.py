@@ -27,6 +27,7 @@ _MOST = np.int64(10**17)
 
 _NUMBER_OK, _NUMBER_BAD, _NUMBER_SLOW = 0, 1, 2
 
+_LARGE = 2.0**24
 _DOCID = np.frombuffer(b"docid", np.uint8)
 _LONGEST_ID = 250
 
@@ -171,11 +172,12 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
     `indptr`, `indices` (counted from 0) and `values` hold the features as compressed rows. `runs` gets a row
     (first row, token start, token length) wherever the qid token changes. `slow` gets (slot, start, end) for each
     number to re-read in Python; slot -1 - row is a label, any other slot a feature value. `ids` gets the document
-    ids of the comments one behind the other, and `id_ends` where each row's ends.
+    ids of the comments one behind the other, and `id_ends` where each row's ends. `out_rounded` gets
+    the index of a feature with a value above 2^24 that float32 changes.
 
     Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest index + 1).
     """
-    labels, indptr, indices, values, runs, slow, ids, id_ends = out
+    labels, indptr, indices, values, runs, slow, ids, id_ends, out_rounded = out
     n_ids = 0
     pos = 0
     lines = 0
@@ -269,6 +271,8 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             single = np.float32(value)
             if np.isinf(single):
                 return VALUE_OVERFLOW, start, lines, row, stored, n_runs, n_slow, width
+            if abs(value) > _LARGE and value != single:
+                out_rounded[0] = index
             indices[stored] = index - first_index
             values[stored] = single
             stored += 1

@@ -13,9 +13,16 @@ from tautrank.arrays import F32, F64, I64, Array, check_each, check_offsets
 from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
 from tautrank.errors import DataError
 
+# From here on float32 cannot tell neighbouring whole numbers apart.
+_LARGE = 2.0**24
+
 
 def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, tuple[str, ...] | None]:
-    """Return `X` as float32 (dense in C order, or CSR), and its column names where there are any."""
+    """Return `X` (dense in C order, or CSR), and its column names where there are any.
+
+    It is float32, unless that would change a value above 2^24, such as a time stamp. It is then float64, with such
+    values as they are and all others rounded to float32: a value is the same in any data, and so is its prediction.
+    """
     # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be imported.
     if hasattr(X, "num_columns") and hasattr(X, "column_names"):
         matrix = _frame_values(X, X.column_names, arrow_numbers)
@@ -32,18 +39,40 @@ def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, t
     return matrix, tuple(str(name) for name in names)
 
 
-def _frame_values(frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], F64]) -> F32:
+def _frame_values(frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], F64]) -> Array:
     if not len(names):
         raise DataError("X: found a frame without columns; expected at least one feature")
     for name, times in Counter(names).items():
         if times > 1:
             raise DataError(f"X: found several columns named '{name}'; expected every name once")
-    single = np.empty((len(frame), len(names)), np.float32)
-    with np.errstate(over="ignore"):
-        for i, name in enumerate(names):
-            single[:, i] = numbers_of(frame[name], f"X: column '{name}'")
+    single: Array = np.empty((len(frame), len(names)), np.float32)
+    for i, name in enumerate(names):
+        column = _unmerged(numbers_of(frame[name], f"X: column '{name}'"))
+        if column.dtype != single.dtype == np.float32:
+            single = single.astype(np.float64)
+        single[:, i] = column
     _check_finite(single, lambda row, column: numbers_of(frame[names[column]], "X")[row])
     return single
+
+
+def _unmerged(values: Array) -> Array:
+    """Return numbers as float32; as float64 with those above 2^24 unchanged, if float32 would change one of them.
+
+    >>> _unmerged(np.array([2.0**24 + 1, 0.5])).tolist(), _unmerged(np.array([2.0**24, 0.5])).dtype
+    ([16777217.0, 0.5], dtype('float32'))
+    """
+    with np.errstate(over="ignore"):
+        single = np.ascontiguousarray(values, np.float32)
+    if values.size == 0 or np.can_cast(values.dtype, np.float32):
+        return single
+    if max(np.fmax.reduce(single, axis=None), -np.fmin.reduce(single, axis=None)) < _LARGE:
+        return single
+    large = np.abs(values) > _LARGE
+    if np.array_equal(single[large], values[large]) or np.isinf(single).any():
+        return single
+    double = single.astype(np.float64)
+    double[large] = values[large]
+    return double
 
 
 def _series_numbers(series: Any, place: str) -> F64:
@@ -70,19 +99,18 @@ def arrow_numbers(column: Any, place: str) -> F64:
     return np.asarray(column.cast("double"), np.float64)
 
 
-def _dense_values(X: Any) -> F32:
+def _dense_values(X: Any) -> Array:
     values = _numbers("X", X)
     if values.ndim != 2:
         raise DataError(
             f"X: found {values.ndim} dimension{'s' * (values.ndim != 1)}; expected 2, documents by features"
         )
-    with np.errstate(over="ignore"):
-        single = np.ascontiguousarray(values, np.float32)
-    _check_finite(single, lambda row, column: values[row, column])
-    return single
+    kept = _unmerged(values)
+    _check_finite(kept, lambda row, column: values[row, column])
+    return kept
 
 
-def _check_finite(single: F32, found_at: Callable[[int, int], Any]) -> None:
+def _check_finite(single: Array, found_at: Callable[[int, int], Any]) -> None:
     # Summing is one pass without temporaries: only a sum that is not finite asks for a closer look.
     with np.errstate(over="ignore", invalid="ignore"):
         suspicious = not np.isfinite(single.sum(dtype=np.float64))
@@ -104,8 +132,7 @@ def _sparse_values(X: Any) -> Any:
         raise DataError(f"X: found a sparse matrix of type {matrix.dtype}; expected numbers")
     from scipy.sparse import csr_matrix
 
-    with np.errstate(over="ignore"):
-        single = csr_matrix(matrix.astype(np.float32), copy=False)
+    single = csr_matrix((_unmerged(matrix.data), matrix.indices, matrix.indptr), matrix.shape, copy=False)
     if matrix.has_canonical_format is False:
         single = single.copy()
         single.sum_duplicates()

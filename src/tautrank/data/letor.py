@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -20,7 +21,7 @@ from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.grouping import offsets_from_sizes, read_group_sizes, side_file, typed_ids
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, file_size
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, TautrankWarning
 
 PathLike = str | os.PathLike[str]
 
@@ -208,8 +209,11 @@ class _Scratch:
             self.slow = np.empty((rows + stored, 3), np.int64)
             self.ids = np.empty(self._size, np.uint8)
             self.id_ends = np.empty(rows, np.int64)
+            self.rounded = np.empty(1, np.int64)
         text = np.frombuffer(self.buffer, np.uint8, end)
-        out = (self.labels, self.indptr, self.indices, self.values, self.runs, self.slow, self.ids, self.id_ends)
+        self.rounded[0] = -1
+        features = self.labels, self.indptr, self.indices, self.values
+        out = (*features, self.runs, self.slow, self.ids, self.id_ends, self.rounded)
         result: tuple[int, ...] = parse_block(text, options.first_index, options.last_index, options.allow_nan, out)
         return result
 
@@ -253,6 +257,7 @@ class _Collected:
         self._labels: list[F32] = []
         self._starts: list[int] = []
         self._tokens: list[bytes] = []
+        self._warned = False
         self._ids: list[Array] = []
         self._id_lengths: list[I64] = []
 
@@ -286,6 +291,14 @@ class _Collected:
             if not self._tokens or self._tokens[-1] != qid:
                 self._starts.append(self._rows + row)
                 self._tokens.append(qid)
+        if scratch.rounded[0] >= 0 and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"{self._file}: feature {scratch.rounded[0]} has values above 2^24, which are rounded to float32 (7 "
+                "digits); arrays and tables keep them",
+                TautrankWarning,
+                stacklevel=5,
+            )
         self._labels.append(scratch.labels[:rows].copy())
         if rows:
             self._ids.append(scratch.ids[: scratch.id_ends[rows - 1]].copy())

@@ -27,7 +27,7 @@ class RankingData:
     Query ``q`` owns the documents ``offsets[q]`` to ``offsets[q + 1] - 1``; its id is ``qids[q]``.
 
     Args:
-        X: float32 ``[n, d]``, or a SciPy CSR matrix of float32.
+        X: float32 ``[n, d]``, or a SciPy CSR matrix of float32; float64 if float32 would change a value above 2^24.
         labels: float32 ``[n]``, finite and at least 0.
         offsets: int64 ``[q + 1]``.
         qids: one id per query, integers or text.

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.arrays import F32
+from tautrank.arrays import Array
 from tautrank.data.feature_store import row_ranges
 from tautrank.data.ranking_data import RankingData
 
@@ -142,8 +142,9 @@ def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     return np.asarray(type(X)((_bits(X.data), X.indices, X.indptr), X.shape) @ weights)
 
 
-def _bits(values: F32) -> npt.NDArray[np.uint64]:
-    return (values + np.float32(0)).view(np.uint32).astype(np.uint64)  # adding 0 makes -0 and 0 the same bits
+def _bits(values: Array) -> npt.NDArray[np.uint64]:
+    positive = values + np.float32(0)  # makes -0 and 0 the same bits
+    return positive.view(np.uint32 if values.itemsize == 4 else np.uint64).astype(np.uint64)
 
 
 def _duplicates(data: RankingData) -> tuple[int, int]:

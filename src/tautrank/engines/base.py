@@ -200,7 +200,7 @@ class FittedModel(abc.ABC):
         """Return raw scores, one per row.
 
         Args:
-            X: checked features, float32 (dense or CSR), `n_features` columns.
+            X: checked features, float32 or float64 (dense or CSR), `n_features` columns.
             n_jobs: threads; the result does not depend on it.
         """
         if X.shape[0] == 0:  # LightGBM refuses an empty matrix

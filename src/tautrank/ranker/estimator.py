@@ -203,6 +203,12 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             of = loss.of if isinstance(loss, Committee) else (loss,)
             loss = Committee(of, self.members, getattr(loss, "weights", "equal"))
         engine = engine_for(self.engine, loss)
+        if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
+            warnings.warn(
+                f"X: has values above 2^24 that {engine.name} rounds to float32; lightgbm keeps them",
+                TautrankWarning,
+                stacklevel=2,
+            )
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
         start = None if init_model is None else self._start(init_model, train, engine.name)

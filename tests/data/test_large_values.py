@@ -1,0 +1,42 @@
+"""Values that float32 cannot tell apart: time stamps and ids above 2^24."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.sparse import csr_matrix
+
+import tautrank as tr
+
+
+def test_time_stamps_are_not_merged() -> None:
+    rng = np.random.default_rng(0)
+    seconds = 1_700_000_000 + rng.integers(0, 100, 4000).astype(float)
+    X, qid = np.c_[seconds, rng.normal(size=4000)], np.repeat(np.arange(200), 20)
+    y = np.digitize(seconds - 1_700_000_000, [50, 80, 95])
+    ranker = tr.Ranker("lightgbm:lambdarank", n_estimators=30, n_jobs=1).fit(X, y, qid=qid)
+    assert ranker.score(X, y, qid=qid) == pytest.approx(1.0)
+    # One row alone, and the same values in another container, have the same score.
+    scores = ranker.predict(X)
+    assert [ranker.predict(X[i : i + 1])[0] for i in range(20)] == scores[:20].tolist()
+    assert (ranker.predict(pd.DataFrame(X)) == scores).all()
+    assert (ranker.predict(csr_matrix(X)) == scores).all()
+
+
+def test_only_large_values_are_doubles() -> None:
+    data = tr.RankingData.from_arrays([[2.0**24 + 1, 0.1], [1.0, 0.2]], [0, 1], group=[2])
+    assert data.X.dtype == np.float64
+    assert data.X.tolist() == [[2.0**24 + 1, float(np.float32(0.1))], [1.0, float(np.float32(0.2))]]
+    assert tr.RankingData.from_arrays([[2.0**24], [0.1]], [0, 1], group=[2]).X.dtype == np.float32
+    assert data.with_n_features(3).X.dtype == np.float64
+    assert data.describe().duplicate_rows == 0
+
+
+def test_text_warns_of_a_rounded_feature(tmp_path: Path) -> None:
+    file = tmp_path / "data.txt"
+    file.write_text("1 qid:1 1:0.1 7:16777217\n0 qid:1 1:2 7:16777216\n")
+    with pytest.warns(tr.TautrankWarning, match="feature 7 has values above 2\\^24"):
+        tr.read_letor(file)
