@@ -77,7 +77,7 @@ def test_an_engine_that_does_not_take_losses():
         ranker("xendcg", engine="catboost").fit(TRAIN)
     assert str(caught.value) == (
         "engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives here; expected "
-        "lightgbm or xgboost, or a loss such as 'catboost:YetiRank'"
+        "lightgbm, xgboost, torch, or a loss such as 'catboost:YetiRank'"
     )
 
 

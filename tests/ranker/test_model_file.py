@@ -262,7 +262,7 @@ def test_missing_exchanged_and_unreadable_trees(saved, tmp_path):
         rewritten(saved, path, lambda meta, tool=tool: meta.update(engine=tool))
         fails(path, f"{written} cannot read the model")
     rewritten(saved, path, lambda meta: meta.update(engine="os.system"))
-    fails(path, "unknown engine 'os.system' (known: catboost, lightgbm, xgboost)")
+    fails(path, "unknown engine 'os.system' (known: catboost, lightgbm, torch, xgboost)")
 
 
 @pytest.mark.parametrize(

@@ -23,6 +23,7 @@ ENGINES: dict[str, str] = {
     "lightgbm": "tautrank.engines.lightgbm:LightGBM",
     "xgboost": "tautrank.engines.xgboost:XGBoost",
     "catboost": "tautrank.engines.catboost:CatBoost",
+    "torch": "tautrank.engines.torch:Torch",
 }
 """Where each engine is: ``module:Class``. A new engine is one file and one line here."""
 
@@ -167,7 +168,7 @@ def engine_for(name: str, loss: AnyLoss) -> Engine:
     >>> engine_for("catboost", read_loss("xendcg"))
     Traceback (most recent call last):
     tautrank.errors.OptionError: engine: found catboost for the loss xendcg, but CatBoost trains only its own objectives
-    here; expected lightgbm or xgboost, or a loss such as 'catboost:YetiRank'
+    here; expected lightgbm, xgboost, torch, or a loss such as 'catboost:YetiRank'
     """
     from tautrank.engines.committee import Committee, CommitteeEngine
 
@@ -179,7 +180,7 @@ def engine_for(name: str, loss: AnyLoss) -> Engine:
     if isinstance(loss, NativeLoss):
         return engine_named(loss.tool)
     if not engine.takes_losses:
-        others = " or ".join(other for other in ENGINES if engine_named(other).takes_losses)
+        others = ", ".join(other for other in ENGINES if engine_named(other).takes_losses)
         raise OptionError(
             f"engine: found {name} for the loss {loss}, but {engine.written} trains only its own objectives here; "
             f"expected {others}, or a loss such as '{name}:{engine.objectives[0]}'"

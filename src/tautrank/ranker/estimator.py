@@ -43,8 +43,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             them, a committee: ``"committee"`` for the default ones, or a list; they are trained side by side and added
             up to one model.
         metric: a name or a metric; it is computed after each tree, decides early stopping, and is the `score`.
-        engine: the engine that grows the trees, ``"lightgbm"`` or ``"xgboost"``; another tool's own objective is always
-            trained by that tool.
+        engine: ``"lightgbm"`` or ``"xgboost"``, which grow trees, or ``"torch"`` for a network; another tool's own
+            objective is always trained by that tool.
         n_estimators: number of trees.
         learning_rate: factor that each tree is scaled by.
         num_leaves: maximum number of leaves per tree (for CatBoost the depth that has this many leaves).

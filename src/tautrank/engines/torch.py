@@ -1,0 +1,299 @@
+"""PyTorch: a network instead of trees, for any loss of this library.
+
+The input transform that made networks competitive with trees (Qin et al., *Are Neural Rankers still Outperformed by
+Gradient Boosted Decision Trees?*, ICLR 2021): ``sign(x) log(1 + |x|)``, standardised, with normal noise in training.
+Then layers of ``Linear``, ``LayerNorm``, ``ReLU`` and dropout, and one score per document. A batch holds whole queries.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.arguments import choice, real, whole
+from tautrank.arrays import F64
+from tautrank.data import RankingData
+from tautrank.engines.base import Engine, FittedModel, Part, Settings, Task, shares
+from tautrank.engines.packages import package
+from tautrank.errors import DataError, OptionError, require, unknown
+from tautrank.losses import SoftmaxLoss
+from tautrank.losses.base import Loss
+
+if TYPE_CHECKING:
+    from tautrank.engines.boosting import Watch
+
+# The learning rate of trees, divided by this, is Adam's: 0.05 becomes 0.001.
+_RATE = 50.0
+# Documents scored at a time.
+_CHUNK = 65_536
+
+
+@dataclasses.dataclass(frozen=True)
+class Shape:
+    """What a network looks like and how it is trained: the parameters of the engine.
+
+    Args:
+        hidden: units of each hidden layer.
+        dropout: share of units that are left out at a time in training.
+        noise: standard deviation of the noise on the standardised features in training.
+        batch_queries: queries per step.
+        weight_decay: AdamW's decay of the weights.
+        device: ``"cpu"``, ``"cuda"``, or None for CUDA where there is a device.
+    """
+
+    hidden: tuple[int, ...] = (256, 128)
+    dropout: float = 0.1
+    noise: float = 0.1
+    batch_queries: int = 64
+    weight_decay: float = 0.01
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        sizes = self.hidden if isinstance(self.hidden, tuple | list) else (self.hidden,)
+        object.__setattr__(self, "hidden", tuple(whole("hidden", size, least=1) for size in sizes))
+        object.__setattr__(self, "batch_queries", whole("batch_queries", self.batch_queries, least=1))
+        real("dropout", self.dropout, least=0.0, most=0.95)
+        real("noise", self.noise, least=0.0)
+        real("weight_decay", self.weight_decay, least=0.0)
+        if self.device is not None:
+            choice("device", self.device, ("cpu", "cuda"))
+
+    @property
+    def place(self) -> str:
+        """The device to train on; an error if it is not there."""
+        there = bool(package("torch").cuda.is_available())
+        if self.device == "cuda" and not there:
+            raise OptionError("device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None")
+        return self.device or ("cuda" if there else "cpu")
+
+
+class TorchModel(FittedModel):
+    """A network; kept in a file as safetensors, which is data only.
+
+    Args:
+        weights: the network's tensors as arrays, by name.
+        hidden: units of each hidden layer.
+    """
+
+    tool: ClassVar[str] = "torch"
+    member: ClassVar[str] = "model.safetensors"
+
+    def __init__(self, weights: dict[str, NDArray[np.float32]], hidden: tuple[int, ...]) -> None:
+        self.weights = weights
+        self.hidden = hidden
+        self.n_features = int(weights["mean"].size)
+        self.n_trees = 0
+        self._network: Any = None
+
+    @property
+    def network(self) -> Any:
+        """The network as a PyTorch module, in evaluation mode."""
+        if self._network is None:
+            torch = package("torch")
+            self._network = network(self.n_features, self.hidden)
+            self._network.load_state_dict({name: torch.from_numpy(array) for name, array in self.weights.items()})
+            self._network.eval()
+        return self._network
+
+    def _scores(self, X: Any, threads: int) -> Any:
+        torch = package("torch")
+        with torch.no_grad():
+            parts = [self.network(torch.from_numpy(rows)).double().numpy() for rows in _chunks(X)]
+        return np.concatenate(parts)
+
+    def importances(self) -> F64:
+        """Return the length of each feature's weights in the first layer, as shares that sum to 1."""
+        first = self.weights["layers.0.weight"]
+        return shares(np.sqrt((first.astype(np.float64) ** 2).sum(axis=0)))
+
+    def to_bytes(self) -> bytes:
+        """Return the weights as safetensors, with the shape of the network in the header."""
+        about = {"hidden": json.dumps(self.hidden)}
+        return bytes(_safetensors().save(dict(sorted(self.weights.items())), metadata=about))
+
+    @classmethod
+    def from_bytes(cls, content: bytes, n_features: int) -> TorchModel:
+        """Read safetensors.
+
+        Args:
+            content: what `to_bytes` returned.
+            n_features: number of features that the model must have.
+        """
+        try:
+            weights = _safetensors().load(content)
+            size = int.from_bytes(content[:8], "little")
+            hidden = tuple(json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["hidden"]))
+            model = cls({name: np.array(array) for name, array in weights.items()}, hidden)
+            _ = model.network
+        except Exception as problem:  # whatever PyTorch and safetensors say about a damaged file
+            raise DataError("found something else than the weights of a network") from problem
+        return model
+
+    def version(self) -> str:
+        """Return the version of PyTorch that is installed."""
+        return str(package(self.tool).__version__)
+
+
+class Torch(Engine):
+    """A network trained by PyTorch.
+
+    ``n_estimators`` is the largest number of epochs, ``early_stopping_rounds`` epochs without a better validation value
+    end the training, and the weights of the best epoch are kept. Adam's rate is ``learning_rate`` over 50, so that the
+    default of 0.05, made for trees, becomes 0.001. ``num_leaves`` has no meaning. The parameters are those of `Shape`.
+    On the CPU a training is repeatable for the same number of threads.
+    """
+
+    name: ClassVar[str] = "torch"
+    written: ClassVar[str] = "PyTorch"
+    model_class: ClassVar[type[FittedModel]] = TorchModel
+
+    def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
+        """Train until `watch` says stop, and return the network of the best epoch.
+
+        Args:
+            task: what to learn from what.
+            settings: how; `extra` holds the parameters of `Shape`.
+            watch: judges each epoch.
+        """
+        torch = package(self.name)
+        known = {field.name for field in dataclasses.fields(Shape)}
+        for name in settings.extra:
+            if name not in known:
+                raise unknown("parameter of torch", name, known)
+        shape = Shape(**settings.extra)
+        for what, given in (("langevin", settings.langevin), ("categorical_feature", task.categorical),
+                            ("init_model", task.start), ("propensities", task.propensities)):  # fmt: skip
+            if given is not None and given != ():
+                raise OptionError(f"{what}: a network has no use for it; expected none, or the engine lightgbm")
+        threads = torch.get_num_threads()
+        torch.set_num_threads(settings.threads)
+        try:
+            with torch.random.fork_rng(devices=[]):
+                torch.manual_seed(settings.seed)
+                return _train(task, settings, shape, watch)
+        finally:
+            torch.set_num_threads(threads)
+
+
+def network(n_features: int, hidden: tuple[int, ...], dropout: float = 0.0, noise: float = 0.0) -> Any:
+    """Return an untrained network: features to one score per row.
+
+    Args:
+        n_features: number of features.
+        hidden: units of each hidden layer.
+        dropout: as in `Shape`, as is ``noise``.
+        noise: see there.
+    """
+    torch = package("torch")
+    nn = torch.nn
+
+    class Network(nn.Module):  # type: ignore[name-defined, misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.register_buffer("mean", torch.zeros(n_features))
+            self.register_buffer("spread", torch.ones(n_features))
+            layers: list[Any] = []
+            for before, units in zip((n_features, *hidden), hidden, strict=False):
+                layers += [nn.Linear(before, units), nn.LayerNorm(units), nn.ReLU(), nn.Dropout(dropout)]
+            self.layers = nn.Sequential(*layers, nn.Linear((n_features, *hidden)[-1], 1))
+
+        def forward(self, x: Any) -> Any:
+            x = (transformed(x) - self.mean) / self.spread
+            x = torch.nan_to_num(x, nan=0.0)  # missing: the mean
+            if self.training and noise > 0:
+                x = x + noise * torch.randn_like(x)
+            return self.layers(x).squeeze(-1)
+
+    return Network()
+
+
+def transformed(x: Any) -> Any:
+    """``sign(x) log(1 + |x|)``, which brings counts and scores of any size to one scale.
+
+    Args:
+        x: features.
+    """
+    return x.sign() * x.abs().log1p()
+
+
+def _train(task: Task, settings: Settings, shape: Shape, watch: Watch) -> TorchModel:
+    from tautrank.losses.torch_loss import torch_loss
+
+    torch, place = package("torch"), shape.place
+    assert isinstance(task.loss, Loss)
+    kind = task.loss
+    if isinstance(kind, SoftmaxLoss) and not kind.gradient_is_derivative:
+        kind = dataclasses.replace(kind, hessian="diagonal")  # the numerator of a Newton step is for boosters
+    listwise = torch_loss(kind, seed=settings.seed)
+    net = network(task.train.n_features, shape.hidden, shape.dropout, shape.noise)
+    net.mean, net.spread = _standards(task.train)
+    net.to(place)
+    parameters = {"lr": settings.learning_rate / _RATE, "weight_decay": shape.weight_decay}
+    optimiser = torch.optim.AdamW(net.parameters(), **parameters)
+    parts: dict[Part, Any] = {"train": task.train, "valid": task.valid}
+    labels = torch.from_numpy(np.asarray(task.train.labels, np.float32)).to(place)
+    weights = None if task.weights is None else torch.from_numpy(task.weights)
+    rng = np.random.default_rng(settings.seed)
+    best, best_rounds = None, -1
+    for epoch in range(settings.n_estimators):
+        net.train()
+        order = rng.permutation(task.train.n_queries)
+        for first in range(0, order.size, shape.batch_queries):
+            queries = order[first : first + shape.batch_queries]
+            rows = np.concatenate([np.arange(*task.train.offsets[query : query + 2]) for query in queries])
+            x = torch.from_numpy(_dense(task.train.X[rows])).to(place)
+            sizes = torch.from_numpy(task.train.sizes[queries])
+            optimiser.zero_grad()
+            own = None if weights is None else weights[torch.from_numpy(queries)]
+            value = listwise(net(x), labels[torch.from_numpy(rows).to(place)], lengths=sizes, weights=own)
+            value.backward()
+            optimiser.step()
+        net.eval()
+        stop = watch.judge(epoch + 1, lambda part: _scores(net, parts[part].X, place))
+        if watch.rounds_to_keep != best_rounds:
+            best, best_rounds = _copy(net), watch.rounds_to_keep
+        if stop:
+            break
+    return TorchModel(best or _copy(net), shape.hidden)
+
+
+def _copy(net: Any) -> dict[str, NDArray[np.float32]]:
+    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
+
+
+def _scores(net: Any, X: Any, place: str) -> NDArray[Any]:
+    torch = package("torch")
+    with torch.no_grad():
+        return np.concatenate([net(torch.from_numpy(rows).to(place)).cpu().numpy() for rows in _chunks(X)])
+
+
+def _standards(data: RankingData) -> tuple[Any, Any]:
+    """Mean and standard deviation of each transformed feature, missing values left out."""
+    torch = package("torch")
+    total, squares, count = (np.zeros(data.n_features) for _ in range(3))
+    for rows in _chunks(data.X):
+        x = transformed(torch.from_numpy(rows).double()).numpy()
+        total += np.nansum(x, axis=0)
+        squares += np.nansum(x * x, axis=0)
+        count += np.count_nonzero(~np.isnan(x), axis=0)
+    mean = total / np.maximum(count, 1)
+    spread = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
+    return torch.from_numpy(mean).float(), torch.from_numpy(np.where(spread > 1e-9, spread, 1.0)).float()
+
+
+def _chunks(X: Any) -> Iterator[NDArray[np.float32]]:
+    for first in range(0, X.shape[0], _CHUNK):
+        yield _dense(X[first : first + _CHUNK])
+
+
+def _dense(X: Any) -> NDArray[np.float32]:
+    return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float32)
+
+
+def _safetensors() -> Any:
+    return require("safetensors.numpy", "a network's model file needs safetensors", "torch")
