@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from scipy import special
 
-from tautrank.kernels.randomness import RANKING_STREAM, fill_normal
+from tautrank.errors import OptionError
+from tautrank.kernels.normal import GROUP, fill_words
+from tautrank.kernels.randomness import RANKING_STREAM, TIES_STREAM, fill_normal
 from tautrank.kernels.ranking import LANES, rank_documents
 from tautrank.losses import LambdaLoss, loss
 from tautrank.metrics.gains import discount_values, gain_values
@@ -52,8 +54,10 @@ def reference(
                 for sample in range(subject.samples)
             ]
 
+    ideal = ideal_top(labels, k, subject.extend, seed, step) if subject.extend and subject.k else np.zeros(n, bool)
+
     def weight(i: int, j: int, big_g: np.ndarray) -> float:
-        if not (rank[i] <= k or rank[j] <= k):
+        if not (rank[i] <= k or rank[j] <= k or ideal[i] or ideal[j]):
             return 0.0
         if name == "arp-loss1":
             return labels[i]
@@ -94,6 +98,27 @@ def reference(
     return value * factor, grad * factor, hess * factor * (2 if subject.norm == "xgboost" else 1)
 
 
+def ideal_top(labels: np.ndarray, k: int, extend: str, seed: int, step: int) -> np.ndarray:
+    """The relevant documents of the ideal top k, by the meaning of ``extend``; random: by the words of its stream."""
+    n = labels.size
+    best = np.lexsort((np.arange(n), labels))[::-1]
+    lowest = labels[best[min(k, n) - 1]]
+    if extend == "all":
+        return (labels >= lowest) & (labels > 0)
+    chosen = np.zeros(n, bool)
+    chosen[best[:k]] = True
+    if extend == "random":
+        ties = np.flatnonzero(labels == lowest)
+        left = int(chosen[ties].sum())
+        words = np.zeros(-(-ties.size // GROUP) * GROUP)
+        fill_words(words, np.uint64(seed), step, 0, TIES_STREAM)
+        for place, document in enumerate(ties):
+            rest = ties.size - place
+            chosen[document] = left == rest or words[place] * rest < left * 2.0**32
+            left -= int(chosen[document])
+    return chosen & (labels > 0)
+
+
 def scale_of_sample(
     subject: LambdaLoss, scores: np.ndarray, labels: np.ndarray, rank: np.ndarray, sample: int, seed: int, step: int
 ) -> np.ndarray:
@@ -130,6 +155,40 @@ def query(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
 def test_it_is_what_the_paper_says(name: str, parameters: dict[str, object], n: int) -> None:
     for seed in range(2):
         check(loss(name, **parameters), *query(n, seed))  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("extend", ["static", "random", "all"])
+@pytest.mark.parametrize("more", [{}, {"norm": "lightgbm", "sigma": 1.7}, {"assignment": "soft", "samples": 3}], ids=str)
+@pytest.mark.parametrize("name", ["lambdarank", "ndcg-loss2++", "ranknet", "arp-loss2"])
+def test_missed_documents_meet_every_document(name: str, more: dict[str, object], extend: str) -> None:
+    for n, k in ((3, 1), (17, 1), (34, 4), (34, 16), (34, 33), (9, 9)):
+        check(loss(name, k=k, extend=extend, **more), *query(n, n + k), seed=2, step=5)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("extend", ["static", "random", "all"])
+def test_missed_documents_in_a_list_of_far_scores(extend: str) -> None:
+    scores, labels = query(40, 5)
+    for spread in (60.0, 1e3):
+        for name in ("ndcg-loss2++", "lambdarank(norm=lightgbm)"):
+            check(loss(name, k=5, extend=extend), np.round(spread * scores), labels, step=1)  # type: ignore[arg-type]
+
+
+def test_what_extending_means() -> None:
+    scores, labels = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), np.array([0.0, 1.0, 2.0, 3.0, 0.0])
+
+    def push(**parameters: object) -> np.ndarray:
+        return -loss("lambdarank", k=1, **parameters).bind(labels, [0, 5]).gradients(scores)[0]
+
+    # The best document is fourth; cut off at the first rank, it only meets the first document, and after
+    # extension the two better than nothing that stand above it.
+    assert push(extend="all")[1] < push()[1]
+    assert push(extend="all")[3] > push()[3]
+    np.testing.assert_array_equal(push(extend="all"), push(extend="static"))  # no ties for the first place
+    wide = loss("lambdarank", k=2, extend="random").bind([1, 1, 1, 0, 0, 2], [0, 6])
+    taken = np.mean([wide._ideal_at(step) for step in range(600)], axis=0)  # type: ignore[attr-defined]
+    np.testing.assert_allclose(taken, [0, 0, 1 / 3, 1 / 3, 1 / 3, 1], atol=0.07)
+    with pytest.raises(OptionError, match=r"extend: found all with ndcg-loss1, which counts pairs of equal labels"):
+        loss("ndcg-loss1", extend="all")
 
 
 @pytest.mark.parametrize("name", ["lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++"])

@@ -45,7 +45,9 @@ _LONG = 50_000
 _LONG_TRIAL = 2_000
 _MOST_SECONDS = 600.0
 # Parameters that take the random numbers out of a loss of this library, one after the other until none are left.
-_SETTLED: dict[str, Any] = {"noise": None, "assignment": "hard", "gamma": 0.5, "estimator": "exact"}
+_SETTLED: dict[str, Any] = {
+    "noise": None, "assignment": "hard", "extend": "all", "gamma": 0.5, "estimator": "exact", "spread": 0.0,
+}  # fmt: skip
 
 _EXTREMES: dict[str, tuple[list[float], list[float]]] = {
     "scores 1e6 apart": ([1e6, 0.0, -1e6, 5e5, 2e6], [0, 1, 2, 0, 3]),
@@ -90,6 +92,8 @@ def _sees_scores(loss: Loss, *_: Any) -> str | None:
 
 
 def _places_matter(loss: Loss, *_: Any) -> str | None:
+    if getattr(loss, "extend", None) == "static":
+        return "it chooses among ties by their places"
     return "its random numbers belong to places" if _settled(loss).is_random else None
 
 
@@ -268,8 +272,11 @@ def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 
 @_law("seed", "step and seed matter if the loss says that it is random, and only then")
 def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
-    # The rankings of a soft assignment differ from the hard one only where scores are near each other.
-    subject = dataclasses.replace(loss, spread=1.0) if hasattr(loss, "spread") else loss  # type: ignore[call-arg]
+    # The rankings of a soft assignment differ from the hard one only where scores are near each other, and documents
+    # are missed only in lists longer than the cutoff.
+    more = {"spread": 1.0} if hasattr(loss, "spread") else {}
+    more |= {"k": 2} if getattr(loss, "extend", None) == "random" and getattr(loss, "k", None) else {}
+    subject = dataclasses.replace(loss, **more)  # type: ignore[arg-type]
 
     def gradient(seed: int, step: int) -> Numbers:
         return subject.bind(lists.labels, lists.offsets, seed=seed).gradients(scores, step)[0]

@@ -32,7 +32,7 @@ _FUSE = {"contract"}
 
 
 @njit(error_model="numpy")
-def _fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) -> None:
+def fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with words of 32 bits; word ``w`` of block ``16 g + b`` goes to place ``64 g + 16 w + b``."""
     key0 = _Word(seed) & LOW_WORD
     key1 = _Word(seed) >> HALF_WORD
@@ -97,5 +97,5 @@ def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) 
     >>> bool((abs(out) < 6.4).all())
     True
     """
-    _fill_words(out, seed, step, query, stream)
+    fill_words(out, seed, step, query, stream)
     _words_to_normals(out)

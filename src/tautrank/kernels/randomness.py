@@ -29,11 +29,20 @@ RANKING_STREAM = 2
 SMOOTHING_STREAM = 3
 """The stream of the noise that smooths a metric; sample ``s`` is stream ``SMOOTHING_STREAM + 256 s``."""
 
+TIES_STREAM = 4
+"""The stream that chooses among equal labels at the end of the ideal top k."""
+
 LANGEVIN_STREAM = 5
 """The stream of the noise that Langevin boosting adds to the gradients that a tree's structure is grown for."""
 
 LANGEVIN_LEAF_STREAM = 6
 """The stream of the noise that Langevin boosting adds to the sums of gradients that leaves are filled from."""
+
+NEIGHBOUR_STREAM = 7
+"""The stream of the rankings whose neighbours YetiLoss compares; sample ``s`` is stream ``NEIGHBOUR_STREAM + 256 s``."""
+
+POLICY_STREAM = 8
+"""The stream of the rankings of a Plackett-Luce policy; sample ``s`` is stream ``POLICY_STREAM + 256 s``."""
 
 _Word = np.uint64
 LOW_WORD = np.uint64(0xFFFFFFFF)

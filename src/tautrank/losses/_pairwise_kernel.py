@@ -4,7 +4,8 @@ Documents are laid out by rank, so that ``x = exp(-sigma (s_i - s_j))`` of a doc
 1, and it factors into ``a_i b_j``: two exponentials per document instead of one per pair. With
 ``p = 1/(1 + x)`` and ``y = x p = 1 - p``, a pair whose upper document is the better one has the derivative
 ``-sigma w y``, the other way round ``+sigma w p``, and both have the second derivative ``sigma^2 w y p``.
-A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are.
+A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are, and documents
+that they miss meet the rest of the list in `_missed_rows`.
 
 No kernel holds more than a few arrays of the length of the longest list.
 """
@@ -17,7 +18,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 
-from tautrank.arrays import F64, I32, I64, Array
+from tautrank.arrays import F64, I32, I64, Array, Bools
+from tautrank.kernels.normal import GROUP, fill_words
+from tautrank.kernels.randomness import TIES_STREAM
 from tautrank.kernels.ranking import LANES, REORDER, longest_list
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
@@ -36,6 +39,8 @@ class Pairs(NamedTuple):
         scale: one per query: what the sums are multiplied by, 0 where there is nothing to learn.
         v: discount by rank, padded.
         gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
+        ideal: whether a document belongs to the ideal top ``k`` and meets every document, in the order of the
+            arrangement; empty if only the first ``k`` ranks do.
         cap: the most that a difference of gains counts.
         every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of unlike labels.
         normalise: divide by the score distance, and each query's sums to the logarithm of their size.
@@ -51,6 +56,7 @@ class Pairs(NamedTuple):
     scale: F64
     v: Array
     gap: Array
+    ideal: Bools
     cap: float
     every_pair: bool
     normalise: bool
@@ -209,6 +215,137 @@ def _general_rows(rows: Rows, pairs: Pairs, near: float, slope: float, first: in
     return total
 
 
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _meet_all(
+    rows: Rows, v: Array, around: Array, share: Array, some: I32, first: int, n: int, highest: float
+) -> None:
+    """Add the pairs of four rows with the rows from ``first`` on: the weights of `_swap_rows`, times ``share_j``.
+
+    A row may be above or below a column, so that ``x`` may exceed 1; ``n`` stands for a row that fills up the four.
+    """
+    _, u, _, a, b, g, h = rows
+    zero = a.dtype.type(0.0)
+    one = a.dtype.type(1.0)
+    u[n] = highest  # the padding's x is 0, so that it is above all and better than all
+    a[n] = zero
+    at = around.shape[0] // 2 + first
+    i0, i1, i2, i3 = _U(some[0]), _U(some[1]), _U(some[2]), _U(some[3])
+    a0, a1, a2, a3 = a[i0], a[i1], a[i2], a[i3]
+    u0, u1, u2, u3 = u[i0], u[i1], u[i2], u[i3]
+    v0, v1, v2, v3 = v[i0], v[i1], v[i2], v[i3]
+    f0, f1, f2, f3 = around[at - some[0] :], around[at - some[1] :], around[at - some[2] :], around[at - some[3] :]
+    u[n] = zero
+    g0, g1, g2, g3 = zero, zero, zero, zero
+    h0, h1, h2, h3 = zero, zero, zero, zero
+    for column in range((n - first + LANES - 1) // LANES * LANES):
+        t = _U(column)
+        j = _U(first) + t
+        bj, uj, vj, part = b[j], u[j], v[j], share[j]
+        l0, c0 = _pull(a0 * bj, part * (abs(v0 - vj) + f0[t]), u0 - uj, zero, one)
+        l1, c1 = _pull(a1 * bj, part * (abs(v1 - vj) + f1[t]), u1 - uj, zero, one)
+        l2, c2 = _pull(a2 * bj, part * (abs(v2 - vj) + f2[t]), u2 - uj, zero, one)
+        l3, c3 = _pull(a3 * bj, part * (abs(v3 - vj) + f3[t]), u3 - uj, zero, one)
+        g[j] += (l0 + l1) + (l2 + l3)
+        h[j] += (c0 + c1) + (c2 + c3)
+        g0, g1, g2, g3 = g0 + l0, g1 + l1, g2 + l2, g3 + l3
+        h0, h1, h2, h3 = h0 + c0, h1 + c1, h2 + c2, h3 + c3
+    for i, gi, hi in ((i0, g0, h0), (i1, g1, h1), (i2, g2, h2), (i3, g3, h3)):
+        g[i] -= gi
+        h[i] += hi
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _meet_all_in_general(rows: Rows, pairs: Pairs, around: Array, share: Array, limits: Any, row: int, n: int) -> float:
+    """As `_meet_all` for one row and the rows beyond ``k``, with the weights of `_general_rows`; returns their sum."""
+    s, u, levels, a, b, g, h = rows
+    v, k = pairs.v, pairs.k
+    zero = a.dtype.type(0.0)
+    one = a.dtype.type(1.0)
+    c0, c1, most = a.dtype.type(limits[0]), a.dtype.type(limits[1]), a.dtype.type(pairs.cap)
+    far = around[around.shape[0] // 2 + k - row :]
+    i = _U(row)
+    ai, si, ui, li, vi = a[i], s[i], u[i], levels[i], v[i]
+    gi, hi, ti = zero, zero, zero
+    for column in range(n - k):
+        t = _U(column)
+        j = _U(k) + t
+        x = ai * b[j]
+        p = one / (one + x)
+        y = x * p
+        w = share[j] * (abs(vi - v[j]) + far[t]) * min(abs(ui - u[j]), most) / (c0 + c1 * abs(si - s[j]))
+        e = li - levels[j]
+        up = (w if e > zero else zero) * y
+        down = (w if e < zero else zero) * p
+        c = up * p + down * y
+        g[j] += up - down
+        h[j] += c
+        gi += up - down
+        hi += c
+        ti += up + down
+    g[i] -= gi
+    h[i] += hi
+    return ti
+
+
+@njit(error_model="numpy", inline="always")
+def _missed_rows(
+    rows: Rows, pairs: Pairs, around: Array, share: Array, some: I32, limits: Any, n: int, reach: float, plain: bool
+) -> float:
+    """Add the pairs of the rows beyond ``k`` with a ``share`` of 1/2 with all rows beyond ``k``; return their sum.
+
+    Two such rows meet twice, and each time their pair counts by half. ``plain`` rows have factored exponentials and the
+    weights of `_swap_rows`; in a list too wide for the others to be factored, each takes its own exponentials.
+    """
+    s, _, _, a, b, _, _ = rows
+    k = pairs.k
+    count = 0
+    for row in range(k, n):
+        some[count] = row
+        count += 1 if share[row] < 1.0 else 0
+    for place in range(count, count + 4):
+        some[place] = n
+    total = 0.0
+    if plain:
+        for place in range(0, count, 4):
+            _meet_all(rows, pairs.v, around, share, some[place : place + 4], k, n, limits[2])
+        return total
+    for place in range(count):
+        row = some[place]
+        if reach > 0.0:
+            a[row] = 1.0
+            for j in range(k, n):
+                b[j] = math.exp(min(max(pairs.sigma * (s[j] - s[row]), -2.0 * reach), 2.0 * reach))
+        total += _meet_all_in_general(rows, pairs, around, share, limits, row, n)
+    return total
+
+
+@njit(nogil=True, cache=True)
+def draw_ties(
+    offsets: I64, begin: I64, wanted: I64, seed: np.uint64, step: int, first: int, last: int, ideal: Bools
+) -> None:
+    """Choose which of the documents that tie for the last places of the ideal top ``k`` are in it.
+
+    Args:
+        offsets: start of each query.
+        begin: of each query, the first of the ties and one past the last, in the order of the arrangement.
+        wanted: how many of them are chosen.
+        seed, step: as in `fill_words`.
+        first, last: the first query, and one past the last.
+        ideal: receives whether each of the ties is chosen.
+    """
+    words = np.zeros(longest_list(offsets, first, last) + GROUP)
+    for query in range(first, last):
+        start, size = begin[query, 0], begin[query, 1] - begin[query, 0]
+        left = wanted[query]
+        if 0 < left < size:
+            fill_words(words[: (size + GROUP - 1) // GROUP * GROUP], seed, step, query, TIES_STREAM)
+        for place in range(size):
+            # One after the other, each with the chance that the number of places left gives it.
+            chosen = left == size - place or words[place] * (size - place) < left * 2.0**32
+            ideal[start + place] = chosen
+            left -= chosen
+
+
 @njit(error_model="numpy", inline="always")
 def _normaliser(total: float) -> float:
     return math.log2(1.0 + total) / total if total > 0.0 else 1.0
@@ -230,13 +367,16 @@ def pair_gradients(
         grad: receives the gradient, one per document; filled with 0.
         hess: receives the second derivative, one per document; filled with 0.
     """
-    scores, arrangement, ranks, gains, offsets, scale, v, gap, _, every_pair, normalise, k, sigma = pairs
+    scores, arrangement, ranks, gains, offsets, scale, v, gap, ideal, _, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last) + 2 * LANES
     s, u, level = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    share, some = np.empty(size, scores.dtype), np.empty(size, np.int32)
+    around = np.concatenate((gap[size + 1 : 2 : -1], gap[2 : size + 2]))
     rows = Rows(s, u, level, a, b, g, h)
     samples = gains.shape[0]
+    extended = ideal.size > 0
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
@@ -246,12 +386,15 @@ def pair_gradients(
             s[ranks[p]] = scores[arrangement[p]]
             if levels is not None:
                 level[ranks[p]] = levels[p]
+            if extended:
+                share[ranks[p]] = 0.5 if ideal[p] else 1.0
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         # Padding: x = 0, no gain, and a finite distance, so that it adds nothing to any row.
         for p in range(n, n + LANES):
             s[p] = s[n - 1]
             level[p] = 0.0
             b[p] = 0.0
+            share[p] = 0.0
         for p in range(n + LANES):
             u[p] = 0.0
             g[p] = 0.0
@@ -269,13 +412,22 @@ def pair_gradients(
                 for p in range(start, start + n):
                     u[ranks[p]] = gains[sample, p]
             row = 0
+            reached = 0
             while row < end:
-                stop = min(end, _exponentials(rows, row, n, sigma, reach))
+                reached = _exponentials(rows, row, n, sigma, reach)
+                stop = min(end, reached)
                 if levels is None:
                     _swap_rows(rows, v, gap, row, stop, n, gains[0, start + n - 1])
                 else:
                     total += _general_rows(rows, pairs, near, slope, row, stop, n)
                 row = stop
+            if extended and end == k:
+                limits = (near, slope, gains[sample, start + n - 1])
+                plain = levels is None and reached == n
+                if levels is None and not plain:
+                    level[:n] = u[:n]
+                own = reach if reached < n else 0.0
+                total += _missed_rows(rows, pairs, around, share, some, limits, n, own, plain)
         factor = scale[query] / samples
         if normalise:
             factor *= _normaliser(2.0 * sigma * total / samples)
@@ -297,9 +449,10 @@ def pair_values(pairs: Pairs, levels: F64, scores: F64, first: int, last: int, v
         first, last: the first query, and one past the last.
         values: receives one value per query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``; filled with 0.
     """
-    held, arrangement, ranks, gains, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
+    held, arrangement, ranks, gains, offsets, scale, v, gap, ideal, cap, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last)
     s, moved, u, level = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    meets = np.empty(size, np.bool_)
     samples = gains.shape[0]
     for query in range(first, last):
         start = offsets[query]
@@ -310,14 +463,17 @@ def pair_values(pairs: Pairs, levels: F64, scores: F64, first: int, last: int, v
             s[ranks[p]] = held[arrangement[p]]
             moved[ranks[p]] = scores[arrangement[p]]
             level[ranks[p]] = levels[p]
+            meets[ranks[p]] = ranks[p] < k or (ideal.size > 0 and ideal[p])
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         value = 0.0
         total = 0.0
         for sample in range(samples):
             for p in range(start, start + n):
                 u[ranks[p]] = gains[sample, p]
-            for i in range(min(k, n - 1)):
+            for i in range(n - 1 if ideal.size > 0 else min(k, n - 1)):
                 for j in range(i + 1, n):
+                    if not (meets[i] or meets[j]):
+                        continue
                     if every_pair:
                         up = u[i] * v[i]
                         down = u[j] * v[j]

@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64, I32
+from tautrank.arrays import F64, I32, I64, Bools
+from tautrank.errors import OptionError
 from tautrank.losses.base import Floats, Lists, Loss, Objective, register
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
@@ -56,6 +57,12 @@ class LambdaLoss(Loss):
             ``S = 2 sum w_ij sigma / (1 + exp(sigma (s_i - s_j)))`` adds up the sizes of all lambdas, as LightGBM's
             ``lambdarank_norm`` does; ``"xgboost"`` does the same and doubles the hessian, as XGBoost's
             ``rank:ndcg`` does. Both factors are held constant when differentiating.
+        extend: ``None``, or which missed documents meet every document as the first ``k`` ranks do (Lambda-eX): those
+            of the ideal top ``k``, with a label above 0, that are ranked below ``k``. Where equal labels compete for
+            the last of the ideal ``k`` places, ``"static"`` takes those that come last in the input, ``"random"``
+            draws them anew at every step, and ``"all"`` takes them all. Without it a good document that is
+            ranked low meets ``k`` documents only and may be pushed less than a worse one above it. Marcuzzi, Lucchese
+            and Orlando, *LambdaRank Gradients are Incoherent*, CIKM 2023. Only for pairs of different labels.
         noise: see `Loss`.
         strength: see `Loss`.
 
@@ -76,6 +83,7 @@ class LambdaLoss(Loss):
     samples: int = 8
     spread: float = 0.1
     norm: str | None = None
+    extend: str | None = None
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -87,6 +95,13 @@ class LambdaLoss(Loss):
         self._set("spread", real("spread", self.spread, least=0.0))
         if self.norm is not None:
             choice("norm", self.norm, ("lightgbm", "xgboost"))
+        if self.extend is not None:
+            choice("extend", self.extend, ("static", "random", "all"))
+            if self.every_pair:
+                raise OptionError(
+                    f"extend: found {self.extend} with {self.name}, which counts pairs of equal labels too; "
+                    "expected None, or a loss of pairs of different labels"
+                )
 
     @property
     def worth_searching(self) -> dict[str, tuple[Any, ...]]:
@@ -95,8 +110,8 @@ class LambdaLoss(Loss):
 
     @property
     def is_random(self) -> bool:
-        """Whether scores are noisy or rankings are drawn."""
-        return super().is_random or self._draws_rankings
+        """Whether scores are noisy, rankings are drawn, or missed documents are."""
+        return super().is_random or self._draws_rankings or (self.extend == "random" and self.k is not None)
 
     @property
     def _draws_rankings(self) -> bool:
@@ -330,7 +345,7 @@ class _PairObjective(Objective):
         ranks = self._ranks(scores)
         gains = self._gains(scores, ranks, step, weights)
         return Pairs(
-            scores, lists.arrangement, ranks, gains, lists.offsets, scale, v, gap,
+            scores, lists.arrangement, ranks, gains, lists.offsets, scale, v, gap, self._ideal_at(step),
             loss._cap, loss.every_pair, loss.norm is not None, self._rows, loss.sigma,
         )  # fmt: skip
 
@@ -350,6 +365,32 @@ class _PairObjective(Objective):
         from tautrank.losses._pairwise_kernel import pair_values
 
         return self._filled_values(pair_values, self._pairs(held, step, self._scale), self._levels, scores)
+
+    @functools.cached_property
+    def _ideal(self) -> tuple[Bools, I64, I64]:
+        """Which documents are of the ideal top k, in the order of the arrangement; and of each query the range of the
+        documents that tie for its last places, and how many of them it takes."""
+        loss, lists = self.loss, self.lists
+        if loss.extend is None or loss.k is None:
+            return np.zeros(0, np.bool_), np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
+        labels, ends = lists.labels[lists.arrangement], lists.offsets[1:]
+        last = np.append(labels, 0.0)[ends - np.minimum(loss.k, lists.sizes)][lists.query]
+        begin, stop = (
+            lists.offsets[:-1] + query_sums(each, lists.offsets).astype(np.int64)
+            for each in ((labels < last) | (labels == 0), labels <= last)
+        )
+        wanted = np.minimum(stop - (ends - loss.k), stop - begin)
+        static = begin if loss.extend == "all" else stop - wanted
+        return np.arange(labels.size) >= static[lists.query], np.stack((begin, stop), axis=1), wanted
+
+    def _ideal_at(self, step: int) -> Bools:
+        ideal, ties, wanted = self._ideal
+        if self.loss.extend == "random" and ideal.size:
+            from tautrank.losses._pairwise_kernel import draw_ties
+
+            ideal = ideal.copy()
+            self._fill(draw_ties, (self.lists.offsets, ties, wanted, np.uint64(self.seed), step), ideal)
+        return ideal
 
     def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:
         """Return the document weights, one row per sampled ranking; a single row for the hard assignment."""

@@ -85,7 +85,7 @@ def device_objective(loss: Loss, lists: DeviceLists, seed: int = 0) -> DeviceObj
         seed: seed of all random numbers.
     """
     inner: DeviceObjective
-    if isinstance(loss, LambdaLoss):
+    if isinstance(loss, LambdaLoss) and loss.extend is None:
         inner = DevicePairs(loss, lists, seed)
     elif isinstance(loss, SoftmaxLoss):
         inner = DeviceSoftmax(loss, lists, seed)
