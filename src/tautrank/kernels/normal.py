@@ -56,24 +56,30 @@ def fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) ->
 
 
 @njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
+def minus_log(x: float) -> float:
+    """``-log x`` of a normal number above 0, to within 1e-10: ``2 artanh((m - 1)/(m + 1))`` of the mantissa ``m``."""
+    bits = np.float64(x).view(np.int64)
+    exponent = (bits - _SQRT_HALF) >> _MANTISSA
+    m = np.int64(bits - (exponent << _MANTISSA)).view(np.float64)
+    s = (m - 1.0) / (m + 1.0)
+    q = s * s
+    artanh = s * (1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11))))))
+    return -(np.float64(exponent) * _LOG2 + 2.0 * artanh)
+
+
+@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
 def _words_to_normals(out: F64) -> None:
     """Replace each word by the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8.
 
     With ``x = 2u - 1`` and ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F`` is smooth from the middle
     (``v = 0``) to the last word (``v < 21.5``): one ratio of polynomials, fitted to the least maximum error, serves
-    the middle and the tails. The logarithm is ``2 artanh((m - 1)/(m + 1))`` of the mantissa ``m``.
+    the middle and the tails.
     """
     for place in range(out.shape[0]):
         i = _U(place)
         below = out[i] + 0.5
         above = _RANGE - below
-        bits = np.float64(below * above * (4.0 / _RANGE / _RANGE)).view(np.int64)
-        exponent = (bits - _SQRT_HALF) >> _MANTISSA
-        m = np.int64(bits - (exponent << _MANTISSA)).view(np.float64)
-        s = (m - 1.0) / (m + 1.0)
-        q = s * s
-        artanh = s * (1.0 + q * (1 / 3 + q * (1 / 5 + q * (1 / 7 + q * (1 / 9 + q * (1 / 11))))))
-        v = -(np.float64(exponent) * _LOG2 + 2.0 * artanh)
+        v = minus_log(below * above * (4.0 / _RANGE / _RANGE))
         p = 0.001144983021 + v * (6.124274347e-05 + v * 2.034873409e-07)
         p = 1.253314108 + v * (0.4469247174 + v * (0.0910093726 + v * (0.01255141641 + v * p)))
         q = 0.002308084904 + v * (0.0002533391286 + v * 3.914180559e-06)
@@ -99,3 +105,21 @@ def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) 
     """
     fill_words(out, seed, step, query, stream)
     _words_to_normals(out)
+
+
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_FUSE)
+def fill_long_tailed(out: Array, gumbel: bool, seed: np.uint64, step: int, query: int, stream: int) -> None:
+    """As `fill_noise`: ``-log(-log u)``, the standard Gumbel distribution, or ``log(u / (1 - u))``, the logistic one.
+
+    >>> out = np.empty(GROUP)
+    >>> fill_long_tailed(out, True, np.uint64(0), 0, 0, 0)
+    >>> bool((out > -3.2).all())
+    True
+    """
+    fill_words(out, seed, step, query, stream)
+    for place in range(out.shape[0]):
+        i = _U(place)
+        below = out[i] + 0.5
+        ratio = below / (_RANGE if gumbel else _RANGE - below)
+        first = minus_log(ratio)
+        out[i] = minus_log(first) if gumbel else -first

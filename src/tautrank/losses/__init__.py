@@ -19,6 +19,9 @@ from tautrank.losses.pairwise import NDCGLoss2 as NDCGLoss2
 from tautrank.losses.pairwise import NDCGLoss2PP as NDCGLoss2PP
 from tautrank.losses.pairwise import RankNet as RankNet
 from tautrank.losses.pointwise import MSE as MSE
+from tautrank.losses.sampled import PLRank as PLRank
+from tautrank.losses.sampled import SampledLoss as SampledLoss
+from tautrank.losses.sampled import YetiLoss as YetiLoss
 from tautrank.losses.scale_free import ScaleFreeMetric as ScaleFreeMetric
 from tautrank.losses.softmax import XENDCG as XENDCG
 from tautrank.losses.softmax import ListNet as ListNet

@@ -82,7 +82,7 @@ class SmoothedLoss(Loss):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("metric", _checked_metric(self.metric))
+        self._set("metric", checked_metric(self.metric))
         self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
         if self.mu is not None:
             self._set("mu", real("mu", self.mu, least=0.0))
@@ -199,7 +199,7 @@ class SmoothedObjective(Objective):
     def __init__(self, loss: SmoothedLoss, lists: Lists, seed: int, threads: int) -> None:
         metric = loss.metric
         if isinstance(metric, ReaderMetric):
-            values, weights = _reader_parts(metric, lists)
+            values, weights = reader_gains(metric, lists)
             self._more: Any = (weights, -np.diff(weights, append=0.0), metric.stops)
             # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
             self._k, a_jump = max(int(np.count_nonzero(weights)), 1), 1.0
@@ -255,7 +255,13 @@ class SmoothedObjective(Objective):
         return self._filled_values(self._kernels.values, self._draws(scores, step), self._more)
 
 
-def _reader_parts(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
+def reader_gains(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
+    """Return `reader_parts` of the lists, refusing gains that float32 cannot hold.
+
+    Args:
+        metric: the metric.
+        lists: the lists.
+    """
     with naming_queries(lists.offsets):
         gains, weights = reader_parts(metric, lists.labels, lists.offsets)
     if gains.size and gains.max() > _LARGEST_GAIN:
@@ -278,8 +284,12 @@ def _document_values(metric: ScaleFreeMetric, lists: Lists) -> F64:
     return values
 
 
-def _checked_metric(given: object) -> Metric | ScaleFreeMetric:
-    """Return the metric as an object that can be smoothed."""
+def checked_metric(given: object) -> Metric | ScaleFreeMetric:
+    """Return the metric as an object that can be smoothed.
+
+    Args:
+        given: the metric, or its name.
+    """
     known = [name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")]
     if isinstance(given, str):
         name = name_of(respelled(given.lower()))

@@ -1,0 +1,222 @@
+"""Losses that sample rankings: YetiLoss compares neighbours in them, PL-Rank takes the gradient of their expected metric.
+
+Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Learning to Rank?*, ICML 2023; Oosterhuis,
+*Learning-to-Rank at the Speed of Sampling*, SIGIR 2022.
+"""
+
+from __future__ import annotations
+
+import abc
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tautrank.arguments import choice, real, whole
+from tautrank.arrays import F64
+from tautrank.errors import OptionError
+from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.losses.stochastic import checked_metric, reader_gains
+from tautrank.metrics import MAP, NDCG, Metric
+from tautrank.metrics import metric as read_metric
+from tautrank.metrics.gains import discount_values
+from tautrank.metrics.ordering import query_sums
+from tautrank.metrics.reader import ReaderMetric
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SampledLoss(Loss):
+    """The base of the losses that sample rankings.
+
+    Args:
+        metric: the metric, by name or as a `Metric`, with its options and ``@k``.
+        samples: rankings to draw and to average at each step.
+        noise: see `Loss`.
+        strength: see `Loss`.
+    """
+
+    metric: str | Metric = NDCG(k=10)
+    samples: int = 10
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        given = read_metric(self.metric) if str(self.metric).lower().startswith("map") else self.metric
+        self._set("metric", given if isinstance(given, MAP) else checked_metric(given))
+        if not self._takes(self.metric):
+            raise OptionError(f"metric: found {self.metric} with {self.name}; expected {self._expected}")
+        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
+
+    is_random = True
+    """Every step draws new rankings."""
+
+    @property
+    @abc.abstractmethod
+    def _expected(self) -> str: ...
+
+    @abc.abstractmethod
+    def _takes(self, metric: Any) -> bool: ...
+
+    def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
+        return _SampledObjective(self, lists, seed, threads)
+
+
+@register("yetiloss")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class YetiLoss(SampledLoss):
+    """Neighbours of noisy rankings, compared by a logistic loss with the weight that swapping them has in the metric.
+
+    Each of the ``samples`` rankings orders ``s + spread * noise``. Its neighbours at the ranks ``r`` and ``r + 1``, a
+    pair with the gains ``g_i > g_j`` in either order, add
+
+        w_ij log(1 + exp(-(s_i - s_j))),    w_ij = |metric - metric with i and j swapped|
+
+    and the value is the mean over the rankings. Rankings and weights are held constant when differentiating, and the
+    hessian is the second derivative. For dcg and ndcg ``w = (g_i - g_j) (1/D_r - 1/D_(r+1))``; for err and mrr times
+    the chance that the reader comes as far as rank ``r``; for map ``w = (1 + c) (1/r - 1/(r + 1)) / |relevant|``, where
+    ``c`` relevant documents are above. A swap at the end of ``@k`` takes a document out of the metric.
+
+    Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Learning to Rank?*, ICML 2023. YetiRank
+    is Gulin, Kuralenok and Pavlov, *Winning the Transfer Learning Track of Yahoo!'s Learning to Rank Challenge with
+    YetiRank*, 2011: ``yetiloss(metric=dcg(gain=linear),decay=0.85)`` has the weights of CatBoost's, but for a factor.
+
+    Args:
+        metric: ``dcg``, ``ndcg``, ``err``, ``mrr``, ``map``, ``success@k`` or ``rbp``.
+        samples: rankings to draw, CatBoost's ``permutations``.
+        distribution: of the noise: ``"logistic"``, ``log(u / (1 - u))``, which CatBoost calls Gumbel; ``"gumbel"``,
+            with which rankings are those of a Plackett-Luce model; or ``"normal"``.
+        spread: scale of the noise.
+        decay: ``None``, or what the weight of a pair of ranks is multiplied by from rank to rank, instead of the
+            differences of the metric's discount.
+        noise: see `Loss`; it also changes the scores that the loss is taken at.
+        strength: see `Loss`.
+
+    >>> objective = YetiLoss(metric="mrr", spread=0).bind(labels=[1, 0, 0], offsets=[0, 3])
+    >>> objective.values([0.0, 1.0, 2.0]) / np.log1p(np.e)  # one pair counts: from rank 3 to rank 2
+    array([0.16666667])
+    """
+
+    distribution: str = "logistic"
+    spread: float = 1.0
+    decay: float | None = None
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        choice("distribution", self.distribution, ("logistic", "gumbel", "normal"))
+        self._set("spread", real("spread", self.spread, least=0.0))
+        if self.decay is not None:
+            self._set("decay", real("decay", self.decay, least=0.0, most=1.0))
+
+    @property
+    def is_random(self) -> bool:
+        """Whether scores or rankings are noisy."""
+        return self.noise is not None or self.spread > 0
+
+    @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """The scale of the noise."""
+        return {"spread": ("float", 0.1, 3.0, "log")}
+
+    _expected = "dcg, ndcg, err, mrr, map, success or rbp"
+
+    def _takes(self, metric: Any) -> bool:
+        return isinstance(metric, ReaderMetric | MAP)
+
+
+@register("plrank")
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PLRank(SampledLoss):
+    """The expected metric of a Plackett-Luce policy, with unbiased estimates of its derivatives.
+
+    The policy draws a ranking ``y`` document by document, each with a chance in proportion to ``e^f`` of its score
+    ``f``; the value is minus the mean of ``sum_x w_x g_(y_x)`` over the drawn rankings, for the weights ``w`` of the
+    first ``K`` ranks and the gains ``g``. With ``Z_x`` the sum of ``e^f`` over the documents left at rank ``x``, the
+    reward ``R_x = sum_(i >= x) w_i g_(y_i)``, and ``r`` the rank of document ``d``, or ``K`` if it is not drawn,
+
+        grad_d = -E [ P_d + A_d ],    A_d = e^f_d sum_(x <= r) (g_d w_x - R_x) / Z_x
+
+    where ``P_d = R_(r + 1)``, or 0 if ``d`` is not drawn. The second derivative is estimated from the same rankings,
+
+        h_d = -E [ (P_d + A_d) ([d is drawn] - e^f_d sum_(x <= r) 1/Z_x) + A_d - B_d ]
+        B_d = e^2f_d sum_(x <= r) (g_d w_x - R_x) / Z_x^2
+
+    The expected metric is not convex: ``hess`` is ``|h_d|`` but at least ``|grad_d|``, so that no Newton step is longer
+    than the scale of the policy, 1. Rankings are drawn by adding Gumbel noise to the scores. The time is
+    ``O(n + K log K)`` per ranking.
+
+    Oosterhuis, *Learning-to-Rank at the Speed of Sampling: Plackett-Luce Gradient Estimation With Minimal Computational
+    Complexity*, SIGIR 2022 (PL-Rank-3); Kang, de Rijke and Oosterhuis, *Estimating the Hessian Matrix of Ranking
+    Objectives for Stochastic Learning to Rank with Gradient Boosted Trees*, SIGIR 2024.
+
+    Args:
+        metric: ``dcg``, ``ndcg`` or ``rbp``.
+        samples: rankings to draw.
+        noise: see `Loss`.
+        strength: see `Loss`.
+
+    >>> objective = PLRank(metric="dcg(gain=linear)@1", samples=2000).bind(labels=[1, 0], offsets=[0, 2])
+    >>> grad, hess = objective.gradients([0.0, 0.0])  # the chance of rank 1 is the logistic function: a slope of 1/4
+    >>> grad.round(2)
+    array([-0.25,  0.25])
+    """
+
+    gradient_is_derivative = False
+    """The gradient is an estimate of the derivative of the expected value."""
+
+    @property
+    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+        """The number of rankings."""
+        return {"samples": ("choice", 5, 10, 30)}
+
+    _expected = "dcg, ndcg or rbp, whose gains add up"
+
+    def _takes(self, metric: Any) -> bool:
+        return isinstance(metric, ReaderMetric) and not metric.stops
+
+
+class _SampledObjective(Objective):
+    loss: SampledLoss
+
+    def __init__(self, loss: SampledLoss, lists: Lists, seed: int, threads: int) -> None:
+        gains, weights = _parts(loss.metric, lists)
+        weights = weights[: np.count_nonzero(weights)]
+        if isinstance(loss, YetiLoss):
+            weights = -np.diff(weights, append=0.0) if loss.decay is None else loss.decay ** np.arange(weights.size)
+        sizes = lists.sizes.astype(np.float64)
+        costs = loss.samples * sizes * 40.0 + loss.samples * 100.0 * np.minimum(weights.size, sizes)
+        super().__init__(loss, lists, seed, threads, costs)
+        self._weights = weights
+        self._gains = np.ascontiguousarray(gains[lists.arrangement])
+        self._scale = np.where(query_sums(gains != 0, lists.offsets) > 0, lists.weights, 0.0)
+
+    def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
+        from tautrank.losses._sampled_kernel import COUNTS, DISTRIBUTIONS, READS, STOPS, Samples, neighbour_pairs
+        from tautrank.losses._sampled_kernel import policy_gradients
+
+        loss, lists = self.loss, self.lists
+        grad, hess, values = np.zeros_like(scores), np.zeros_like(scores), np.zeros(lists.sizes.size)
+        draws = Samples(
+            held, lists.arrangement, self._gains, lists.offsets, self._scale, self._weights,
+            loss.samples, np.uint64(self.seed), step,
+        )  # fmt: skip
+        if isinstance(loss, YetiLoss):
+            reader = COUNTS if isinstance(loss.metric, MAP) else STOPS if loss.metric.stops else READS
+            options = (DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
+            self._fill(neighbour_pairs, (draws, options, scores), grad, hess, values)
+        else:
+            self._fill(policy_gradients, (draws,), grad, hess, values)
+            np.maximum(np.abs(hess), np.abs(grad), out=hess)
+        return grad, hess, values
+
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        return self._results(scores, scores, step)[:2]
+
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
+        return self._results(scores, held if isinstance(self.loss, YetiLoss) else scores, step)[2]
+
+
+def _parts(metric: Any, lists: Lists) -> tuple[F64, F64]:
+    """Return the gains of the documents and the weights of the ranks."""
+    if not isinstance(metric, MAP):
+        return reader_gains(metric, lists)
+    relevant = metric._document_values(lists.labels)
+    norms = np.repeat(np.maximum(metric._norms(relevant, lists.offsets), 1.0), lists.sizes)
+    return relevant / norms, discount_values(lists.longest, "reciprocal", metric.k)
