@@ -49,8 +49,8 @@ def variants() -> list[Loss]:
         found.append(loss(name))
         for field in dataclasses.fields(cls):
             for value in VARIATIONS.get(field.name, []):
-                # Not every metric can be optimised by every loss, and not every loss can be extended.
-                with contextlib.suppress(*([OptionError] if field.name in ("metric", "extend") else [])):
+                # Not every metric can be optimised by every loss, and not every loss can be cut off or extended.
+                with contextlib.suppress(*([OptionError] if field.name in ("k", "metric", "extend") else [])):
                     found.append(loss(name, **{field.name: value}))
     return list(dict.fromkeys(found))
 

@@ -23,6 +23,9 @@ from tautrank.losses.sampled import PLRank as PLRank
 from tautrank.losses.sampled import SampledLoss as SampledLoss
 from tautrank.losses.sampled import YetiLoss as YetiLoss
 from tautrank.losses.scale_free import ScaleFreeMetric as ScaleFreeMetric
+from tautrank.losses.smooth_ndcg import ApproxNDCG as ApproxNDCG
+from tautrank.losses.smooth_ndcg import NeuralNDCG as NeuralNDCG
+from tautrank.losses.smooth_ndcg import SmoothNDCG as SmoothNDCG
 from tautrank.losses.softmax import XENDCG as XENDCG
 from tautrank.losses.softmax import ListNet as ListNet
 from tautrank.losses.softmax import SoftmaxLoss as SoftmaxLoss

@@ -1,0 +1,162 @@
+"""Kernels of NDCG with smooth ranks and with smooth sorting: value, gradient by a reverse pass, and its size.
+
+No kernel holds more than a few arrays of the length of the longest list.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from tautrank.arrays import F64, I64, Array
+from tautrank.kernels.ranking import REORDER, longest_list
+from tautrank.losses._smoothing_kernel import bell
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _chances(s: Array, at: int, inverse: float, chance: Array) -> float:
+    """Write ``1 / (1 + exp((s_at - s_j) / T))``, the chance that ``j`` is above the document ``at``; return the sum."""
+    one = s.dtype.type(1.0)
+    # ``bell(d) = exp(-d^2 / 2)``, which float32 lanes compute without the library.
+    twice = s.dtype.type(2.0 * inverse)
+    own = s[at]
+    total = 0.0
+    for j in range(s.size):
+        d = s[j] - own
+        x = bell(np.sqrt(twice * abs(d)))
+        p = one / (one + x)
+        chance[j] = p if d >= 0 else x * p
+        total += chance[j]
+    return total
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _slopes(chance: Array, factor: float, g: Array, h: Array) -> float:
+    """Add ``factor chance (1 - chance)`` to both sums; return the sum of what was added."""
+    f = chance.dtype.type(factor)
+    one = chance.dtype.type(1.0)
+    total = 0.0
+    for j in range(chance.size):
+        slope = f * chance[j] * (one - chance[j])
+        g[j] += slope
+        h[j] += slope
+        total += slope
+    return total
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def approximate_ranks(
+    scores: Array, gains: F64, offsets: I64, scale: F64, temperature: float, _: F64, first: int, last: int,
+    grad: Array, hess: Array, values: F64,
+) -> None:  # fmt: skip
+    """One minus ApproxNDCG; `tautrank.losses.ApproxNDCG` has the formula.
+
+    Args:
+        scores: one per document.
+        gains: one per document, over the best DCG of its list.
+        offsets: start of each query.
+        scale: one per query: its weight, 0 where there is nothing to learn.
+        temperature: of the chances.
+        _: the discounts of `sorted_gains`.
+        first, last: the first query, and one past the last.
+        grad: receives the gradient, one per document.
+        hess: receives the sum of the sizes of its terms, one per document.
+        values: receives one value per query.
+    """
+    size = longest_list(offsets, first, last)
+    chance = np.empty(size, scores.dtype)
+    for query in range(first, last):
+        start, stop = offsets[query], offsets[query + 1]
+        if scale[query] == 0.0:
+            continue
+        s, g, h, c = scores[start:stop], grad[start:stop], hess[start:stop], chance[: stop - start]
+        value = 1.0
+        for i in range(stop - start):
+            gain = gains[start + i]
+            if gain == 0.0:
+                continue
+            # The sum has the document's own chance too, 1/2; this is the logarithm of its rank and one.
+            log = math.log(1.5 + _chances(s, i, 1.0 / temperature, c))
+            value -= gain * math.log(2.0) / log
+            factor = scale[query] * gain * math.log(2.0) / (log * log * math.exp(log) * temperature)
+            total = _slopes(c, factor, g, h)
+            g[i] -= total
+            h[i] += total - 0.5 * factor
+        values[query] = scale[query] * value
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _distances(s: F64, own: float) -> tuple[float, float]:
+    """Return the sum of the distances of a score from all scores, and how many more are below it than above it."""
+    total, more = 0.0, 0.0
+    for j in range(s.size):
+        d = own - s[j]
+        total += abs(d)
+        more += (1.0 if d > 0.0 else 0.0) - (1.0 if d < 0.0 else 0.0)
+    return total, more
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _signed_sums(s: F64, own: float, b: F64) -> tuple[float, float]:
+    """Return the sum of ``b``, signed by where a score is relative to ``own``, and the sum of the sizes."""
+    total, size = 0.0, 0.0
+    for j in range(s.size):
+        d = own - s[j]
+        total += (b[j] if d > 0.0 else 0.0) - (b[j] if d < 0.0 else 0.0)
+        size += abs(b[j]) if d != 0.0 else 0.0
+    return total, size
+
+
+@njit(nogil=True, cache=True, error_model="numpy")
+def sorted_gains(
+    scores: Array, gains: F64, offsets: I64, scale: F64, temperature: float, discounts: F64, first: int, last: int,
+    grad: Array, hess: Array, values: F64,
+) -> None:  # fmt: skip
+    """One minus NeuralNDCG; `tautrank.losses.NeuralNDCG` has the formula, and `approximate_ranks` the arguments.
+
+    The logit of document ``j`` at the 0-based rank ``i`` is ``((n - 1 - 2i) s_j - B_j) / T``. It changes with ``s_j`` by
+    ``(n - 1 - 2i - m_j) / T``, where ``m_j`` more documents are below ``j`` than above it, and with another score by
+    1/T up or down. All sums are float64.
+    """
+    size = longest_list(offsets, first, last)
+    every, far, more, p = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    g, h, b = np.empty(size), np.empty(size), np.empty(size)
+    for query in range(first, last):
+        start = offsets[query]
+        n = offsets[query + 1] - start
+        if scale[query] == 0.0:
+            continue
+        s = every[:n]
+        for j in range(n):
+            s[j] = scores[start + j]
+            g[j] = 0.0
+            h[j] = 0.0
+            b[j] = 0.0
+        for j in range(n):
+            far[j], more[j] = _distances(s, s[j])
+        value = 1.0
+        for i in range(min(n, discounts.size)):
+            factor = n - 1.0 - 2.0 * i
+            highest = -math.inf
+            for j in range(n):
+                p[j] = (factor * s[j] - far[j]) / temperature
+                highest = max(highest, p[j])
+            total, gain = 0.0, 0.0
+            for j in range(n):
+                p[j] = math.exp(p[j] - highest)
+                total += p[j]
+                gain += p[j] * gains[start + j]
+            gain /= total
+            value -= discounts[i] * gain
+            for j in range(n):
+                a = discounts[i] * p[j] / total * (gain - gains[start + j]) / temperature
+                b[j] -= a
+                g[j] += a * (factor - more[j])
+                h[j] += abs(a * (factor - more[j]))
+        values[query] = scale[query] * value
+        for j in range(n):
+            signed, sizes = _signed_sums(s, s[j], b[:n])
+            grad[start + j] = scale[query] * (g[j] + signed)
+            hess[start + j] = scale[query] * (h[j] + sizes)
