@@ -74,6 +74,7 @@ def _gradients() -> Claims:
             "++ full": gradient("ndcg-loss2++", labels, offsets, k=None),
             "++ k=30": gradient("ndcg-loss2++", labels, offsets),
             "xendcg": gradient("xendcg", labels, offsets),
+            **{how: gradient("lambdarank", labels, offsets, extend=how) for how in ("static", "random", "all")},
         },
         ROUNDS,
         settle=True,
@@ -84,6 +85,9 @@ def _gradients() -> Claims:
         ("xendcg gradient", "xendcg", "lgb xendcg", 1.0),
     ):
         yield speedup(f"{what} compared with LightGBM's", times[mine], times[theirs] - times["regression"], asked)
+    for how in ("static", "random", "all"):
+        ratio = times[how] / times["k=30"]
+        yield f"time of lambdarank, k=30, extend={how} over without", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5
     for what, mine, base in (("full lists", "++ full", "full"), ("k=30", "++ k=30", "k=30")):
         ratio = times[mine] / times[base]
         yield f"time of ndcg-loss2++ over lambdarank, {what}", f"{ratio:.2f}x", "at most 1.5x", ratio <= 1.5

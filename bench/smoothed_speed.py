@@ -20,6 +20,7 @@ CURVE_DOCUMENTS = 500_000
 
 def claims() -> Claims:
     yield from _against_catboost()
+    yield from _sampled()
     yield from _against_a_tree()
     yield from _by_queries()
     yield from _by_length()
@@ -55,6 +56,16 @@ def _against_catboost() -> Claims:
         plain.append(nothing())
     seconds, whole = float(np.median(mine)), float(np.median(peer) - np.median(plain))
     yield speedup(f"stochasticrank gradient, ndcg@{CUTOFF} compared with CatBoost's", seconds, whole, 5)
+
+
+def _sampled() -> Claims:
+    labels, offsets = labels_and_offsets()
+    names = ("stochasticrank", "yetiloss", "plrank")
+    more = {"metric": f"ndcg@{CUTOFF}", "samples": 10}
+    times = interleaved({name: gradient(name, labels, offsets, **more) for name in names}, ROUNDS, settle=True)
+    for name in names[1:]:
+        ratio = times[name] / times["stochasticrank"]
+        yield f"{name} gradient over stochasticrank's, 10 samples", f"{ratio:.2f}x", "at most 2x", ratio <= 2
 
 
 def _against_a_tree() -> Claims:

@@ -34,6 +34,10 @@ CLASSES = {
     "softrank": "SoftRank",
     "stochasticrank": "StochasticRank",
     "reinforce": "Reinforce",
+    "yetiloss": "YetiLoss",
+    "plrank": "PLRank",
+    "approxndcg": "ApproxNDCG",
+    "neuralndcg": "NeuralNDCG",
 }
 
 
@@ -63,6 +67,10 @@ def test_every_name_is_a_class(name: str, cls: str) -> None:
         "stochasticrank(metric=mrr(relevant=2),mu=0,nu=0.5,sfa=false,scale=plain)",
         "stochasticrank(metric=dcg-rr,noise=gumbel,strength=0.1)",
         "reinforce(metric=dcg@3,mu=0.1,sfa=true)",
+        "lambdarank(k=5,extend=all)",
+        "yetiloss(metric=map(divide_by=reachable)@5,samples=3,distribution=gumbel,spread=0.5)",
+        "plrank(metric=dcg(gain=linear)@3,samples=4,noise=gumbel)",
+        "neuralndcg(k=none,temperature=0.5,gain=linear,scale=plain)",
     ],
 )
 def test_what_is_printed_parses_back(text: str) -> None:

@@ -158,10 +158,12 @@ def test_it_is_what_the_paper_says(name: str, parameters: dict[str, object], n: 
 
 
 @pytest.mark.parametrize("extend", ["static", "random", "all"])
-@pytest.mark.parametrize("more", [{}, {"norm": "lightgbm", "sigma": 1.7}, {"assignment": "soft", "samples": 3}], ids=str)
+@pytest.mark.parametrize(
+    "more", [{}, {"norm": "lightgbm", "sigma": 1.7}, {"assignment": "soft", "samples": 3}], ids=str
+)
 @pytest.mark.parametrize("name", ["lambdarank", "ndcg-loss2++", "ranknet", "arp-loss2"])
 def test_missed_documents_meet_every_document(name: str, more: dict[str, object], extend: str) -> None:
-    for n, k in ((3, 1), (17, 1), (34, 4), (34, 16), (34, 33), (9, 9)):
+    for n, k in ((3, 1), (17, 1), (34, 5), (9, 9)):
         check(loss(name, k=k, extend=extend, **more), *query(n, n + k), seed=2, step=5)  # type: ignore[arg-type]
 
 

@@ -40,6 +40,7 @@ _KINDS: tuple[np.dtype[np.floating[Any]], ...] = (np.dtype(np.float32), np.dtype
 _MOST_PLACES = 40
 # Of the steps with which differences are taken next to large values.
 _WIDE = 1e-4
+_NARROW = 1e-8
 _LONG = 50_000
 # A list of this many documents shows how long one of `_LONG` takes, if every two documents are compared.
 _LONG_TRIAL = 2_000
@@ -140,17 +141,22 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     def too_far(slopes: F64, rounding: F64 | float = 0.0) -> NDArray[np.bool_]:
         return ~(np.abs(grad - slopes) <= np.maximum(1e-8, rounding) + 1e-6 * np.abs(slopes))
 
+    def rounding(width: float) -> F64:
+        return 10.0 * np.finfo(np.float64).eps / width * np.abs(function(scores))[lists.query]
+
     slopes = slopes_within(WIDTH)
     wrong = tried & too_far(slopes)
     if wrong.any():
         # Next to a large value the difference of a narrow step is rounding; of two wide ones, curvature cancels.
         slopes = (4.0 * slopes_within(_WIDE) - slopes_within(2.0 * _WIDE)) / 3.0
-        rounding = 10.0 * np.finfo(np.float64).eps / _WIDE * np.abs(function(scores))[lists.query]
-        wrong &= too_far(slopes, rounding)
+        wrong &= too_far(slopes, rounding(_WIDE))
     if wrong.any():
         low, high = slopes_at_kinks(function, scores, lists.offsets, places)
-        allowed = 1e-8 + 1e-6 * np.abs(slopes) + rounding
+        allowed = 1e-8 + 1e-6 * np.abs(slopes) + rounding(_WIDE)
         wrong &= ~((grad >= low - allowed) & (grad <= high + allowed))
+    if wrong.any():
+        # A kink may also be within the step.
+        wrong &= too_far(slopes_within(_NARROW), rounding(_NARROW))
     if wrong.any():
         at = int(np.argmax(np.where(wrong, np.abs(grad - slopes), -np.inf)))
         yield f"{_where('gradient', at, lists)} is {grad[at]:.6g}; expected {slopes[at]:.6g}, the slope of the loss"

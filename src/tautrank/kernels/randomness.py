@@ -39,7 +39,7 @@ LANGEVIN_LEAF_STREAM = 6
 """The stream of the noise that Langevin boosting adds to the sums of gradients that leaves are filled from."""
 
 NEIGHBOUR_STREAM = 7
-"""The stream of the rankings whose neighbours YetiLoss compares; sample ``s`` is stream ``NEIGHBOUR_STREAM + 256 s``."""
+"""The stream of the rankings of YetiLoss; sample ``s`` is stream ``NEIGHBOUR_STREAM + 256 s``."""
 
 POLICY_STREAM = 8
 """The stream of the rankings of a Plackett-Luce policy; sample ``s`` is stream ``POLICY_STREAM + 256 s``."""

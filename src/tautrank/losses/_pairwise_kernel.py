@@ -4,8 +4,8 @@ Documents are laid out by rank, so that ``x = exp(-sigma (s_i - s_j))`` of a doc
 1, and it factors into ``a_i b_j``: two exponentials per document instead of one per pair. With
 ``p = 1/(1 + x)`` and ``y = x p = 1 - p``, a pair whose upper document is the better one has the derivative
 ``-sigma w y``, the other way round ``+sigma w p``, and both have the second derivative ``sigma^2 w y p``.
-A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are, and documents
-that they miss meet the rest of the list in `_missed_rows`.
+A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are, and
+documents that they miss meet the rest of the list in `_missed_rows`.
 
 No kernel holds more than a few arrays of the length of the longest list.
 """
@@ -216,9 +216,7 @@ def _general_rows(rows: Rows, pairs: Pairs, near: float, slope: float, first: in
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _meet_all(
-    rows: Rows, v: Array, around: Array, share: Array, some: I32, first: int, n: int, highest: float
-) -> None:
+def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: I32, first: int, n: int, highest: float) -> None:
     """Add the pairs of four rows with the rows from ``first`` on: the weights of `_swap_rows`, times ``share_j``.
 
     A row may be above or below a column, so that ``x`` may exceed 1; ``n`` stands for a row that fills up the four.
@@ -265,7 +263,7 @@ def _meet_all_in_general(rows: Rows, pairs: Pairs, around: Array, share: Array, 
     far = around[around.shape[0] // 2 + k - row :]
     i = _U(row)
     ai, si, ui, li, vi = a[i], s[i], u[i], levels[i], v[i]
-    gi, hi, ti = zero, zero, zero
+    gi, hi, ti = zero, zero, 0.0
     for column in range(n - k):
         t = _U(column)
         j = _U(k) + t

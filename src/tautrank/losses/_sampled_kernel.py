@@ -23,7 +23,7 @@ DISTRIBUTIONS = ("logistic", "gumbel", "normal")
 
 _GUMBEL, _NORMAL = 1, 2
 READS, STOPS, COUNTS = 0, 1, 2
-"""A reader who reads on, one who stops at a document with the chance of its gain, and one who counts what is relevant."""
+"""A reader who reads on, one who stops with the chance of a gain, and one who counts what is relevant."""
 
 # Beyond this the product of two exponentials may leave the range of float64.
 _FAR = 600.0
@@ -108,10 +108,10 @@ def neighbour_pairs(
                 if w > 0.0:
                     lead = s[a] - s[b] if d > 0.0 else s[b] - s[a]
                     x = math.exp(-abs(lead))
-                    p = 1.0 / (1.0 + x)
-                    push = w * (x * p if lead > 0.0 else p)
+                    y = 1.0 / (1.0 + x)
+                    push = w * (x * y if lead > 0.0 else y)
                     value += w * (math.log1p(x) + max(-lead, 0.0))
-                    bend = w * x * p * p
+                    bend = w * x * y * y
                     g[a] += -push if d > 0.0 else push
                     g[b] += push if d > 0.0 else -push
                     h[a] += bend

@@ -81,9 +81,10 @@ def approximate_ranks(
             log = math.log(1.5 + _chances(s, i, 1.0 / temperature, c))
             value -= gain * math.log(2.0) / log
             factor = scale[query] * gain * math.log(2.0) / (log * log * math.exp(log) * temperature)
+            c[i] = 0.0
             total = _slopes(c, factor, g, h)
             g[i] -= total
-            h[i] += total - 0.5 * factor
+            h[i] += total
         values[query] = scale[query] * value
 
 
@@ -116,8 +117,8 @@ def sorted_gains(
 ) -> None:  # fmt: skip
     """One minus NeuralNDCG; `tautrank.losses.NeuralNDCG` has the formula, and `approximate_ranks` the arguments.
 
-    The logit of document ``j`` at the 0-based rank ``i`` is ``((n - 1 - 2i) s_j - B_j) / T``. It changes with ``s_j`` by
-    ``(n - 1 - 2i - m_j) / T``, where ``m_j`` more documents are below ``j`` than above it, and with another score by
+    The logit of document ``j`` at the 0-based rank ``i`` is ``((n - 1 - 2i) s_j - B_j) / T``. It changes with ``s_j``
+    by ``(n - 1 - 2i - m_j) / T``, where ``m_j`` more documents are below ``j`` than above it, and with another score by
     1/T up or down. All sums are float64.
     """
     size = longest_list(offsets, first, last)

@@ -153,9 +153,9 @@ def loss(name: str | Loss, **parameters: Any) -> Loss:
 
     Args:
         name: ``mse``, ``ranknet``, ``lambdarank``, ``arp-loss1``, ``arp-loss2``, ``ndcg-loss1``, ``ndcg-loss2``,
-            ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank`` or ``reinforce``, alone or
-            followed by parameters in parentheses; or a loss, which is returned as it is, or with ``parameters``
-            changed.
+            ``ndcg-loss2++``, ``listnet``, ``xendcg``, ``softrank``, ``stochasticrank``, ``reinforce``, ``yetiloss``,
+            ``plrank``, ``approxndcg`` or ``neuralndcg``, alone or followed by parameters in parentheses; or a loss,
+            which is returned as it is, or with ``parameters`` changed.
         **parameters: parameters of the loss's class.
 
     >>> loss("ndcg-loss2++", k=5, mu=10)

@@ -1,4 +1,4 @@
-"""Losses that sample rankings: YetiLoss compares neighbours in them, PL-Rank takes the gradient of their expected metric.
+"""Losses that sample rankings: YetiLoss compares neighbours, PL-Rank differentiates the expected metric.
 
 Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Learning to Rank?*, ICML 2023; Oosterhuis,
 *Learning-to-Rank at the Speed of Sampling*, SIGIR 2022.
@@ -23,6 +23,9 @@ from tautrank.metrics.gains import discount_values
 from tautrank.metrics.ordering import query_sums
 from tautrank.metrics.reader import ReaderMetric
 
+_DEFAULT_METRIC = NDCG(k=10)
+
+
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SampledLoss(Loss):
     """The base of the losses that sample rankings.
@@ -34,7 +37,7 @@ class SampledLoss(Loss):
         strength: see `Loss`.
     """
 
-    metric: str | Metric = NDCG(k=10)
+    metric: str | Metric = _DEFAULT_METRIC
     samples: int = 10
 
     def __post_init__(self) -> None:
@@ -45,8 +48,10 @@ class SampledLoss(Loss):
             raise OptionError(f"metric: found {self.metric} with {self.name}; expected {self._expected}")
         self._set("samples", whole("samples", self.samples, least=1, most=2**16))
 
-    is_random = True
-    """Every step draws new rankings."""
+    @property
+    def is_random(self) -> bool:
+        """Every step draws new rankings."""
+        return True
 
     @property
     @abc.abstractmethod
@@ -176,8 +181,8 @@ class _SampledObjective(Objective):
     loss: SampledLoss
 
     def __init__(self, loss: SampledLoss, lists: Lists, seed: int, threads: int) -> None:
-        gains, weights = _parts(loss.metric, lists)
-        weights = weights[: np.count_nonzero(weights)]
+        gains, all_weights = _parts(loss.metric, lists)
+        weights: Any = all_weights[: np.count_nonzero(all_weights)]
         if isinstance(loss, YetiLoss):
             weights = -np.diff(weights, append=0.0) if loss.decay is None else loss.decay ** np.arange(weights.size)
         sizes = lists.sizes.astype(np.float64)
@@ -188,8 +193,15 @@ class _SampledObjective(Objective):
         self._scale = np.where(query_sums(gains != 0, lists.offsets) > 0, lists.weights, 0.0)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        from tautrank.losses._sampled_kernel import COUNTS, DISTRIBUTIONS, READS, STOPS, Samples, neighbour_pairs
-        from tautrank.losses._sampled_kernel import policy_gradients
+        from tautrank.losses._sampled_kernel import (
+            COUNTS,
+            DISTRIBUTIONS,
+            READS,
+            STOPS,
+            Samples,
+            neighbour_pairs,
+            policy_gradients,
+        )
 
         loss, lists = self.loss, self.lists
         grad, hess, values = np.zeros_like(scores), np.zeros_like(scores), np.zeros(lists.sizes.size)
@@ -198,7 +210,9 @@ class _SampledObjective(Objective):
             loss.samples, np.uint64(self.seed), step,
         )  # fmt: skip
         if isinstance(loss, YetiLoss):
-            reader = COUNTS if isinstance(loss.metric, MAP) else STOPS if loss.metric.stops else READS
+            reader = (
+                COUNTS if isinstance(loss.metric, MAP) else STOPS if getattr(loss.metric, "stops", False) else READS
+            )
             options = (DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
             self._fill(neighbour_pairs, (draws, options, scores), grad, hess, values)
         else:

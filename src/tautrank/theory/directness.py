@@ -30,6 +30,8 @@ from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import ARPLoss1, ARPLoss2, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, NDCGLoss2PP
 from tautrank.losses import loss as loss_named
+from tautrank.losses.sampled import PLRank
+from tautrank.losses.smooth_ndcg import SmoothNDCG
 from tautrank.losses.softmax import XENDCG, ListNet
 from tautrank.losses.softrank import SoftRank
 from tautrank.losses.stochastic import SmoothedLoss
@@ -89,7 +91,9 @@ def surrogate(loss: Any) -> Surrogate:
     loss                               ``O1``                                                               metric
     =================================  ===================================================================  ==========
     ``softrank``                       the loss: ``1 - SoftNDCG@k``                                         ``ndcg@k``
+    ``approxndcg``, ``neuralndcg``     the loss: one minus a smooth NDCG                                    ``ndcg@k``
     ``stochasticrank``, ``reinforce``  ``1 +`` the loss: one minus the mean metric of at least 100 draws    its own
+    ``plrank``                         likewise                                                             its own
     ``xendcg``                         ``1 - exp(-loss)``; at least ``1 - NDCG - 1/maxDCG``                 ``ndcg``
     ``listnet``                        ``1 - exp(-loss)``; at least ``1 - NDCG`` for binary labels          ``ndcg``
     ``lambdarank``, ``ndcg-loss2``     the loss; without a cutoff at least ``1 - NDCG``                     ``ndcg@k``
@@ -98,8 +102,8 @@ def surrogate(loss: Any) -> Surrogate:
     ``arp-loss1``, ``arp-loss2``       the loss and the constants of its derivation; at least ARP           ``arp@k``
     =================================  ===================================================================  ==========
 
-    ``ranknet`` and ``mse`` count pairs and squares and have the scale of no metric. To enter a loss of your own,
-    decorate a function from the loss to its `Surrogate` with ``@surrogate.register``.
+    ``ranknet``, ``yetiloss`` and ``mse`` count pairs and squares and have the scale of no metric. To enter a loss of
+    your own, decorate a function from the loss to its `Surrogate` with ``@surrogate.register``.
 
     He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 2008, sec. V; the lower bounds are
     those of `softmax_ndcg_bound`, `xe_ndcg_bound`, `ndcg_cost_bound` and `lambdaloss_bound`.
@@ -146,7 +150,13 @@ def _of_softrank(loss: SoftRank) -> Surrogate:
 
 
 @surrogate.register
-def _of_smoothed(loss: SmoothedLoss) -> Surrogate:
+def _of_smooth_ndcg(loss: SmoothNDCG) -> Surrogate:
+    return _read(loss, "1 - a smooth NDCG", lambda values: values, NDCG(k=loss.k, gain=loss.gain))
+
+
+@surrogate.register(SmoothedLoss)
+@surrogate.register(PLRank)
+def _of_smoothed(loss: SmoothedLoss | PLRank) -> Surrogate:
     if not isinstance(loss.metric, Metric):
         raise OptionError(f"loss: found the metric {loss.metric}; expected one of tautrank.metrics")
     judge, samples = metric(loss.metric, empty="skip"), max(loss.samples, _DRAWS)
