@@ -46,12 +46,14 @@ if TYPE_CHECKING:
     from tautrank.export import export_model
     from tautrank.losses.torch_loss import torch_loss
     from tautrank.ranker.estimator import Ranker
+    from tautrank.ranker.list_features import ListFeatures
 
 __version__ = "0.1.0"
 
 # What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
 _LATER = {
     "Langevin": "tautrank.engines.langevin",
+    "ListFeatures": "tautrank.ranker.list_features",
     "Result": "tautrank.experiments.result",
     "Ranker": "tautrank.ranker.estimator",
     "compare": "tautrank.experiments.compare",
@@ -79,6 +81,7 @@ __all__ = [
     "DataSummary",
     "Evaluation",
     "Langevin",
+    "ListFeatures",
     "Metric",
     "MissingDependencyError",
     "OptionError",

@@ -228,14 +228,14 @@ def test_any_flipped_byte_gives_the_same_model_or_a_sentence(saved, tmp_path):
 
 def test_a_newer_format(saved, tmp_path):
     path = tmp_path / "model.taut"
-    rewritten(saved, path, lambda meta: meta.update(format_version=3, tautrank_version="9.1.0"))
+    rewritten(saved, path, lambda meta: meta.update(format_version=4, tautrank_version="9.1.0"))
     fails(
         path,
-        "has the format version 3, written by tautrank 9.1.0; expected at most 2 (pip install --upgrade tautrank)",
+        "has the format version 4, written by tautrank 9.1.0; expected at most 3 (pip install --upgrade tautrank)",
     )
     for version in ("1", None, True, 0, -3, 1.5):
         rewritten(saved, path, lambda meta, version=version: meta.update(format_version=version))
-        fails(path, f"has the format version {version!r}; expected 2")
+        fails(path, f"has the format version {version!r}; expected 3")
 
 
 def test_missing_exchanged_and_unreadable_trees(saved, tmp_path):
@@ -289,6 +289,10 @@ def test_missing_exchanged_and_unreadable_trees(saved, tmp_path):
         lambda meta: meta["parameters"].update(self=1),
         lambda meta: meta["parameters"].update(langevin=[1, 2]),
         lambda meta: meta["parameters"].update(langevin="os.system"),
+        lambda meta: meta["parameters"].update(list_features={"columns": "all"}),
+        lambda meta: meta.update(list_features={"columns": "all"}),
+        lambda meta: meta.update(list_features={"columns": [4]}),
+        lambda meta: meta.update(list_features={"columns": [0], "os": "system"}),
     ],
 )
 def test_a_description_that_does_not_fit(saved, tmp_path, change):

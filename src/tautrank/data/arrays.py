@@ -214,12 +214,13 @@ def checked_sizes(group: Any, rows: int, of: str = "X") -> I64:
     return sizes.astype(np.int64)
 
 
-def checked_queries(rows: int, offsets: Any, qid: Any, group: Any) -> tuple[I64, Array, I64 | None]:
-    """Return the queries of flat labels: offsets, ids, and the order that gathers scattered rows (None if adjacent).
+def checked_queries(rows: int, offsets: Any, qid: Any, group: Any, of: str = "labels") -> tuple[I64, Array, I64 | None]:
+    """Return the queries of rows: offsets, ids, and the order that gathers scattered rows (None if adjacent).
 
     Args:
-        rows: number of labels.
+        rows: number of rows.
         offsets, qid, group: at most one of them; without any, all rows are one query.
+        of: what has the rows. Scattered labels are worth a warning; documents to be scored (``"X"``) are not.
 
     >>> checked_queries(3, None, ["b", "a", "a"], None)
     (array([0, 1, 3]), array(['b', 'a'], dtype='<U1'), None)
@@ -229,9 +230,9 @@ def checked_queries(rows: int, offsets: Any, qid: Any, group: Any) -> tuple[I64,
         found = "both" if len(given) == 2 else "all of them"
         raise DataError(f"{', '.join(given)}: found {found}; expected one, to say which documents belong together")
     if qid is not None:
-        return gathered(*runs_of(checked_ids(qid, rows, "labels")), rows, "qid")
+        return gathered(*runs_of(checked_ids(qid, rows, of)), rows, "qid" if of == "labels" else None)
     if group is not None:
-        cuts = offsets_from_sizes(checked_sizes(group, rows, "labels"))
+        cuts = offsets_from_sizes(checked_sizes(group, rows, of))
     else:
         cuts = np.array([0, rows]) if offsets is None else check_offsets(offsets, rows)
     return cuts, np.arange(cuts.size - 1), None

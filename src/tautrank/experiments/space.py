@@ -36,6 +36,7 @@ from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.json_values import declare
 from tautrank.losses import Loss, SmoothedLoss, StochasticRank
+from tautrank.ranker.list_features import ListFeatures
 
 _EXPECTED = "expected ('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
 
@@ -518,3 +519,4 @@ SPACES = {"default": _default_space, "trees": _tree_space, "stochasticrank": _st
 
 declare(__name__)
 declare(Langevin.__module__)
+declare(ListFeatures.__module__)

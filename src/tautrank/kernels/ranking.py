@@ -72,12 +72,12 @@ def rank_documents(scores: Array, n: int, ranks: I32) -> None:
     padded = (n + LANES - 1) // LANES * LANES
     for p in range(n, padded):
         scores[p] = -np.inf
-    if _count_above(scores[:padded], n, ranks) != n * (n - 1) // 2:
+    if count_above(scores[:padded], n, ranks) != n * (n - 1) // 2:
         _count_equal_before(scores, n, ranks)
 
 
 @njit(error_model="numpy", inline="always")
-def _count_above(scores: Array, n: int, ranks: I32) -> int:
+def count_above(scores: Array, n: int, ranks: I32) -> int:
     """Count for each document those with a higher score; the sum of the counts shows whether there are ties."""
     total = 0
     # Four documents at a time share the loads and the loop.

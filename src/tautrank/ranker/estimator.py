@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,14 +14,15 @@ from sklearn.exceptions import NotFittedError
 from tautrank.arguments import job_count
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.data.arrays import checked_features
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
 from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine
 from tautrank.engines.langevin import Langevin
-from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
+from tautrank.engines.packages import usable_threads
+from tautrank.errors import DataError, OptionError, TautrankError
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
+from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
 from tautrank.ranker.model_file import read_ranker, write_ranker
 from tautrank.ranker.ranking import Ranking
 
@@ -60,6 +60,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             tree, which leads out of local optima; the shrunk model is judged, kept and saved. It works with losses of
             this library and with CatBoost's objectives; None is off.
         members: number of members of each loss: more than one loss, or one loss with this parameter, is a committee.
+        list_features: True to describe documents relative to their list too: the z-score and the rank of each feature
+            within its query. Or the names or numbers of the features to do so for, ``"auto"`` to choose them on the
+            validation data by short probes, or `ListFeatures` for other kinds. `predict` then needs ``qid`` or
+            ``group``.
         **engine_parameters: any parameter of the engine under the engine's own name, such as ``min_data_in_leaf=50``;
             with LightGBM also ``categorical_feature``, the names or numbers of columns that hold category codes.
 
@@ -69,8 +73,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         best_score_: that value, None without validation data.
         n_trees_: number of trees that predict.
         model_: the trees; ``model_.booster`` is the engine's own object (``model_.model`` for CatBoost).
-        n_features_in_: number of features.
+        n_features_in_: number of features of the data, list features not counted.
         feature_names_in_: their names, if the data had names.
+        list_features_: `ListFeatures` with the numbers of its columns; None if there are none.
 
     >>> import numpy as np
     >>> rng = np.random.default_rng(0)
@@ -98,6 +103,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         eval_train: bool = False,
         langevin: Langevin | None = None,
         members: int | None = None,
+        list_features: Any = False,
         **engine_parameters: Any,
     ) -> None:
         self.loss = loss
@@ -113,6 +119,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.eval_train = eval_train
         self.langevin = langevin
         self.members = members
+        self.list_features = list_features
         self._engine_parameters = engine_parameters
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
@@ -229,14 +236,23 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         settings = Settings(**given, seed=seed, callbacks=tuple(callbacks), extra=extra)
         if valid is None:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
-        self._keep(*fit(engine, task, settings), train.feature_names)
+        probe = dataclasses.replace(
+            settings, n_estimators=min(settings.n_estimators, PROBE_TREES), verbose=0, callbacks=()
+        )
+        before = None if start is None else start.list_features_
+        task, lists = with_list_features(
+            self.list_features, task, lambda task: fit(engine, task, probe), settings.threads, before
+        )
+        self._keep(*fit(engine, task, settings), train.feature_names, lists)
         return self
 
-    def predict(self, X: Any) -> F64:
+    def predict(self, X: Any, qid: Any = None, *, group: Any = None) -> F64:
         """Return the score of each document, in the order of the rows.
 
         Args:
             X: features, as in `fit`; or `RankingData`.
+            qid: the query of each row, which the scores depend on if there are list features; or
+            group: the number of rows of each query; with neither, all rows are one list.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> low, high = Ranker(n_estimators=3).fit(data).predict([[0.0], [1.0]])
@@ -244,10 +260,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("predict")
-        features, names = (X.X, X.feature_names) if isinstance(X, RankingData) else checked_features(X)
-        self._check_like_fit(features.shape[1], names, "X")
+        data = inputs.documents(X, qid, group)
+        self._check_like_fit(data.n_features, data.feature_names, "X")
         job_count(self.n_jobs)
-        return self.model_.predict(features, self.n_jobs)
+        features = data.X
+        if self.list_features_ is not None:
+            features = self.list_features_.transform(features, data.offsets, usable_threads(self.n_jobs))
+        scores = self.model_.predict(features, self.n_jobs)
+        return scores if data is X else data.in_source_order(scores)
 
     def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
         """Return the metric on these documents, the mean over queries; greater is better.
@@ -282,18 +302,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         (['a', 'a', 'b'], [1, 0, 2], [1, 2, 1])
         """
         self._check_fitted("rank")
-        if isinstance(X, RankingData):
-            data, rows = X, np.arange(X.n_documents)
-        else:
-            features, names = checked_features(X)
-            n = features.shape[0]
-            if qid is None and group is None:
-                group = [n] if n else []
-            with warnings.catch_warnings():
-                # Rows of a query may be scattered here: no warning about it.
-                warnings.simplefilter("ignore", TautrankWarning)
-                data = RankingData.from_arrays(features, np.zeros(n), qid, group=group, feature_names=names)
-            rows = np.arange(n) if data.source_rows is None else data.source_rows
+        data = inputs.documents(X, qid, group)
+        rows = np.arange(data.n_documents) if data is X or data.source_rows is None else data.source_rows
         scores = self.predict(data)
         query = np.repeat(np.arange(data.n_queries), data.sizes)
         order = np.lexsort((-scores, query))
@@ -303,9 +313,13 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @property
     def feature_importances_(self) -> F64:
-        """What each feature contributed to the objective over all splits, as shares that sum to 1."""
+        """What each feature contributed to the objective over all splits, as shares that sum to 1.
+
+        List features count for the feature that they are made from; ``model_.importances()`` has them one by one.
+        """
         self._check_fitted("feature_importances_")
-        return self.model_.importances()
+        shares = self.model_.importances()
+        return shares if self.list_features_ is None else self.list_features_.by_source(shares)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted ranker to one file, in one step; there is no code in it, and no pickle.
@@ -330,7 +344,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if not isinstance(self.random_state, (int, np.integer, type(None))):
             parameters["random_state"] = self._record.seed  # what was drawn from the generator
         names = getattr(self, "feature_names_in_", None)
-        write_ranker(path, parameters, self.model_, self._record, None if names is None else tuple(names.tolist()))
+        names = None if names is None else tuple(names.tolist())
+        write_ranker(path, parameters, self.model_, self._record, names, self.list_features_)
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Ranker:
@@ -341,9 +356,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         Args:
             path: file to read.
         """
-        parameters, model, record, names = read_ranker(path)
+        parameters, model, record, names, lists = read_ranker(path)
         ranker = cls(**parameters)
-        ranker._keep(model, record, names)
+        ranker._keep(model, record, names, lists)
         return ranker
 
     def _start(self, given: Ranker | str | os.PathLike[str], train: RankingData, engine: str) -> Ranker:
@@ -357,14 +372,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         start._check_like_fit(train.n_features, train.feature_names, "init_model, X")
         return start
 
-    def _keep(self, model: FittedModel, record: Record, names: inputs.Names) -> None:
+    def _keep(self, model: FittedModel, record: Record, names: inputs.Names, lists: ListFeatures | None) -> None:
         self.model_ = model
+        self.list_features_ = lists
         self._record = record
         self.evals_result_ = record.history
         self.best_iteration_ = record.best_iteration
         self.best_score_ = record.best_score
         self.n_trees_ = model.n_trees
-        self.n_features_in_ = model.n_features
+        self.n_features_in_ = model.n_features - (0 if lists is None else lists.width)
         if names is not None:
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike
 from tautrank.arguments import whole
 from tautrank.arrays import F64, check_weights, numbers, place
 from tautrank.data import RankingData
+from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.engines import AnyLoss, members_of
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import SoftmaxLoss
@@ -46,6 +48,28 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None) -> RankingD
     if data.n_documents == 0:
         raise DataError("X: found no documents; expected at least one")
     return data
+
+
+def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
+    """Return documents to be scored as `RankingData`, with labels of 0 where there are none.
+
+    Rows of a query may be scattered: they are gathered, and `RankingData.source_rows` says where they were.
+
+    Args:
+        X: features; or `RankingData`, which says which documents belong together.
+        qid: the query of each row; or
+        group: the number of rows of each query; with neither, all rows are one query, 0.
+    """
+    if isinstance(X, RankingData):
+        if qid is not None or group is not None:
+            raise OptionError("X: is RankingData, which has queries; expected no qid or group with it")
+        return X
+    features, names = checked_features(X)
+    n = features.shape[0]
+    offsets, ids, order = checked_queries(n, None, qid, group, of="X")
+    if order is not None:
+        features = features[order]
+    return RankingData(features, np.zeros(n, np.float32), offsets, ids, names, order)
 
 
 def validation_data(
@@ -179,21 +203,30 @@ def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
     """
     if given is None or (isinstance(given, str) and given in ("", "auto")):
         return ()
-    if isinstance(given, (str, int, np.integer)):
-        given = [given]
+    return column_numbers("categorical_feature", [given] if np.isscalar(given) else given, train)
+
+
+def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:
+    """Return the numbers of columns, each once.
+
+    Args:
+        name: the argument's name.
+        given: numbers or names of columns; a number may be text if the data has no names.
+        train: the training data.
+    """
     found = []
     for column in given:
-        if isinstance(column, str):
+        if isinstance(column, str) and (train.feature_names is not None or not column.isdecimal()):
             if train.feature_names is None:
                 raise OptionError(
-                    f"categorical_feature: found the name '{column}', but the data has no names; expected numbers of "
-                    "columns"
+                    f"{name}: found the name '{column}', but the data has no names; expected numbers of columns"
                 )
             if column not in train.feature_names:
-                raise unknown("column of categorical_feature", column, train.feature_names)
+                raise unknown(f"column of {name}", column, train.feature_names)
             found.append(train.feature_names.index(column))
         else:
-            found.append(whole("categorical_feature", column, least=0, most=train.n_features - 1))
+            number = int(column) if isinstance(column, str) else column
+            found.append(whole(name, number, least=0, most=train.n_features - 1))
     return tuple(dict.fromkeys(found))
 
 

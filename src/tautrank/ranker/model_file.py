@@ -13,7 +13,7 @@ import os
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 from tautrank.engines import FittedModel, Record
 from tautrank.engines.base import read_model
@@ -22,11 +22,16 @@ from tautrank.errors import DataError, OptionError
 from tautrank.files import atomic_write
 from tautrank.json_values import or_nan, to_json
 from tautrank.ranker.inputs import Names
+from tautrank.ranker.list_features import ListFeatures, read_list_features
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
+
+_Read: TypeAlias = tuple[dict[str, Any], FittedModel, Record, Names, ListFeatures | None]
 
 _FORMAT = "tautrank model"
 _META = "meta.json"
+# Parameters of a ranker that are objects, written as their fields.
+_OBJECTS: dict[str, type[Any]] = {"langevin": Langevin, "list_features": ListFeatures}
 _ZIP_START = b"PK\x03\x04"
 # An archive made to fill the memory expands a thousandfold; trees as text shrink to a third or so.
 _ALWAYS_FINE = 256 * 2**20
@@ -34,7 +39,12 @@ _LARGEST_RATIO = 100
 
 
 def write_ranker(
-    path: str | os.PathLike[str], parameters: dict[str, Any], model: FittedModel, record: Record, names: Names
+    path: str | os.PathLike[str],
+    parameters: dict[str, Any],
+    model: FittedModel,
+    record: Record,
+    names: Names,
+    lists: ListFeatures | None = None,
 ) -> None:
     """Write a ranker in one step: a reader sees the whole new file or what was there before.
 
@@ -43,26 +53,29 @@ def write_ranker(
         parameters: all parameters of the ranker.
         model: the trees.
         record: what happened during training.
-        names: names of the features, if there are any.
+        names: names of the features of the data, if there are any.
+        lists: the list features of the model, if it has any.
     """
     import tautrank
 
     content = model.to_bytes()
     parameters = {**parameters, "loss": str(parameters["loss"]), "metric": str(parameters["metric"])}
-    if isinstance(parameters["langevin"], Langevin):
-        parameters["langevin"] = dataclasses.asdict(parameters["langevin"])
+    for name, kind in _OBJECTS.items():
+        if isinstance(parameters[name], kind):
+            parameters[name] = dataclasses.asdict(parameters[name])
     meta = {
         "format": _FORMAT,
-        # Readers of version 1 do not know of a scale, and would predict without it.
-        "format_version": 1 if model.scale == 1 else FORMAT_VERSION,
+        # Readers of version 1 do not know of a scale, and would predict without it; those of 2 of no list features.
+        "format_version": (1 if model.scale == 1 else 2) if lists is None else FORMAT_VERSION,
         "tautrank_version": tautrank.__version__,
         "engine": model.tool,
         "engine_version": model.version(),
         "loss": parameters["loss"],
         "metric": parameters["metric"],
         "parameters": parameters,
-        "n_features": model.n_features,
+        "n_features": model.n_features - (0 if lists is None else lists.width),
         "feature_names": names,
+        "list_features": None if lists is None else {**dataclasses.asdict(lists), "names": lists.names(names)},
         "training": {
             "seed": record.seed,
             "steps": record.steps,
@@ -84,7 +97,7 @@ def write_ranker(
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 6)
 
 
-def read_ranker(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FittedModel, Record, Names]:
+def read_ranker(path: str | os.PathLike[str]) -> _Read:
     """Read what `write_ranker` wrote; every type is checked, so that no file can surprise what uses it.
 
     Args:
@@ -101,14 +114,18 @@ def read_ranker(path: str | os.PathLike[str]) -> tuple[dict[str, Any], FittedMod
         ) from None
 
 
-def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], FittedModel, Record, Names]:
+def _described(meta: dict[str, Any], content: bytes) -> _Read:
     training = meta["training"]
     parameters = _typed(meta["parameters"], dict)
     if "self" in parameters:  # no name that a ranker can be given
         raise ValueError
-    langevin = parameters.get("langevin")
-    if langevin is not None:
-        parameters["langevin"] = Langevin(langevin["temperature"], langevin["shrink_rate"])
+    for name, kind in _OBJECTS.items():
+        given = parameters.get(name)
+        if isinstance(given, dict) and {*given} == {field.name for field in dataclasses.fields(kind)}:
+            parameters[name] = kind(**given)
+        elif isinstance(given, dict) or (name == "langevin" and given is not None):
+            raise ValueError
+    read_list_features(parameters.get("list_features"))
     n_features, names = _typed(meta["n_features"], int), meta["feature_names"]
     if names is not None:
         names = tuple(_typed(name, str) for name in _typed(names, list))
@@ -129,7 +146,13 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
     scale = _typed(training.get("scale", 1.0), float)
     if not 0 < scale <= 1:
         raise ValueError
-    return parameters, read_model(_typed(meta["engine"], str), content, n_features, scale), record, names
+    lists, width = None, n_features
+    if meta.get("list_features") is not None:
+        lists = ListFeatures(**{name: value for name, value in meta["list_features"].items() if name != "names"})
+        if any(_typed(column, int) >= n_features for column in lists.columns):
+            raise ValueError
+        width += lists.width
+    return parameters, read_model(_typed(meta["engine"], str), content, width, scale), record, names, lists
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
