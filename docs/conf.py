@@ -49,7 +49,18 @@ napoleon_use_rtype = False
 # Kept here rather than in index.md, where a reader of the Markdown would meet it as a block of code.
 NAVIGATION = {
     "Start": ["getting-started", "which-loss", "errors", "performance"],
-    "Rank": ["data", "metrics", "losses", "committees", "add-a-loss", "networks", "langevin", "tuning", "export"],
+    "Rank": [
+        "data",
+        "metrics",
+        "losses",
+        "committees",
+        "add-a-loss",
+        "networks",
+        "langevin",
+        "list-features",
+        "tuning",
+        "export",
+    ],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
     "Measured": [
         "results/losses",

@@ -183,3 +183,24 @@ def test_columns_of_tables_are_found_by_name(tmp_path, monkeypatch, capsys):
         assert code == 2
         assert err.startswith("error: fewer.csv: found no column 'a'; expected every feature that was trained on")
     assert "fewer.csv: found no column 'a'" in run(capsys, "compare train.csv --test fewer.csv --results r")[2]
+
+
+def test_list_features_of_a_model(search, capsys):
+    train = "train train.txt --valid valid.txt --trees 5 --model lists.taut --list-features"
+    for given, columns in (("all", tuple(range(16))), ("2,0", (2, 0))):
+        code, _, err = run(capsys, f"{train} {given}")
+        assert (code, err) == (0, "")
+        ranker = tr.Ranker.load("lists.taut")
+        assert ranker.list_features_.columns == columns
+    code, out, _ = run(capsys, "evaluate test.txt --model lists.taut -m ndcg@5 --json")
+    assert code == 0
+    test = tr.read_letor("test.txt", n_features=16)
+    expected = tr.metric("ndcg@5").mean(ranker.predict(test), test.labels, test.offsets)
+    assert next(iter(json.loads(out)["metrics"].values()))["mean"] == expected
+    code, _, err = run(capsys, "export lists.taut -o m.json --format solr")
+    assert code == 2
+    assert "format: found 'solr' for a model with list features" in " ".join(err.split())
+    code, _, err = run(capsys, f"{train} bm25")
+    assert code == 2
+    assert "list_features: found the name 'bm25', but the data has no names" in " ".join(err.split())
+    assert run(capsys, f"{train} ','")[0] == 2

@@ -299,6 +299,19 @@ def test_a_system_brings_parameters_of_its_own(parts, tmp_path):
     assert again.to_dict() == result.to_dict()
 
 
+def test_a_system_may_have_list_features(parts):
+    chosen = tr.ListFeatures([0, 3], difference=True)
+    systems = [System("mse", "lists", {"list_features": chosen}), System("mse", "auto", {"list_features": "auto"})]
+    few = {"repeats": 1, "n_estimators": 5, "workers": 1}
+    result = tr.compare(*parts, losses=systems, metrics=["ndcg@5"], **few)
+    train, valid, test = parts
+    scores = (
+        tr.Ranker(loss="mse", metric="ndcg@5", n_estimators=5, list_features=chosen).fit(train, valid).predict(test)
+    )
+    expected = tr.metric("ndcg@5").per_query(scores, test.labels, test.offsets)
+    np.testing.assert_array_equal(result.systems[0].values["ndcg@5"][0], expected)
+
+
 def test_the_function_is_not_hidden_by_a_module():
     # A module of the same name would take its place in the package as soon as anything imports it.
     modules = "tautrank.experiments.compare, tautrank.experiments.tune"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import math
 import sys
@@ -308,6 +309,34 @@ def test_models_of_xgboost(format, tmp_path):
     if format in ("elasticsearch", "opensearch"):
         assert json.loads(content)["model"]["model"]["type"] == "model/xgboost+json"
     np.testing.assert_allclose(INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("columns", ["all", [3, 1]], ids=str)
+def test_onnx_scores_one_list_with_list_features(columns, tmp_path):
+    chosen = tr.ListFeatures(columns, difference=True)
+    documents = data(missing=True)
+    ranker = tr.Ranker("xendcg", n_estimators=20, num_leaves=7, list_features=chosen, n_jobs=1).fit(documents)
+    content = exported(ranker, tmp_path, "onnx")
+    rng = np.random.default_rng(0)
+    lists = [documents.X[start:end] for start, end in itertools.pairwise(documents.offsets)]
+    lists += [np.round(rng.normal(size=(n, documents.n_features)) * 3).astype(f32) for n in (1, 2, 300)]
+    lists += [np.ones((4, documents.n_features), f32), np.full((4, documents.n_features), np.nan, f32)]
+    for X in lists:
+        np.testing.assert_allclose(onnx_scores(content, X, None), ranker.predict(X), rtol=1e-6, atol=1e-6)
+    onnx = pytest.importorskip("onnx")
+    properties = {entry.key: json.loads(entry.value) for entry in onnx.load_from_string(content).metadata_props}
+    assert properties["list_features"][-1].endswith(" (difference in list)")
+
+
+def test_servers_that_score_documents_one_by_one_refuse_list_features(tmp_path):
+    ranker = tr.Ranker("mse", n_estimators=2, list_features=[0]).fit(data())
+    for format in {*FORMATS} - {"onnx"}:
+        reason = "LightGBM's text has no formula for them" if format == "lightgbm" else f"{format} scores documents one"
+        with pytest.raises(OptionError) as caught:
+            tr.export_model(ranker, tmp_path / "model", format)
+        assert str(caught.value).startswith(f"format: found '{format}' for a model with list features, but {reason}")
+        assert str(caught.value).endswith("expected onnx, or a model trained without list_features")
+    assert not [*tmp_path.iterdir()]
 
 
 def test_a_saved_model_ships_the_same_bytes(tmp_path):

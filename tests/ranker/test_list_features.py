@@ -165,9 +165,7 @@ def test_predict_needs_to_know_the_lists(fitted):
 def test_predict_takes_queries_without_list_features_too():
     plain = ranker().fit(TRAIN)
     rows = np.random.default_rng(0).permutation(TRAIN.n_documents)
-    assert np.array_equal(
-        plain.predict(TRAIN.X[rows], qid=TRAIN.qid_of_document[rows]), plain.predict(TRAIN.X)[rows]
-    )
+    assert np.array_equal(plain.predict(TRAIN.X[rows], qid=TRAIN.qid_of_document[rows]), plain.predict(TRAIN.X)[rows])
 
 
 @pytest.mark.parametrize(
@@ -185,7 +183,9 @@ def test_categories_are_left_out():
     data = dataclasses.replace(DATA, X=np.abs(np.round(DATA.X)))
     assert model.fit(data).list_features_.columns == (0, 2)
     model.set_params(list_features="noise")
-    with pytest.raises(OptionError, match="^list_features: column 1 holds category codes; expected columns of numbers$"):
+    with pytest.raises(
+        OptionError, match=r"^list_features: column 1 holds category codes; expected columns of numbers$"
+    ):
         model.fit(data)
 
 
@@ -228,9 +228,9 @@ def test_training_continues_with_the_same_list_features(fitted):
     assert more.list_features_ == fitted.list_features_
     whole = ranker(list_features=True, n_estimators=17).fit(DATA)
     assert np.array_equal(more.predict(HELD_OUT), whole.predict(HELD_OUT))
-    with pytest.raises(OptionError, match="^list_features: found False; expected those of init_model: ListFeatures"):
+    with pytest.raises(OptionError, match=r"^list_features: found False; expected those of init_model: ListFeatures"):
         ranker().fit(DATA, init_model=fitted)
-    with pytest.raises(OptionError, match="^list_features: found True; expected those of init_model: none$"):
+    with pytest.raises(OptionError, match=r"^list_features: found True; expected those of init_model: none$"):
         ranker(list_features=True).fit(DATA, init_model=ranker(n_estimators=1).fit(DATA))
 
 
@@ -258,15 +258,15 @@ def test_wrong_columns_are_one_sentence(given, sentence):
 
 
 def test_other_wrong_arguments_are_one_sentence(fitted):
-    with pytest.raises(OptionError, match="^list_features: found the name 'bm25', but the data has no names"):
+    with pytest.raises(OptionError, match=r"^list_features: found the name 'bm25', but the data has no names"):
         ranker(list_features="bm25").fit(TRAIN)
-    with pytest.raises(OptionError, match="^list_features: found nothing to add; expected z_score, rank, difference"):
+    with pytest.raises(OptionError, match=r"^list_features: found nothing to add; expected z_score, rank, difference"):
         tr.ListFeatures(z_score=False, rank=False)
-    with pytest.raises(OptionError, match="^list_features: found rank=2; expected True or False$"):
+    with pytest.raises(OptionError, match=r"^list_features: found rank=2; expected True or False$"):
         tr.ListFeatures(rank=2)
-    with pytest.raises(DataError, match="^qid: found 1 ids, but X has 2 rows; expected one id per row$"):
+    with pytest.raises(DataError, match=r"^qid: found 1 ids, but X has 2 rows; expected one id per row$"):
         fitted.predict(DATA.X[:2], qid=[1])
-    with pytest.raises(DataError, match="^qid, group: found both"):
+    with pytest.raises(DataError, match=r"^qid, group: found both"):
         fitted.predict(DATA.X[:2], qid=[1, 1], group=[2])
-    with pytest.raises(OptionError, match="^X: is RankingData, which has queries; expected no qid or group with it$"):
+    with pytest.raises(OptionError, match=r"^X: is RankingData, which has queries; expected no qid or group with it$"):
         fitted.predict(DATA, qid=[1])

@@ -69,6 +69,11 @@ class Training:
         Settings.early_stopping_rounds or 0,
         "Stop after this many trees without a better validation value; 0 to never stop early.",
     )
+    list_features: str | None = option(
+        None,
+        "Describe documents relative to their list too: all features, auto to choose them on validation data, or names "
+        "or numbers (from 0) of features, separated by commas.",
+    )
     param: list[str] | None = option(None, "Engine parameter as name=value; may be repeated.")
     seed: int = SEED
     jobs: int | None = option(None, "Number of threads; default all cores.", "--jobs", "-j")
@@ -88,6 +93,9 @@ class Training:
         others["early_stopping_rounds"] = self.early_stopping or None
         if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
             others["engine"] = self.engine
+        if self.list_features is not None:
+            chosen = self.list_features
+            others["list_features"] = {"all": True, "auto": "auto"}.get(chosen) or names_of([chosen], "--list-features")
         return others | engine_parameters(self.param)
 
 
@@ -188,7 +196,8 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
     for text in texts or []:
         names = split_at_commas(text)
         if not names:
-            example = "ndcg@10,map" if option == "--metrics" else "lambdarank,xendcg"
+            examples = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}
+            example = examples.get(option, "lambdarank,xendcg")
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")
         found += names
     return found

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from tautrank.engines import FittedModel
 from tautrank.engines.trees import Tree
 from tautrank.errors import TautrankWarning
+from tautrank.ranker.list_features import ListFeatures
 
 _MOST_NAMED = 3
 
@@ -24,6 +25,7 @@ class Export:
         named: whether these names are known; if not, they are ``f1``, ``f2``, ...
         name: name of the model.
         store: feature store, for Solr; None for the default one.
+        lists: its list features, for formats that can express them; None if it has none.
     """
 
     format: str
@@ -32,6 +34,7 @@ class Export:
     named: bool
     name: str
     store: str | None = None
+    lists: ListFeatures | None = None
 
     @functools.cached_property
     def trees(self) -> list[Tree]:

@@ -31,7 +31,8 @@ FORMATS: dict[str, Callable[[Export], str | bytes]] = {
 }
 """The formats that a model can be written in: functions from an `Export` to the content of the file."""
 
-# The formats that have a use for an option.
+# The formats that can express list features, and those that have a use for an option.
+_SCORING_LISTS = ("onnx",)
 _WITH = {"name": ("solr", "elasticsearch", "opensearch", "onnx"), "store": ("solr",)}
 
 
@@ -50,7 +51,7 @@ def export_model(
     numbers that mean the same under that system's comparison and precision. Solr, RankLib, the search plugins and ONNX
     add leaves in float32, so that scores agree to about seven digits; Vespa and LightGBM give the same bits (with
     Langevin boosting they agree to about 15 digits). What a format cannot express is refused, or warned about where it
-    concerns missing values only.
+    concerns missing values only. A model with list features can be written as ONNX only: its input is then one list.
 
     Args:
         ranker: a ranker fitted by LightGBM or by XGBoost's own objectives.
@@ -83,8 +84,18 @@ def export_model(
             raise OptionError(f"{option}: found '{value}' with the format {format}; expected it with {able}")
         if value is not None and not (value.strip() and value.isprintable()):
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
+    lists = ranker.list_features_
+    if lists is not None and format not in _SCORING_LISTS:
+        reason = f"{format} scores documents one by one"
+        if format == "lightgbm":
+            reason = "LightGBM's text has no formula for them"
+        able = " or ".join(_SCORING_LISTS)
+        raise OptionError(
+            f"format: found '{format}' for a model with list features, but {reason}; expected {able}, or a model "
+            "trained without list_features"
+        )
     names, named = _feature_names(ranker, features)
-    export = Export(format, ranker.model_, names, named, name or Path(path).stem, store)
+    export = Export(format, ranker.model_, names, named, name or Path(path).stem, store, lists)
     write_whole(path, FORMATS[format](export))
 
 

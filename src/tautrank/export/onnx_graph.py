@@ -1,4 +1,4 @@
-"""ONNX: a graph of one node, a TreeEnsembleRegressor over float32 features.
+"""ONNX: a graph of one node, a TreeEnsembleRegressor over float32 features, behind those that make list features.
 
 onnxmltools converts LightGBM models too, but only of losses that LightGBM has, and it rounds thresholds to the nearest
 float32, which sends some documents the other way.
@@ -15,6 +15,7 @@ from tautrank.engines.trees import Tree
 from tautrank.errors import require
 from tautrank.export.base import Export
 from tautrank.export.numbers import float32_leaves, greatest_float32
+from tautrank.export.onnx_lists import OPSET, list_nodes
 
 # Old enough for every runtime of recent years; the node is one of version 1.
 _IR_VERSION = 8
@@ -25,16 +26,18 @@ def onnx_model(export: Export) -> bytes:
     """Return a model from ``features`` (float32, documents by columns) to ``scores`` (documents by 1).
 
     Args:
-        export: the model to write; the names of its features are kept as metadata.
+        export: the model to write; the names of its features are kept as metadata. If it has list features, the
+            documents are those of one list.
     """
     require("onnx", "format 'onnx' needs ONNX", "onnx")
     from onnx import TensorProto, helper
 
+    nodes, constants, columns = ([], [], "features") if export.lists is None else list_nodes(export.lists)
     # Flat lists over all trees.
     parts = [_columns(number, tree) for number, tree in enumerate(export.trees)]
     node = helper.make_node(
         "TreeEnsembleRegressor",
-        ["features"],
+        [columns],
         ["scores"],
         domain="ai.onnx.ml",
         n_targets=1,
@@ -43,18 +46,23 @@ def onnx_model(export: Export) -> bytes:
         **{column: np.concatenate([part[column] for part in parts]).tolist() for column in parts[0]},
     )
     graph = helper.make_graph(
-        [node],
+        [*nodes, node],
         export.name,
         [helper.make_tensor_value_info("features", TensorProto.FLOAT, [None, len(export.names)])],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, 1])],
+        constants,
     )
+    opsets = _OPSETS if export.lists is None else {**_OPSETS, "": OPSET}
     model = helper.make_model(
         graph,
         ir_version=_IR_VERSION,
         producer_name="tautrank",
-        opset_imports=[helper.make_opsetid(domain, version) for domain, version in _OPSETS.items()],
+        opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
     )
-    helper.set_model_props(model, {"feature_names": json.dumps(list(export.names), ensure_ascii=False)})
+    properties = {"feature_names": list(export.names)}
+    if export.lists is not None:
+        properties["list_features"] = list(export.lists.names(export.names))
+    helper.set_model_props(model, {key: json.dumps(names, ensure_ascii=False) for key, names in properties.items()})
     return bytes(model.SerializeToString(deterministic=True))
 
 
