@@ -241,6 +241,14 @@ def test_other_engines_take_them():
         assert np.array_equal(model.predict(HELD_OUT.X[:12]), model.predict(HELD_OUT)[:12])
 
 
+def test_committees_take_them(tmp_path):
+    model = ranker(["mse", "lambdarank"], list_features=["bm25"], n_estimators=4).fit(DATA)
+    assert model.model_.n_features == 5
+    assert model.score(HELD_OUT) > 0.9
+    model.save(tmp_path / "model.taut")
+    assert np.array_equal(tr.Ranker.load(tmp_path / "model.taut").predict(HELD_OUT), model.predict(HELD_OUT))
+
+
 WRONG = {
     "unknown": ("bm52", "unknown column of list_features 'bm52'; did you mean 'bm25'? (known: bm25, more, noise)"),
     "number": ([3], "list_features: found 3; expected a whole number of at least 0 and at most 2"),
