@@ -185,6 +185,7 @@ def test_columns_of_tables_are_found_by_name(tmp_path, monkeypatch, capsys):
     assert "fewer.csv: found no column 'a'" in run(capsys, "compare train.csv --test fewer.csv --results r")[2]
 
 
+@pytest.mark.filterwarnings("ignore::tautrank.TautrankWarning")
 def test_list_features_of_a_model(search, capsys):
     train = "train train.txt --valid valid.txt --trees 5 --model lists.taut --list-features"
     for given, columns in (("all", tuple(range(16))), ("2,0", (2, 0))):

@@ -100,6 +100,18 @@ def test_sparse_rows_are_described_as_dense_ones():
     assert np.array_equal(tr.ListFeatures([2, 0]).transform(np.asfortranarray(X), offsets), dense, equal_nan=True)
 
 
+def test_doubles_are_told_apart_and_give_the_bits_of_singles():
+    X, offsets = lists()
+    singles = EVERYTHING.transform(X, offsets)
+    doubles = EVERYTHING.transform(X.astype(np.float64), offsets)
+    assert doubles.dtype == np.float64
+    assert np.array_equal(doubles, singles, equal_nan=True)
+    stamps = np.array([[2.0**31 + 1], [2.0**31], [2.0**31 + 2]])
+    assert np.array_equal(
+        tr.ListFeatures([0], difference=True).transform(stamps, np.array([0, 3]))[:, 2:], [[0, -1], [-1, -2], [1, 0]]
+    )
+
+
 def relative(queries=80, documents=12, seed=0):
     """Data whose labels depend on the rank of a feature within its list; its level differs between lists."""
     rng = np.random.default_rng(seed)

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numba import njit
 
-from tautrank.arrays import F32, I32, I64
+from tautrank.arrays import I32, I64, Array
 from tautrank.kernels.ranking import COUNT_UP_TO, LANES, count_above, longest_list, rank_documents
 
 _LARGEST = 3.4028234663852886e38
@@ -15,12 +15,12 @@ _LARGEST = 3.4028234663852886e38
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def describe_lists(
-    X: F32, columns: I64, offsets: I64, first: int, last: int, kinds: tuple[bool, bool, bool], out: F32
+    X: Array, columns: I64, offsets: I64, first: int, last: int, kinds: tuple[bool, bool, bool], out: Array
 ) -> None:
     """Write the list features of the queries ``first`` to ``last`` to the last columns of ``out``.
 
     Args:
-        X: features, documents by columns.
+        X: features, documents by columns, float32 or float64; what is added is rounded to float32 in either.
         columns: the columns to describe.
         offsets: start of each query.
         first, last: the first query, and one past the last.
@@ -31,7 +31,7 @@ def describe_lists(
     blocks = np.int64(kinds[0]) + np.int64(kinds[1]) + np.int64(kinds[2])
     start = out.shape[1] - blocks * n_columns
     longest = longest_list(offsets, first, last)
-    values = np.empty(longest + 2 * LANES, np.float32)
+    values = np.empty(longest + 2 * LANES, X.dtype)
     above = np.empty(longest + 2 * LANES, np.int32)
     rows = np.empty(longest, np.int64)
     ties = np.empty(longest + 1, np.int32)
@@ -76,20 +76,20 @@ def describe_lists(
             place = start + at
             if kinds[0]:
                 for i in range(n):
-                    out[rows[i], place] = (values[i] - mean) * to_z if varies else 0.0
+                    out[rows[i], place] = np.float32((values[i] - mean) * to_z if varies else 0.0)
                 place += n_columns
             if kinds[1]:
                 for i in range(n):
                     below = n - ties[above[i]] - above[i]
-                    out[rows[i], place] = (below - above[i]) * to_rank
+                    out[rows[i], place] = np.float32((below - above[i]) * to_rank)
                 place += n_columns
             if kinds[2]:
                 for i in range(n):
-                    out[rows[i], place] = max(np.float64(values[i]) - levels[0], -_LARGEST)
+                    out[rows[i], place] = np.float32(max(np.float64(values[i]) - levels[0], -_LARGEST))
 
 
 @njit(error_model="numpy", inline="always")
-def _count_above_with_ties(values: F32, n: int, above: I32) -> None:
+def _count_above_with_ties(values: Array, n: int, above: I32) -> None:
     """Count for each value those that are greater; equal values have equal counts.
 
     Args:
@@ -104,7 +104,7 @@ def _count_above_with_ties(values: F32, n: int, above: I32) -> None:
         count_above(values[:padded], n, above)
         return
     rank_documents(values, n, above)
-    ordered = np.empty(n, np.float32)
+    ordered = np.empty(n, values.dtype)
     for i in range(n):
         ordered[above[i]] = values[i]
     first = np.empty(n, np.int32)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import os
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,7 +20,7 @@ from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine
 from tautrank.engines.langevin import Langevin
 from tautrank.engines.packages import usable_threads
-from tautrank.errors import DataError, OptionError, TautrankError
+from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
 from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features

@@ -101,7 +101,7 @@ class ListFeatures:
         """Return the features with the list features behind them, one block of columns for each kind.
 
         Args:
-            X: float32 features, dense or CSR; the result is of the same kind.
+            X: features, dense or CSR; the result is of the same kind and type.
             offsets: start of each query.
             threads: number of threads; the result does not depend on it.
 
@@ -112,9 +112,9 @@ class ListFeatures:
         from tautrank.ranker._list_features_kernel import describe_lists
 
         columns, dense = np.array(self.columns, np.int64), isinstance(X, np.ndarray)
-        values = np.ascontiguousarray(X if dense else X[:, columns].toarray(), np.float32)
+        values = np.ascontiguousarray(X if dense else X[:, columns].toarray())
         numbers = columns if dense else np.arange(columns.size)
-        out = np.empty((X.shape[0], self.width + (X.shape[1] if dense else 0)), np.float32)
+        out = np.empty((X.shape[0], self.width + (X.shape[1] if dense else 0)), X.dtype)
         sizes = np.diff(offsets)
         # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
         run(
@@ -126,7 +126,7 @@ class ListFeatures:
             return out
         from scipy.sparse import csr_matrix, hstack
 
-        return hstack([X, csr_matrix(out)], format="csr", dtype=np.float32)
+        return hstack([X, csr_matrix(out)], format="csr", dtype=X.dtype)
 
     def added_to(self, task: Task, threads: int) -> Task:
         """Return the task with the list features added to its training and validation data.
