@@ -135,7 +135,14 @@ RUNS = (
     *_on("mq2008", _budgets(25)),
     *_on("mq2007", _budgets(10)),
     # Of 3,256 test queries: enough for small differences, and too many for more than one fold.
-    *_on("msrd", dict.fromkeys(("lambdaloss-table4", "lambdaloss-table5"), StudyRun("", folds=(1,)))),
+    *_on(
+        "msrd",
+        {
+            "lambdaloss-table4": StudyRun("", folds=(1,)),
+            "lambdaloss-table5": StudyRun("", folds=(1,)),
+            "lambdaloss-figure3": StudyRun("", folds=(1,), conditions=("0.1", "10")),
+        },
+    ),
 )
 
 
