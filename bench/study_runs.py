@@ -143,6 +143,8 @@ RUNS = (
             "lambdaloss-figure3": StudyRun("", folds=(1,), conditions=("0.1", "10")),
         },
     ),
+    # As many features, labels and documents per list as WEB30K has.
+    *_on("simulated:mslr:320", {"stochasticrank-table3": StudyRun("", trees=300, configurations=0)}),
 )
 
 
