@@ -12,8 +12,8 @@ help:
 	@echo "make coverage  line coverage of each room by its own tests (make coverage-losses for one room)"
 	@echo "make docs      build the documentation in site/; it needs no network"
 	@echo "make bench     speed and memory compared with other tools (about 15 minutes)"
-	@echo "make results   every loss on the real data sets, tuned (about two hours)"
-	@echo "make studies   every table and figure of the papers, repeated (about two hours)"
+	@echo "make results   every loss on five data sets (about two hours; it can be stopped and run again)"
+	@echo "make studies   every table and figure of the papers, repeated (about two hours; likewise)"
 	@echo "make clean     remove the virtual environment and caches"
 
 $(VENV)/bin/python:

@@ -82,7 +82,7 @@ class StudyRun:
     @property
     def command(self) -> str:
         """What a user types to repeat it."""
-        words = [f"tautrank study run {self.study}", f"--data {self.data}" if self.data else "", "--fold FOLD"]
+        words = [f"tautrank study run {self.study}", f"--data {self.data}" if self.data else "", "--fold 1"]
         words = words if self.folds else words[:2]
         budget = {"trials": self.trials, "configs": self.configurations, "trees": self.trees}
         return " ".join(filter(None, [*words, *(f"--{name} {n}" for name, n in budget.items() if n is not None)]))
