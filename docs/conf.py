@@ -59,6 +59,7 @@ NAVIGATION = {
         "langevin",
         "list-features",
         "tuning",
+        "explain",
         "export",
     ],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],

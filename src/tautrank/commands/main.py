@@ -14,6 +14,7 @@ from tautrank import __version__
 from tautrank.commands.data import data_app
 from tautrank.commands.demo import demo
 from tautrank.commands.experiments import compare, tune
+from tautrank.commands.model import explain, model_app
 from tautrank.commands.options import option
 from tautrank.commands.output import ERR, OUT
 from tautrank.commands.study import study_app
@@ -25,7 +26,20 @@ from tautrank.errors import TautrankError, TautrankWarning
 class _Commands(TyperGroup):
     """The commands in the order in which a new user meets them."""
 
-    _order = ("demo", "data", "train", "evaluate", "rank", "export", "compare", "tune", "study", "theory")
+    _order = (
+        "demo",
+        "data",
+        "train",
+        "evaluate",
+        "rank",
+        "explain",
+        "model",
+        "export",
+        "compare",
+        "tune",
+        "study",
+        "theory",
+    )
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=self._order.index)
@@ -47,9 +61,9 @@ app = typer.Typer(
     rich_markup_mode="rich",
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, evaluate, rank, export, compare, tune):
+for command in (demo, train, evaluate, rank, explain, export, compare, tune):
     app.command()(command)
-for name, group in (("data", data_app), ("study", study_app), ("theory", theory_app)):
+for name, group in (("data", data_app), ("model", model_app), ("study", study_app), ("theory", theory_app)):
     app.add_typer(group, name=name)
 
 

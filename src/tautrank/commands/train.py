@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import typer
 
 import tautrank as tr
 from tautrank.arguments import choice
@@ -43,9 +48,10 @@ def train(
         None,
         "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given.",
     ),
+    init_model: Path | None = option(None, "Model to add trees to, also one of LightGBM or XGBoost."),
     reading: options.Reading,
 ) -> None:
-    """Train a model and save it in one file.
+    """Train a model and save it in one file. Ctrl-C ends the training and keeps the trees so far.
 
     Example: [bold]tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut[/bold]
     """
@@ -56,12 +62,36 @@ def train(
     langevin = tr.Langevin(**given_strengths) if given_strengths else None
     require_writable(model)
     how = {"langevin": langevin, "random_state": training.seed, "n_jobs": training.jobs}
-    ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given}).fit(*reading.files(data, valid))
+    parts = reading.files(data, valid)
+    with _interrupted() as interrupts:
+        ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
+        ranker.fit(*parts, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
     ranker.save(model)
     summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
     if valid is not None:
         summary += f", validation {judge} {ranker.best_score_:.4f}"
     say(f"{model}: {summary}")
+    if interrupts:
+        ERR.print(f"stopped: {model} has the trees so far")
+        raise typer.Exit(130)
+
+
+@contextmanager
+def _interrupted() -> Iterator[list[int]]:
+    """Note Ctrl-C instead of raising, so that training ends after the current tree; a second one stops at once."""
+    seen: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+        ERR.print("stopping after this tree; Ctrl-C again stops at once, without a model")
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 @options.takes_groups
@@ -131,7 +161,7 @@ def _has_ties(judged: Judged) -> bool:
 def rank(
     *,
     data: Path = argument("Documents to rank (LETOR, Parquet, CSV)."),
-    model: Path = option(..., "Model saved by 'tautrank train'.", "--model"),
+    model: Path = option(..., "Model of 'tautrank train', LightGBM or XGBoost.", "--model"),
     output: Path = option(..., "File to write; - for standard output.", "--output", "-o"),
     kind: str = option(
         "scores", "scores (one per line), trec (a TREC run) or csv (qid, doc, rank, score).", "--format"
@@ -169,7 +199,7 @@ def rank(
 
 
 def export(
-    model: Path = argument("Model saved by 'tautrank train'."),
+    model: Path = argument("Model of 'tautrank train', LightGBM or XGBoost."),
     output: Path = option(..., "File to write.", "--output", "-o"),
     kind: str = option(..., "solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.", "--format", "-f"),
     features: Path | None = option(

@@ -212,6 +212,36 @@ class FittedModel(abc.ABC):
     def _scores(self, X: Any, threads: int) -> Any:
         """Return unscaled scores of at least one row, as the tool gives them."""
 
+    def contributions(self, X: Any, n_jobs: int | None = None) -> F64:
+        """Return what each feature adds to each score: SHAP values by the tool's own exact TreeSHAP.
+
+        Lundberg et al., *From local explanations to global understanding with explainable AI for trees*, 2020.
+
+        Args:
+            X: as for `predict`.
+            n_jobs: threads.
+
+        Returns:
+            One row per document, one column per feature, and a last column for the mean score that all start from;
+            each row sums to the score.
+        """
+        if X.shape[0] == 0:
+            return np.zeros((0, self.n_features + 1))
+        make_safe(self.tool)
+        unable: tuple[type[Exception], ...] = (NotImplementedError,)
+        try:
+            parts = self._contributions(X, usable_threads(n_jobs))
+        except unable + engine_named(self.tool).errors():
+            raise OptionError(
+                f"explain: {self.tool} has no contributions for this kind of model; expected trees with one number per "
+                "leaf, of lightgbm or xgboost"
+            ) from None
+        return scaled(np.asarray(parts, dtype=np.float64), self.scale)
+
+    def _contributions(self, X: Any, threads: int) -> Any:
+        """Return unscaled contributions of at least one row, as the tool gives them."""
+        raise NotImplementedError
+
     @abc.abstractmethod
     def importances(self) -> F64:
         """Return what each feature added to the objective over all splits, as shares that sum to 1 (0 if no splits)."""

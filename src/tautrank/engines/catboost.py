@@ -48,6 +48,11 @@ class CatBoostModel(FittedModel):
     def _scores(self, X: Any, threads: int) -> Any:
         return self.model.predict(X, prediction_type="RawFormulaVal", thread_count=threads)
 
+    def _contributions(self, X: Any, threads: int) -> Any:
+        pool = package(self.tool).Pool(X)
+        found = self.model.get_feature_importance(pool, type="ShapValues", thread_count=threads)
+        return np.insert(found, [found.shape[1] - 1] * (self.n_features + 1 - found.shape[1]), 0.0, axis=1)
+
     def importances(self) -> F64:
         """Return how much each feature changes the prediction (PredictionValuesChange), as shares that sum to 1."""
         if self.n_trees == 0:

@@ -23,7 +23,7 @@ import numpy as np
 from tautrank.arguments import choice, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, shares
+from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
 from tautrank.engines.boosting import Watch
 from tautrank.engines.query_bagging import QueryBagging
 from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
@@ -330,6 +330,18 @@ class SeveralModels(FittedModel):
         for model, factor in zip(self.models, self.factors, strict=True):
             total += factor * model.predict(X, threads)
         return total
+
+    def contributions(self, X: Any, n_jobs: int | None = None) -> F64:
+        """Return the sum of the members' contributions, each times its factor.
+
+        Args:
+            X: as for `predict`.
+            n_jobs: threads.
+        """
+        parts = [
+            factor * model.contributions(X, n_jobs) for model, factor in zip(self.models, self.factors, strict=True)
+        ]
+        return scaled(np.sum(parts, axis=0), self.scale)
 
     def importances(self) -> F64:
         """Return the mean share of each feature over the members."""

@@ -78,6 +78,10 @@ class LightGBMModel(FittedModel):
     def _scores(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, raw_score=True, num_threads=threads)
 
+    def _contributions(self, X: Any, threads: int) -> Any:
+        found: Any = self.unscaled.predict(X, raw_score=True, pred_contrib=True, num_threads=threads)
+        return found.toarray() if hasattr(found, "toarray") else found
+
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
         make_safe(self.tool)

@@ -43,6 +43,16 @@ class XGBoostModel(FittedModel):
         self.booster.set_param({"nthread": threads})
         return self.booster.predict(package("xgboost").DMatrix(_dense(X), nthread=threads), output_margin=True)
 
+    def _contributions(self, X: Any, threads: int) -> Any:
+        scores = np.asarray(self._scores(X, threads), dtype=np.float64)
+        matrix = package("xgboost").DMatrix(_dense(X), nthread=threads)
+        found = np.asarray(self.booster.predict(matrix, pred_contribs=True), dtype=np.float64)
+        # XGBoost adds float32 numbers; what its rounding has lost goes to the features by their size.
+        sizes = np.abs(found)
+        sizes[:, -1] = 0.0
+        lost = scores - found.sum(axis=1)
+        return found + sizes * (lost / np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
+
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
         gains = np.zeros(self.n_features)
@@ -62,7 +72,9 @@ class XGBoostModel(FittedModel):
             content: what `to_bytes` returned.
             n_features: number of features that the model must have.
         """
-        return cls(package(cls.tool).Booster(model_file=bytearray(content)))
+        booster = package(cls.tool).Booster(model_file=bytearray(content))
+        booster.feature_names = None  # the ranker has them; XGBoost would want them in every matrix
+        return cls(booster)
 
     @classmethod
     def added(cls, models: Sequence[XGBoostModel], factors: Sequence[float]) -> FittedModel | None:
@@ -345,8 +357,14 @@ def _known_names() -> frozenset[str]:
 
 
 def _base_score(learner: Mapping[str, Any]) -> float:
-    """The score that all documents start from; one number, which XGBoost 3 writes as a list of one."""
-    return float(learner["learner_model_param"]["base_score"].strip("[]"))
+    """The score that all documents start from; one number, which XGBoost 3 writes as a list of one.
+
+    It is written as a prediction of the objective: a probability, a mean above 0, or the score itself.
+    """
+    base, objective = float(learner["learner_model_param"]["base_score"].strip("[]")), learner["objective"]["name"]
+    if objective in ("binary:logistic", "reg:logistic"):
+        return math.log(base / (1.0 - base))
+    return math.log(base) if objective.startswith(("count:", "survival:", "reg:gamma", "reg:tweedie")) else base
 
 
 def _put_trees(model: dict[str, Any], trees: list[dict[str, Any]]) -> None:

@@ -53,7 +53,8 @@ def vespa_model(export: Export) -> str:
 
 
 def _structure(tree: Tree) -> str:
-    thresholds = np.nextafter(tree.threshold, math.inf)
+    # A split on "is missing" has the largest double; JSON has no infinity, which would be next.
+    thresholds = np.minimum(np.nextafter(tree.threshold, math.inf), np.finfo(np.float64).max)
 
     def split(node: int, _: int) -> tuple[str, str, str]:
         side = "true" if tree.missing_left[node] else "false"

@@ -6,7 +6,7 @@ import dataclasses
 import os
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import IO, Any
 
 import numpy as np
 from sklearn.base import BaseEstimator
@@ -23,6 +23,7 @@ from tautrank.engines.packages import usable_threads
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
+from tautrank.ranker.explanation import Explanation
 from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
 from tautrank.ranker.model_file import read_ranker, write_ranker
 from tautrank.ranker.ranking import Ranking
@@ -172,7 +173,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         eval_y: Any = None,
         weights: Any = None,
         propensities: Any = None,
-        init_model: Ranker | str | os.PathLike[str] | None = None,
+        init_model: Any = None,
         callbacks: Sequence[Callback] = (),
     ) -> Ranker:
         """Train: ``fit(X, y, qid=qid, eval_set=(Xv, yv, qv))`` or ``fit(train, valid)`` with `RankingData`.
@@ -189,8 +190,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             weights: one per query (or one per row, equal within a query): they scale the loss, not the metric.
             propensities: one per row, for the softmax losses: the probability that a user looked at the document.
                 Labels are then clicks; see `tautrank.losses.SoftmaxLoss`.
-            init_model: a ranker, or its file, to add ``n_estimators`` trees to. With a loss of this library the
-                result is the same bits as training in one go, unless the engine samples documents or features.
+            init_model: a ranker, or anything that `load` takes, to add ``n_estimators`` trees to. With a loss of this
+                library the result is the same bits as training in one go, unless the engine samples documents or
+                features.
             callbacks: functions of one argument, a `Step`, called after each tree; training stops if one returns True.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
@@ -312,6 +314,48 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         named = None if data.doc_ids is None else data.doc_ids[order]
         return Ranking(data.qid_of_document, rows[order], rank, scores[order], named)
 
+    def explain(self, X: Any, qid: Any = None) -> Explanation:
+        """Explain the scores of documents: what each feature adds to each, and why one is above another.
+
+        Args:
+            X: features, as in `fit`; or `RankingData`.
+            qid: the query to explain, of `RankingData`; all documents by default. List features count for the feature
+                that they are made from.
+
+        >>> data = RankingData.from_arrays([[0.0, 1.0], [1.0, 0.0]] * 40, [0, 1] * 40, group=[2] * 40)
+        >>> explained = Ranker(n_estimators=3).fit(data).explain(data, qid=0)
+        >>> bool(np.allclose(explained.base + explained.contributions.sum(axis=1), explained.scores))
+        True
+        >>> explained.why(above=1, below=0).features[0]
+        'f1'
+        """
+        self._check_fitted("explain")
+        data = inputs.documents(X)
+        if qid is not None:
+            at = np.flatnonzero([str(each) == str(qid) for each in data.qids])
+            if at.size == 0:
+                example = f", such as {data.qids[0]}" if data.n_queries else ""
+                raise DataError(f"qid: found {qid}; expected one of {data.n_queries} queries{example}")
+            data = data.subset(at)
+        self._check_like_fit(data.n_features, data.feature_names, "X")
+        lists, threads = self.list_features_, usable_threads(self.n_jobs)
+
+        def columns(features: Any) -> Any:
+            return features if lists is None else lists.transform(features, data.offsets, threads)
+
+        parts = self.model_.contributions(columns(data.X), self.n_jobs)
+        names = getattr(self, "feature_names_in_", [f"f{column}" for column in range(1, data.n_features + 1)])
+        return Explanation(
+            documents=np.arange(data.n_documents) if data.doc_ids is None else data.doc_ids,
+            features=tuple(map(str, names)),
+            values=np.asarray(data.X.toarray() if hasattr(data.X, "toarray") else data.X),
+            contributions=parts[:, :-1] if lists is None else lists.by_source(parts[:, :-1].T).T,
+            base=float(parts[0, -1]) if len(parts) else 0.0,
+            scores=self.model_.predict(columns(data.X), self.n_jobs),
+            predict=lambda rows: self.model_.predict(columns(rows), self.n_jobs),
+            by_list=lists is not None,
+        )
+
     @property
     def feature_importances_(self) -> F64:
         """What each feature contributed to the objective over all splits, as shares that sum to 1.
@@ -322,14 +366,14 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         shares = self.model_.importances()
         return shares if self.list_features_ is None else self.list_features_.by_source(shares)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
+    def save(self, path: str | os.PathLike[str] | IO[bytes]) -> None:
         """Write the fitted ranker to one file, in one step; there is no code in it, and no pickle.
 
         It holds the trees, the loss, the metric and all parameters, feature names, the training history and versions.
         The same ranker gives the same bytes.
 
         Args:
-            path: file to write, by convention ``*.taut``.
+            path: file to write, by convention ``*.taut``; or a binary file that is open for writing.
 
         >>> import tempfile
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
@@ -349,20 +393,30 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         write_ranker(path, parameters, self.model_, self._record, names, self.list_features_)
 
     @classmethod
-    def load(cls, path: str | os.PathLike[str]) -> Ranker:
-        """Read a ranker that `save` wrote; it predicts the same bits.
+    def load(cls, source: Any) -> Ranker:
+        """Read a ranker that `save` wrote, which predicts the same bits; or a model of LightGBM or XGBoost.
 
-        Loss and metric come back as text. Loading runs no code from the file, whoever made it.
+        Loss and metric come back as text. Loading runs no code from the file, whoever made it. LightGBM's text and
+        XGBoost's JSON and UBJSON are recognised by their content. They hold trees, feature names and the objective, but
+        neither the metric nor the other parameters, which have their defaults here. Scores are raw: before a sigmoid
+        or exponential of the objective. As `XGBRanker`, the ranker has the trees up to XGBoost's ``best_iteration``.
 
         Args:
-            path: file to read.
+            source: a path, bytes, or a binary file; or a booster or scikit-learn estimator of LightGBM or XGBoost.
+
+        >>> import lightgbm
+        >>> data = lightgbm.Dataset([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
+        >>> booster = lightgbm.train({"objective": "lambdarank", "verbosity": -1}, data, 3)
+        >>> ranker = Ranker.load(booster.model_to_string().encode())
+        >>> ranker.loss, ranker.n_trees_, bool(ranker.predict([[0.0]]) == booster.predict([[0.0]]))
+        ('lightgbm:lambdarank', 3, True)
         """
-        parameters, model, record, names, lists = read_ranker(path)
+        parameters, model, record, names, lists = read_ranker(source)
         ranker = cls(**parameters)
         ranker._keep(model, record, names, lists)
         return ranker
 
-    def _start(self, given: Ranker | str | os.PathLike[str], train: RankingData, engine: str) -> Ranker:
+    def _start(self, given: Any, train: RankingData, engine: str) -> Ranker:
         """Return the ranker to continue from, checked against the training data."""
         start = given if isinstance(given, Ranker) else Ranker.load(given)
         start._check_fitted("init_model")

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import io
 import json
 import os
 import zipfile
 import zlib
-from pathlib import Path
-from typing import Any, TypeAlias
+from contextlib import nullcontext
+from typing import IO, Any, TypeAlias
 
 from tautrank.engines import FittedModel, Record
 from tautrank.engines.base import read_model
@@ -23,6 +24,8 @@ from tautrank.files import atomic_write
 from tautrank.json_values import or_nan, to_json
 from tautrank.ranker.inputs import Names
 from tautrank.ranker.list_features import ListFeatures, read_list_features
+from tautrank.ranker.other_models import model_bytes, read_other_model, tool_of
+
 
 FORMAT_VERSION = 3
 
@@ -39,7 +42,7 @@ _LARGEST_RATIO = 100
 
 
 def write_ranker(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str] | IO[bytes],
     parameters: dict[str, Any],
     model: FittedModel,
     record: Record,
@@ -49,7 +52,7 @@ def write_ranker(
     """Write a ranker in one step: a reader sees the whole new file or what was there before.
 
     Args:
-        path: file to write.
+        path: file to write, or a binary file that is open for writing.
         parameters: all parameters of the ranker.
         model: the trees.
         record: what happened during training.
@@ -88,7 +91,8 @@ def write_ranker(
         "model": {"member": model.member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
     }
     text = json.dumps(to_json(meta, "model"), indent=1, ensure_ascii=False, allow_nan=False)
-    with atomic_write(path) as file, zipfile.ZipFile(file, "w") as archive:
+    opened = atomic_write(path) if isinstance(path, str | os.PathLike) else nullcontext(path)
+    with opened as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in ((_META, text.encode("utf-8", "surrogatepass")), (model.member, content)):
             # The oldest date zip knows, and fixed permissions: bytes depend on the model alone.
             entry = zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
@@ -97,21 +101,44 @@ def write_ranker(
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 6)
 
 
-def read_ranker(path: str | os.PathLike[str]) -> _Read:
+def read_ranker(source: Any) -> _Read:
     """Read what `write_ranker` wrote; every type is checked, so that no file can surprise what uses it.
 
     Args:
-        path: file to read.
+        source: a path, bytes or a binary file, also of a model that LightGBM or XGBoost saved; or a booster.
     """
-    meta, content = _members(Path(path))
+    content, target = _content(source)
+    tool = tool_of(content)
     try:
-        return _described(meta, content)
+        if tool is not None:
+            return (*read_other_model(tool, content), None)
+        return _described(*_members(content, target))
     except (DataError, OptionError) as error:
-        raise DataError(f"{os.fspath(path)}: {error}") from None
+        raise DataError(str(error) if str(error).startswith(target) else f"{target}: {error}") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         raise DataError(
-            f"{os.fspath(path)}: meta.json lacks what describes a model; expected a file written by Ranker.save"
+            f"{target}: meta.json lacks what describes a model; expected a file written by Ranker.save"
         ) from None
+
+
+def _content(source: Any) -> tuple[bytes, str]:
+    """Return the bytes of a model, and what to call them in a sentence."""
+    if isinstance(source, bytes | bytearray | memoryview):
+        return bytes(source), "model"
+    if isinstance(source, str | os.PathLike):
+        target = os.fspath(source)
+        try:
+            with open(source, "rb") as file:
+                return file.read(), target
+        except OSError as error:
+            raise DataError(
+                f"{target}: cannot be read ({error.strerror}); expected a model saved by tautrank"
+            ) from None
+    found = source.read() if hasattr(source, "read") else model_bytes(source)
+    if not isinstance(found, bytes):
+        what = "text instead of bytes" if isinstance(found, str) else f"an object of {type(source).__name__}"
+        raise DataError(f"model: found {what}; expected a path, bytes, a binary file, or a booster")
+    return found, str(getattr(source, "name", "model"))
 
 
 def _described(meta: dict[str, Any], content: bytes) -> _Read:
@@ -161,30 +188,28 @@ def _typed(value: Any, kind: type[Any]) -> Any:
     return value
 
 
-def _members(target: Path) -> tuple[dict[str, Any], bytes]:
+def _members(content: bytes, target: str) -> tuple[dict[str, Any], bytes]:
     """Return the description and the trees, which are what it describes."""
+    if not content:
+        raise DataError(f"{target}: is empty; expected a model saved by tautrank")
+    start = content[:4]
+    if start != _ZIP_START[: len(start)]:
+        raise _not_ours(target, f"is not a tautrank model (it starts with {start!r})")
     try:
-        with open(target, "rb") as file:
-            start = file.read(4)
-            if not start:
-                raise DataError(f"{target}: is empty; expected a model saved by tautrank")
-            if start != _ZIP_START[: len(start)]:
-                raise _not_ours(target, f"is not a tautrank model (it starts with {start!r})")
-            try:
-                with zipfile.ZipFile(file) as archive:
-                    return _read(archive, target)
-            except zipfile.BadZipFile:
-                # The list of members stands at the end, and is the first thing to go.
-                raise DataError(f"{target}: is cut off or damaged at its end; expected a whole model file") from None
-    except OSError as error:
-        raise DataError(f"{target}: cannot be read ({error.strerror}); expected a model saved by tautrank") from None
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            return _read(archive, target)
+    except DataError:
+        raise
+    except Exception:  # what zipfile makes of damaged bytes, it does not say; most is a BadZipFile
+        # The list of members stands at the end, and is the first thing to go.
+        raise DataError(f"{target}: is cut off or damaged at its end; expected a whole model file") from None
 
 
-def _not_ours(target: Path, what: str) -> DataError:
+def _not_ours(target: str, what: str) -> DataError:
     return DataError(f"{target}: {what}; expected a file written by Ranker.save")
 
 
-def _read(archive: zipfile.ZipFile, target: Path) -> tuple[dict[str, Any], bytes]:
+def _read(archive: zipfile.ZipFile, target: str) -> tuple[dict[str, Any], bytes]:
     if _META not in archive.namelist():
         raise _not_ours(target, f"is not a tautrank model (a zip archive without {_META})")
     text = _member(archive, _META, target)
@@ -215,7 +240,7 @@ def _read(archive: zipfile.ZipFile, target: Path) -> tuple[dict[str, Any], bytes
     return meta, content
 
 
-def _member(archive: zipfile.ZipFile, name: str, target: Path) -> bytes:
+def _member(archive: zipfile.ZipFile, name: str, target: str) -> bytes:
     entry = archive.getinfo(name)
     limit = _ALWAYS_FINE if name == _META else max(_ALWAYS_FINE, _LARGEST_RATIO * entry.compress_size)
     if entry.file_size > limit:

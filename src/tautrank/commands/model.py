@@ -1,0 +1,128 @@
+"""The commands `tautrank model ...` and `tautrank explain`."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import tautrank as tr
+from tautrank.commands import options
+from tautrank.commands.options import argument, option
+from tautrank.commands.output import print_json, say
+from tautrank.errors import OptionError
+
+model_app = typer.Typer(help="Inspect models.", no_args_is_help=True)
+
+_BARS = "▁▂▃▄▅▆▇█"
+_WIDTH = 60
+_MOST_FEATURES = 10
+
+
+@model_app.command("info")
+def model_info(
+    model: Path = argument("Model of 'tautrank train', LightGBM or XGBoost."), as_json: bool = options.AS_JSON
+) -> None:
+    """Show the loss, metric, engine and parameters of a model, its training history and its top features.
+
+    Example: [bold]tautrank model info model.taut[/bold]
+    """
+    ranker = tr.Ranker.load(model)
+    gains = ranker.feature_importances_
+    names = getattr(ranker, "feature_names_in_", [f"f{column}" for column in range(1, gains.size + 1)])
+    top = [(str(names[at]), float(gains[at])) for at in (-gains).argsort(kind="stable") if gains[at] > 0]
+    parameters = {name: value for name, value in ranker.get_params().items() if value is not None}
+    if as_json:
+        plain = {
+            name: value if isinstance(value, int | float | bool) else str(value) for name, value in parameters.items()
+        }
+        facts = {"engine": ranker.model_.tool, "trees": ranker.n_trees_, "features": ranker.n_features_in_}
+        print_json({**facts, "parameters": plain, "history": ranker.evals_result_, "gain": dict(top)})
+        return
+    say(f"{model}: {ranker.n_trees_} trees of {ranker.model_.tool} over {ranker.n_features_in_} features", "bold")
+    say(f"loss {parameters.pop('loss')}, metric {parameters.pop('metric')}")
+    if _is_other(model):
+        say("(saved by another tool: metric and parameters are not in the file, and have their defaults)")
+    else:
+        say(", ".join(f"{name}={value}" for name, value in parameters.items()))
+    for part, by_metric in ranker.evals_result_.items():
+        for name, values in by_metric.items():
+            if values:
+                say(f"{part} {name}  {sparkline(values)}  {values[0]:.4f} to {values[-1]:.4f}")
+    if ranker.best_score_ is not None:
+        say(f"best validation value {ranker.best_score_:.4f} with {ranker.best_iteration_} trees")
+    width = max((len(name) for name, _ in top[:_MOST_FEATURES]), default=0)
+    for name, gain in top[:_MOST_FEATURES]:
+        say(f"  {name:<{width}}  {gain:6.1%}  {'█' * round(40 * gain / top[0][1])}")
+    if len(top) > _MOST_FEATURES:
+        say(f"  and {len(top) - _MOST_FEATURES} more features")
+
+
+def _is_other(model: Path) -> bool:
+    from tautrank.ranker.other_models import tool_of
+
+    return tool_of(model.read_bytes()[:400]) is not None
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """Draw numbers as bars, at most 60 of them.
+
+    Args:
+        values: the numbers; NaN is a gap.
+
+    >>> sparkline([0.0, 0.5, 1.0])
+    '▁▅█'
+    """
+    step = max(1, math.ceil(len(values) / _WIDTH))
+    shown = [*values[::step]]
+    known = [value for value in shown if not math.isnan(value)]
+    low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
+    return "".join(
+        " " if math.isnan(v) else _BARS[round((len(_BARS) - 1) * (v - low) / span) if span else 0] for v in shown
+    )
+
+
+def explain(
+    model: Path = argument("Model of 'tautrank train', LightGBM or XGBoost."),
+    data: Path = argument("Documents (LETOR, Parquet, CSV)."),
+    qid: str = option(..., "The query to explain.", "--qid"),
+    above: str | None = option(None, "A document of the query, with --below: why is it above the other?"),
+    below: str | None = option(None, "The document below it."),
+    zero_based: bool = option(False, "Feature indices in LETOR text start at 0.", "--zero-based"),
+    allow_nan: bool = option(False, "Read 'nan' as a missing value.", "--allow-nan"),
+    qid_column: str = option("qid", "Query id column of Parquet and CSV files."),
+    as_json: bool = options.AS_JSON,
+) -> None:
+    """Explain the scores of one query: what each feature adds, and why one document is above another.
+
+    Documents are called by their ids, or by their numbers within the query, from 0.
+
+    Example: [bold]tautrank explain model.taut test.txt --qid 17 --above 3 --below 5[/bold]
+    """
+    if (above is None) != (below is None):
+        raise OptionError("--above, --below: found one of them; expected both, or neither")
+    ranker = tr.Ranker.load(model)
+    given: dict[str, Any] = {"zero_based": zero_based, "allow_nan": allow_nan, "qid": qid_column}
+    defaults = {each.name: each.default.default for each in dataclasses.fields(options.Reading)}  # type: ignore[union-attr]
+    documents = options.Reading(**{**defaults, **given}).for_ranker(ranker, data, unlabelled=True)
+    explained = ranker.explain(documents, qid=qid)
+    if above is not None:
+        difference = explained.why(above, below)
+        if as_json:
+            print_json(difference.to_dict())
+        else:
+            say(str(difference))
+        return
+    if as_json:
+        print_json(explained.to_dict())
+        return
+    say(f"{data}, query {qid}: {explained.scores.size} documents; every score starts from {explained.base:.4f}", "bold")
+    for row in (-explained.scores).argsort(kind="stable"):
+        parts = explained.contributions[row]
+        largest = [at for at in (-abs(parts)).argsort(kind="stable")[:4] if parts[at]]
+        why = ", ".join(f"{explained.features[at]} {parts[at]:+.4f}" for at in largest)
+        say(f"{explained.documents[row]!s:>8}  {explained.scores[row]:+.4f}  {why}")

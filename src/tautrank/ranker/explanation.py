@@ -1,0 +1,175 @@
+"""Why a document has its score, and why one document is above another."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tautrank.arrays import F64, Array
+from tautrank.errors import DataError, require
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """What each feature adds to the score of each document, by exact TreeSHAP; ``base + contributions`` is the score.
+
+    Args:
+        documents: what the documents are called: their ids if the data has ids, else numbers from 0.
+        features: the names of the features; ``f1``, ``f2``, ... if the data had none.
+        values: the features themselves.
+        contributions: one row per document, one column per feature.
+        base: the mean score, which all documents start from.
+        scores: the scores.
+        predict: from rows of features to scores.
+        by_list: whether a score also depends on the other documents (list features); `predict` then takes all rows.
+    """
+
+    documents: Array
+    features: tuple[str, ...]
+    values: Array
+    contributions: F64
+    base: float
+    scores: F64
+    predict: Callable[[Any], F64] = field(repr=False)
+    by_list: bool = False
+
+    def why(self, above: Any, below: Any) -> Difference:
+        """Compare two documents feature by feature, and find a few changes that would swap them.
+
+        The changes are found greedily: features of the lower document take the values of the upper one, those with the
+        largest difference first, until its score is the greater one; changes that turn out not to be needed are undone.
+
+        Args:
+            above: the document with the greater score, as in `documents`.
+            below: the other document.
+        """
+        high, low = self._row(above, "above"), self._row(below, "below")
+        if self.scores[high] < self.scores[low]:
+            raise DataError(
+                f"above: document {above} has the score {self.scores[high]:.6g} and document {below} "
+                f"{self.scores[low]:.6g}; expected the one with the greater score first"
+            )
+        differences = self.contributions[high] - self.contributions[low]
+        order = np.argsort(-np.abs(differences), kind="stable")
+        changes, after = self._changes(high, low, [int(at) for at in order if differences[at] > 0])
+        return Difference(
+            above=self.documents[high].item(),
+            below=self.documents[low].item(),
+            features=tuple(self.features[at] for at in order),
+            values_above=self.values[high, order],
+            values_below=self.values[low, order],
+            differences=differences[order],
+            score_above=float(self.scores[high]),
+            score_below=float(self.scores[low]),
+            changes=tuple(self.features[at] for at in changes),
+            score_after=after,
+        )
+
+    def _changes(self, high: int, low: int, order: list[int]) -> tuple[list[int], float | None]:
+        rows = np.arange(len(self.values)) if self.by_list else np.array([high, low])
+        places = [high, low] if self.by_list else [0, 1]
+
+        def scores(columns: list[int]) -> tuple[float, float]:
+            changed = self.values[rows]
+            changed[places[1], columns] = self.values[high, columns]
+            upper, lower = self.predict(changed)[places].tolist()
+            return upper, lower
+
+        def swaps(columns: list[int]) -> bool:
+            upper, lower = scores(columns)
+            return lower > upper
+
+        needed = next((n for n in range(1, len(order) + 1) if swaps(order[:n])), None)
+        if needed is None:
+            return [], None
+        kept = order[:needed]
+        for column in reversed(order[:needed]):
+            fewer = [each for each in kept if each != column]
+            kept = fewer if swaps(fewer) else kept
+        return kept, scores(kept)[1]
+
+    def _row(self, document: Any, name: str) -> int:
+        found = np.flatnonzero([str(each) == str(document) for each in self.documents])
+        if found.size != 1:
+            raise DataError(
+                f"{name}: found document {document}; expected one of {self.documents.size}, such as "
+                f"{self.documents[0] if self.documents.size else 'none'}"
+            )
+        return int(found[0])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values."""
+        return {
+            "documents": self.documents.tolist(),
+            "features": list(self.features),
+            "base": self.base,
+            "scores": self.scores.tolist(),
+            "contributions": self.contributions.tolist(),
+        }
+
+    def to_frame(self) -> Any:
+        """Return contributions as a pandas data frame, one row per document, with ``base`` and ``score``."""
+        pandas = require("pandas", "to_frame needs pandas", "pandas")
+        frame = pandas.DataFrame(self.contributions, index=self.documents, columns=list(self.features))
+        return frame.assign(base=self.base, score=self.scores)
+
+
+@dataclass(frozen=True, eq=False)
+class Difference:
+    """One document over another, feature by feature, the largest difference first.
+
+    Args:
+        above, below: the documents.
+        features: the names of the features.
+        values_above, values_below: the features of the two documents.
+        differences: what each feature adds to the lead of the upper document; they sum to that lead.
+        score_above, score_below: the scores.
+        changes: features whose values would put the lower document above, if it took them from the upper one; empty if
+            there are none: with all of the other's values a document only ties with it.
+        score_after: the score of the lower document after these changes; None if there are none.
+    """
+
+    above: Any
+    below: Any
+    features: tuple[str, ...]
+    values_above: Array
+    values_below: Array
+    differences: F64
+    score_above: float
+    score_below: float
+    changes: tuple[str, ...]
+    score_after: float | None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain values; a missing value is None."""
+        plain = {}
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                value = [None if np.isnan(each) else each for each in value.tolist()]
+            plain[name] = list(value) if isinstance(value, tuple) else value
+        return plain
+
+    def to_frame(self) -> Any:
+        """Return one row per feature as a pandas data frame."""
+        pandas = require("pandas", "to_frame needs pandas", "pandas")
+        columns = {"above": self.values_above, "below": self.values_below, "difference": self.differences}
+        return pandas.DataFrame(columns, index=list(self.features))
+
+    def __str__(self) -> str:
+        width = max(map(len, ("feature", *self.features)))
+        lines = [f"{'feature':<{width}}  {self.above!s:>12}  {self.below!s:>12}  {'difference':>10}"]
+        rows = zip(self.features, self.values_above, self.values_below, self.differences, strict=True)
+        lines += [f"{name:<{width}}  {a:>12.6g}  {b:>12.6g}  {d:>+10.4f}" for name, a, b, d in rows if d != 0]
+        lines.append(
+            f"{'score':<{width}}  {self.score_above:>12.6g}  {self.score_below:>12.6g}  "
+            f"{self.score_above - self.score_below:>+10.4f}"
+        )
+        if self.score_after is None:
+            lines.append(f"No value of {self.above} would put {self.below} above it.")
+        else:
+            named = ", ".join(self.changes)
+            lines.append(f"With {named} of {self.above}, {self.below} would have the score {self.score_after:.6g}.")
+        return "\n".join(lines)

@@ -1,0 +1,123 @@
+"""Models that LightGBM or XGBoost trained without this library: recognised by their content, read as a ranker.
+
+LightGBM's text holds the trees, the objective and the names of the features; XGBoost's JSON and UBJSON too. The metric,
+the training history and most parameters are in neither: the ranker has defaults for them.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+from tautrank.engines import FittedModel, NativeLoss, Record, engine_named
+from tautrank.engines.packages import package
+from tautrank.errors import DataError, MissingDependencyError
+from tautrank.ranker.inputs import Names
+
+# XGBoost's UBJSON begins with an object whose first key has its length in 8 bytes.
+_UBJSON = b"{L"
+_DAMAGE: tuple[type[Exception], ...] = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+_OF_SPLITS = ("split_feature", "left_child", "right_child", "decision_type")
+
+
+def model_bytes(given: object) -> bytes | None:
+    """Return the model of a `lightgbm.Booster`, an `xgboost.Booster`, or of the tool's scikit-learn estimator.
+
+    Args:
+        given: the object; None is returned for any other.
+    """
+    tool = type(given).__module__.partition(".")[0]
+    if tool not in ("lightgbm", "xgboost"):
+        return None
+    booster: Any = given
+    if hasattr(given, "get_booster"):
+        booster = given.get_booster()
+    elif hasattr(given, "booster_"):
+        booster = given.booster_
+    return bytes(booster.save_raw("ubj")) if tool == "xgboost" else str(booster.model_to_string()).encode()
+
+
+def tool_of(content: bytes) -> str | None:
+    """Return the tool that wrote a model; None if it is neither LightGBM nor XGBoost.
+
+    Args:
+        content: the file's content.
+
+    >>> tool_of(b"tree\\nversion=v4\\n"), tool_of(b'{"learner":{'), tool_of(b"PK")
+    ('lightgbm', 'xgboost', None)
+    """
+    start = content[:400].lstrip()
+    if re.match(rb"tree\r?\n", start):
+        return "lightgbm"
+    found = start.startswith(_UBJSON) or re.match(rb'\{\s*"(learner|version|Config)"', start)
+    return "xgboost" if found else None
+
+
+def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], FittedModel, Record, Names]:
+    """Read a model as parameters of a ranker, trees, a record of a training of which nothing is known, and names.
+
+    Args:
+        tool: what `tool_of` returned.
+        content: the file's content.
+    """
+    engine = engine_named(tool)
+    try:
+        model, objective, names = (_lightgbm if tool == "lightgbm" else _xgboost)(content)
+    except (DataError, MissingDependencyError):
+        raise
+    except _DAMAGE + engine.errors():
+        raise DataError(f"{engine.written} cannot read the model; expected a whole file as {tool} saves it") from None
+    parameters: dict[str, Any] = {"engine": tool}
+    if engine.find_objective(objective) is not None:
+        parameters["loss"] = str(NativeLoss(tool, objective))
+    return parameters, model, Record({}, model.n_trees, None, model.n_trees, 0), names
+
+
+def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names]:
+    text = content.decode().replace("\r\n", "\n").lstrip()
+    head = dict(line.split("=", 1) for line in text.partition("\nTree=0\n")[0].splitlines() if "=" in line)
+    if head["num_tree_per_iteration"] != "1":
+        raise DataError(f"found a model of {head['num_tree_per_iteration']} classes; expected one score per document")
+    names = tuple(head["feature_names"].split(" "))
+    unnamed = all(name == f"Column_{column}" for column, name in enumerate(names))
+    _check_trees(text, [int(size) for size in head["tree_sizes"].split()], len(names))
+    model = engine_named("lightgbm").model_class.from_bytes(text.encode(), len(names))
+    if model.n_features != len(names):
+        raise ValueError
+    return model, head.get("objective", "").partition(" ")[0], None if unnamed else names
+
+
+def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
+    """Refuse damaged trees: LightGBM finds them by their lengths, trusts what it finds, and may end the process."""
+    starts = [tree.start() for tree in re.finditer(r"^Tree=", text, flags=re.M)]
+    ends = [*starts[1:], text.index("\nend of trees\n") + 1]
+    if [end - start for start, end in zip(starts, ends, strict=True)] != sizes:
+        raise ValueError
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        found = dict(line.split("=", 1) for line in text[start:end].splitlines() if "=" in line)
+        leaves = int(found["num_leaves"])
+        splits = [[int(word) for word in found[name].split()] for name in _OF_SPLITS] if leaves > 1 else []
+        wrong = any(len(values) != leaves - 1 for values in splits)
+        wrong = wrong or any(not 0 <= feature < n_features for feature in (splits[0] if splits else ()))
+        children = sorted(splits[1] + splits[2]) if splits else [-1]
+        # Every leaf and every split but the first is somebody's child.
+        wrong = wrong or children != [*range(-leaves, 0), *range(1, leaves - 1)]
+        wrong = wrong or len([float(word) for word in found["leaf_value"].split()]) != leaves
+        wrong = wrong or (leaves > 1 and len([float(word) for word in found["threshold"].split()]) != leaves - 1)
+        if wrong or found["Tree"] != str(number):
+            raise ValueError
+
+
+def _xgboost(content: bytes) -> tuple[FittedModel, str, Names]:
+    booster = package("xgboost").Booster(model_file=bytearray(content))
+    learner = json.loads(booster.save_raw("json"))["learner"]
+    kind, classes = learner["gradient_booster"]["name"], int(learner["learner_model_param"]["num_class"])
+    if kind == "gblinear" or classes > 1 or int(learner["learner_model_param"].get("num_target", "1")) > 1:
+        found = "gblinear, a linear model" if kind == "gblinear" else "a model of several classes or targets"
+        raise DataError(f"found {found}; expected trees with one score per document")
+    names = booster.feature_names
+    best = booster.attr("best_iteration")  # XGBRanker predicts with the trees up to it
+    kept = booster if best is None else booster[: int(best) + 1]
+    model = engine_named("xgboost").model_class.from_bytes(bytes(kept.save_raw("ubj")), booster.num_features())
+    return model, learner["objective"]["name"], None if names is None else tuple(names)

@@ -1,0 +1,144 @@
+"""Models of LightGBM and XGBoost as rankers, files in memory, damaged files."""
+
+from __future__ import annotations
+
+import io
+import json
+
+import lightgbm
+import numpy as np
+import pytest
+
+import tautrank as tr
+from tautrank.errors import DataError, TautrankError
+from tautrank.export import FORMATS
+from tests.command_line import run
+from tests.export.test_export import INTERPRETERS, exported
+
+RNG = np.random.default_rng(0)
+X = RNG.normal(size=(800, 5)).astype(np.float32)
+Y = np.clip((X[:, 0] + X[:, 1] * X[:, 2] + RNG.normal(size=800)).round(), 0, 4)
+GROUP = [20] * 40
+NAMES = list("abcde")
+
+
+def lightgbm_model(objective="lambdarank", names=NAMES, labels=Y):
+    data = lightgbm.Dataset(X, labels, group=GROUP, feature_name=names or "auto")
+    return lightgbm.train({"objective": objective, "verbosity": -1, "num_leaves": 8, "num_threads": 1}, data, 10)
+
+
+def xgboost_model(objective="rank:ndcg", labels=Y):
+    xgboost = pytest.importorskip("xgboost")
+    group = GROUP if objective.startswith("rank") else None
+    data = xgboost.DMatrix(X, labels, group=group, feature_names=NAMES)
+    return xgboost.train({"objective": objective, "max_depth": 3, "nthread": 1}, data, 10)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_lightgbm_text_is_exported_to_every_format(format, tmp_path):
+    booster = lightgbm_model()
+    booster.save_model(tmp_path / "anything.bin")  # the content says what it is
+    ranker = tr.Ranker.load(tmp_path / "anything.bin")
+    assert (ranker.loss, ranker.feature_names_in_.tolist(), ranker.n_trees_) == ("lightgbm:lambdarank", NAMES, 10)
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), X[:100], NAMES)
+    np.testing.assert_allclose(found, booster.predict(X[:100]), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic", "count:poisson", "reg:squarederror"])
+@pytest.mark.parametrize("kind", ["json", "ubj"])
+def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):
+    booster = xgboost_model(objective, Y > 1 if "logistic" in objective else Y)
+    ranker = tr.Ranker.load(bytes(booster.save_raw(kind)))
+    assert ranker.feature_names_in_.tolist() == NAMES
+    matrix = pytest.importorskip("xgboost").DMatrix(X[:100], feature_names=NAMES)
+    scores = booster.predict(matrix, output_margin=True)
+    np.testing.assert_array_equal(ranker.predict(X[:100]), scores)
+    vespa = INTERPRETERS["vespa"](exported(ranker, tmp_path, "vespa"), X[:100], NAMES)
+    np.testing.assert_allclose(vespa, scores, rtol=0, atol=2e-6)
+
+
+def test_boosters_are_continued():
+    booster = lightgbm_model(names=None)
+    ranker = tr.Ranker("xendcg", n_estimators=2).fit(X, Y, group=GROUP, init_model=booster)
+    assert ranker.n_trees_ == 12
+    assert not hasattr(tr.Ranker.load(booster), "feature_names_in_")
+    np.testing.assert_array_equal(ranker.model_.booster.predict(X, num_iteration=10), booster.predict(X))
+    model = xgboost_model()
+    model.feature_names = None
+    ranker = tr.Ranker("xendcg", engine="xgboost", n_estimators=2).fit(X, Y, group=GROUP, init_model=model)
+    assert ranker.n_trees_ == 12
+
+
+def test_what_is_no_model_of_one_score_is_refused(tmp_path):
+    many = lightgbm.train(
+        {"objective": "multiclass", "num_class": 3, "verbosity": -1}, lightgbm.Dataset(X, Y.clip(0, 2)), 2
+    )
+    with pytest.raises(DataError, match="model: found a model of 3 classes; expected one score"):
+        tr.Ranker.load(many)
+    text = lightgbm_model().model_to_string()
+    for damaged in (
+        text[: len(text) // 2],
+        text.replace("Tree=3", "Tree=4"),
+        text.replace("tree_sizes=", "tree_sizes=1"),
+    ):
+        with pytest.raises(DataError):
+            tr.Ranker.load(damaged.encode())
+    with pytest.raises(DataError, match="XGBoost cannot read the model"):
+        tr.Ranker.load(b'{"learner":{}}')
+    with pytest.raises(DataError, match="found an object of int"):
+        tr.Ranker.load(3)
+
+
+def test_file_objects_bytes_and_every_damaged_byte():
+    ranker = tr.Ranker(n_estimators=1, num_leaves=2).fit(X, Y, group=GROUP)
+    buffer = io.BytesIO()
+    ranker.save(buffer)
+    content = buffer.getvalue()
+    buffer.seek(0)
+    np.testing.assert_array_equal(tr.Ranker.load(buffer).predict(X), ranker.predict(X))
+    np.testing.assert_array_equal(tr.Ranker.load(content).predict(X), ranker.predict(X))
+    refused = 0
+    for place in range(len(content)):
+        damaged = bytearray(content)
+        damaged[place] ^= 255
+        try:
+            tr.Ranker.load(damaged)
+        except TautrankError:
+            refused += 1
+    assert refused > 0.9 * len(content)
+
+
+def test_a_split_on_missing_is_valid_json_for_vespa(tmp_path):
+    x, y = np.arange(400.0).reshape(-1, 1) % 7, np.tile([0, 1], 200)
+    x[y == 1] = np.nan
+    ranker = tr.Ranker(n_estimators=2).fit(x, y, group=[20] * 20)
+    content = exported(ranker, tmp_path, "vespa")
+    json.loads(content, parse_constant=lambda name: pytest.fail(name))
+    found = INTERPRETERS["vespa"](content, x.astype(np.float32), ["f1"])
+    np.testing.assert_array_equal(found, ranker.predict(x))
+
+
+def test_commands_take_a_lightgbm_model(tmp_path, capsys):
+    booster = lightgbm_model()
+    model, data = tmp_path / "lgb.txt", tmp_path / "data.txt"
+    booster.save_model(model)
+    rows = [" ".join(f"{column}:{value}" for column, value in enumerate(x, 1)) for x in X]
+    data.write_text("".join(f"{y:g} qid:{i // 20} {row}\n" for i, (row, y) in enumerate(zip(rows, Y, strict=True))))
+    code, shown, _ = run(capsys, "model info", model)
+    assert code == 0
+    assert "10 trees of lightgbm" in shown
+    assert "have their defaults" in shown
+    assert json.loads(run(capsys, "model info --json", model)[1])["trees"] == 10
+    assert run(capsys, "evaluate", data, "--model", model)[0] == 0
+    assert run(capsys, "rank", data, "--model", model, "-o", tmp_path / "s.txt")[0] == 0
+    np.testing.assert_allclose(np.loadtxt(tmp_path / "s.txt"), booster.predict(X), atol=1e-6)
+    assert "every score starts" in run(capsys, "explain --qid 3", model, data)[1]
+    order = np.argsort(-booster.predict(X[60:80]))
+    words = ("--above", order[0], "--below", order[-1])
+    why = json.loads(run(capsys, "explain --qid 3 --json", model, data, *words)[1])
+    assert abs(sum(why["differences"]) - (why["score_above"] - why["score_below"])) < 1e-6
+    assert "difference" in run(capsys, "explain --qid 3", model, data, *words)[1]
+    assert run(capsys, "explain --qid 999", model, data)[0] == 2
+    assert run(capsys, "explain --qid 3 --above 1", model, data)[0] == 2
+    assert run(capsys, "train --trees 2", data, "--init-model", model, "-o", tmp_path / "more.taut")[0] == 0
+    assert tr.Ranker.load(tmp_path / "more.taut").n_trees_ == 12
