@@ -26,7 +26,6 @@ from tautrank.ranker.inputs import Names
 from tautrank.ranker.list_features import ListFeatures, read_list_features
 from tautrank.ranker.other_models import model_bytes, read_other_model, tool_of
 
-
 FORMAT_VERSION = 3
 
 _Read: TypeAlias = tuple[dict[str, Any], FittedModel, Record, Names, ListFeatures | None]
