@@ -101,3 +101,15 @@ def test_what_cannot_be_explained_is_one_sentence():
     linear = tr.Ranker(n_estimators=3, linear_tree=True).fit(DATA)
     with pytest.raises(OptionError, match="explain: lightgbm has no contributions"):
         linear.explain(DATA)
+
+
+def test_monotone_constraints_by_name():
+    x = np.array(DATA.X[:, :2])
+    frame = tr.RankingData.from_arrays(x, DATA.labels, group=DATA.sizes, feature_names=["a", "b"])
+    ranker = tr.Ranker(n_estimators=20, monotone_constraints={"b": -1}).fit(frame)
+    grid = np.column_stack([np.zeros(50), np.linspace(x[:, 1].min(), x[:, 1].max(), 50)])
+    assert (np.diff(ranker.predict(grid)) <= 0).all()
+    same = tr.Ranker(n_estimators=20, monotone_constraints=[0, -1]).fit(frame)
+    np.testing.assert_array_equal(same.predict(frame), ranker.predict(frame))
+    with pytest.raises(OptionError, match="unknown column of monotone_constraints 'c'"):
+        tr.Ranker(monotone_constraints={"c": 1}).fit(frame)

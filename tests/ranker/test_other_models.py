@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import os
+import signal
+import threading
+import time
 
 import lightgbm
 import numpy as np
@@ -142,3 +146,23 @@ def test_commands_take_a_lightgbm_model(tmp_path, capsys):
     assert run(capsys, "explain --qid 3 --above 1", model, data)[0] == 2
     assert run(capsys, "train --trees 2", data, "--init-model", model, "-o", tmp_path / "more.taut")[0] == 0
     assert tr.Ranker.load(tmp_path / "more.taut").n_trees_ == 12
+
+
+def test_an_interrupted_training_keeps_its_trees(tmp_path, capsys):
+    data, model = tmp_path / "data.txt", tmp_path / "model.taut"
+    tr.write_letor(tr.RankingData.from_arrays(X, Y, group=GROUP), data)
+    before = signal.getsignal(signal.SIGINT)
+
+    def press_ctrl_c():
+        while signal.getsignal(signal.SIGINT) is before:  # until training begins
+            time.sleep(0.01)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    press = threading.Thread(target=press_ctrl_c, daemon=True)
+    press.start()
+    code, _, errors = run(capsys, "train --trees 1000000 -j 1", data, "-o", model)
+    press.join()
+    assert code == 130
+    assert "has the trees so far" in errors
+    assert 0 < tr.Ranker.load(model).n_trees_ < 1_000_000
+    assert signal.getsignal(signal.SIGINT) is before

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import IO, Any
 
 import numpy as np
@@ -221,6 +221,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
+        if isinstance(extra.get("monotone_constraints"), Mapping):
+            extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
         start = None if init_model is None else self._start(init_model, train, engine.name)
         task = Task(
             train=train,
@@ -405,10 +407,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             source: a path, bytes, or a binary file; or a booster or scikit-learn estimator of LightGBM or XGBoost.
 
         >>> import lightgbm
-        >>> data = lightgbm.Dataset([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
+        >>> data = lightgbm.Dataset(np.array([[0.0], [1.0]] * 40), [0, 1] * 40, group=[2] * 40)
         >>> booster = lightgbm.train({"objective": "lambdarank", "verbosity": -1}, data, 3)
         >>> ranker = Ranker.load(booster.model_to_string().encode())
-        >>> ranker.loss, ranker.n_trees_, bool(ranker.predict([[0.0]]) == booster.predict([[0.0]]))
+        >>> ranker.loss, ranker.n_trees_, bool(ranker.predict([[0.0]])[0] == booster.predict([[0.0]])[0])
         ('lightgbm:lambdarank', 3, True)
         """
         parameters, model, record, names, lists = read_ranker(source)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -228,6 +228,20 @@ def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple
             number = int(column) if isinstance(column, str) else column
             found.append(whole(name, number, least=0, most=train.n_features - 1))
     return tuple(dict.fromkeys(found))
+
+
+def constraints(given: Mapping[Any, Any], train: RankingData) -> list[int]:
+    """Return one constraint per column: 1 if scores must rise with it, -1 if they must fall, 0 if neither.
+
+    Args:
+        given: `monotone_constraints` by name or number of a column.
+        train: the training data.
+    """
+    found = [0] * train.n_features
+    for column, sign in given.items():
+        (number,) = column_numbers("monotone_constraints", [column], train)
+        found[number] = whole("monotone_constraints", sign, least=-1, most=1)
+    return found
 
 
 def drawn_seed(random_state: Any) -> int:
