@@ -37,6 +37,12 @@ def test_only_large_values_are_doubles() -> None:
 
 def test_text_warns_of_a_rounded_feature(tmp_path: Path) -> None:
     file = tmp_path / "data.txt"
-    file.write_text("1 qid:1 1:0.1 7:16777217\n0 qid:1 1:2 7:16777216\n")
-    with pytest.warns(tr.TautrankWarning, match="feature 7 has values above 2\\^24"):
+    file.write_text("1 qid:1 1:0.1 7:1700000049\n0 qid:1 1:2 7:1\n")
+    with pytest.warns(tr.TautrankWarning, match="feature 7 has values of more than nine digits"):
         tr.read_letor(file)
+
+
+def test_text_that_was_float32_gives_no_warning(tmp_path: Path) -> None:
+    X = np.geomspace(1e7, 1e30, 300).astype(np.float32)[:, np.newaxis]
+    tr.write_letor(tr.RankingData.from_arrays(X, np.zeros(300), group=[300]), tmp_path / "data.txt")
+    assert (tr.read_letor(tmp_path / "data.txt").X == X).all()

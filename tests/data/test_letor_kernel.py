@@ -21,7 +21,7 @@ HARD = (
 )
 
 
-@pytest.mark.filterwarnings("ignore:.*values above 2")
+@pytest.mark.filterwarnings("ignore:.*values of more than nine digits")
 def test_numbers_that_are_hard_to_read_are_the_nearest_float32(tmp_path):
     file = tmp_path / "hard.txt"
     file.write_text(" ".join(["1 qid:1", *(f"{i}:{text}" for i, text in enumerate(HARD, 1)), "99:NaN # end"]) + "\n")

@@ -86,7 +86,7 @@ def compare(
             raise OptionError("--qrels: found none; expected relevance judgments for --runs")
         # `like` again: one tool also has an order of its own for tied documents.
         tested |= {"like": like, "baseline": baseline}
-        result = compare_runs(_named(data), qrels, judges, **tested, **dataclasses.asdict(reading))
+        result = compare_runs(_named(data), qrels, judges, **tested, **reading.given())
     elif qrels is not None:
         raise OptionError("--qrels: found without --runs; expected both, or neither")
     elif len(data) > 1:

@@ -110,11 +110,22 @@ class Reading:
     )
     label: str = option("label", "Label column of Parquet and CSV files.", "--label")
     qid: str = option("qid", "Query id column of Parquet and CSV files.", "--qid")
+    doc: str | None = option(None, "Document id column of Parquet and CSV files.", "--doc")
+    features: list[str] | None = option(
+        None, "Feature columns of Parquet and CSV files, separated by commas; default all other numbers.", "--features"
+    )
+    drop: list[str] | None = option(None, "Columns of Parquet and CSV files to leave out, by commas.", "--drop")
+    separator: str | None = option(None, "What separates the columns of CSV; default a comma.", "--separator")
+
+    def given(self) -> dict[str, Any]:
+        """The options of `read_data`."""
+        columns = {name: names_of(getattr(self, name), f"--{name}") for name in ("features", "drop")}
+        return dataclasses.asdict(self) | columns
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file; with `unlabelled`, a table needs no label column."""
         with reading_bar(f"reading {path.name}") as report:
-            return read_data(path, unlabelled=unlabelled, progress=report, **dataclasses.asdict(self))
+            return read_data(path, unlabelled=unlabelled, progress=report, **self.given())
 
     def files(self, *paths: Path | None) -> list[RankingData]:
         """Read the given files of one data set and align their feature columns."""
@@ -136,7 +147,7 @@ class Reading:
     def scored(self, scores: Path, data: Path) -> Judged:
         """Read scores and the data they belong to, or a TREC run and its relevance judgments."""
         with reading_bar(f"reading {data.name}") as report:
-            return read_judged_scores(scores, data, progress=report, **dataclasses.asdict(self))
+            return read_judged_scores(scores, data, progress=report, **self.given())
 
     def for_ranker(self, ranker: tr.Ranker, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file and align it with the columns that a ranker was fitted on."""
@@ -146,10 +157,11 @@ class Reading:
     def as_typed(self) -> list[str]:
         """The same options as typed on the command line, without those of the cache, which change no result."""
         words = []
-        for name in ("label", "qid", "zero_based", "allow_nan"):
+        for name in ("label", "qid", "doc", "features", "drop", "separator", "zero_based", "allow_nan"):
             given = getattr(self, name)
             if given != getattr(Reading, name).default:
-                words += [f"--{name.replace('_', '-')}", *([] if given is True else [given])]
+                value = [] if given is True else [",".join(given) if isinstance(given, list) else given]
+                words += [f"--{name.replace('_', '-')}", *value]
         return words
 
 

@@ -123,6 +123,14 @@ def _number(buf: Any, start: Any) -> Any:
 
 
 @nb.njit(cache=True)
+def _has_many_digits(value: Any) -> Any:
+    """Return whether a number has more digits than name any float32: nine, and zeros behind them."""
+    while value % 10 == 0:
+        value /= 10
+    return value >= 1e9 or value != np.floor(value)
+
+
+@nb.njit(cache=True)
 def _document_id(buf: Any, pos: Any) -> Any:
     """Find the document's id in a comment: (start, end, end of the line); no id has no length.
 
@@ -173,7 +181,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
     (first row, token start, token length) wherever the qid token changes. `slow` gets (slot, start, end) for each
     number to re-read in Python; slot -1 - row is a label, any other slot a feature value. `ids` gets the document
     ids of the comments one behind the other, and `id_ends` where each row's ends. `out_rounded` gets
-    the index of a feature with a value above 2^24 that float32 changes.
+    the index of a feature with a number above 2^24 that has more digits than a float32.
 
     Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest index + 1).
     """
@@ -271,7 +279,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             single = np.float32(value)
             if np.isinf(single):
                 return VALUE_OVERFLOW, start, lines, row, stored, n_runs, n_slow, width
-            if abs(value) > _LARGE and value != single:
+            if _LARGE < abs(value) < _MAX_EXACT and value != single and _has_many_digits(abs(value)):
                 out_rounded[0] = index
             indices[stored] = index - first_index
             values[stored] = single

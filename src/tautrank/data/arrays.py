@@ -28,7 +28,7 @@ def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, t
         matrix = _frame_values(X, X.column_names, arrow_numbers)
         names = X.column_names if names is None else names
     elif hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        matrix = _frame_values(X, X.columns, _series_numbers)
+        matrix = _frame_values(X, X.columns, series_numbers)
         names = X.columns if names is None else names
     else:
         matrix = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
@@ -75,7 +75,7 @@ def _unmerged(values: Array) -> Array:
     return double
 
 
-def _series_numbers(series: Any, place: str) -> F64:
+def series_numbers(series: Any, place: str) -> F64:
     """Return a numeric column of pandas or Polars as doubles; null, None and pandas' NA become NaN."""
     dtype = series.dtype
     is_polars = hasattr(dtype, "is_numeric")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from tautrank.data.score_files import read_scores
 from tautrank.data.tables import read_csv, read_parquet
 from tautrank.data.text_source import TextSource, ending
 from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS, Judged, Listing, judge, list_qrels, list_run
-from tautrank.errors import DataError
+from tautrank.errors import DataError, OptionError
 
 _TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv, ".tsv": read_csv}
 
@@ -27,6 +27,10 @@ def read_data(
     *,
     label: str = "label",
     qid: str = "qid",
+    doc: str | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] | None = None,
+    separator: str | None = None,
     unlabelled: bool = False,
     progress: Callable[[float], None] | None = None,
     **letor_options: Any,
@@ -35,14 +39,22 @@ def read_data(
 
     Args:
         path: the file, compressed or not.
-        label, qid: names of the columns of a table.
+        label, qid, doc, features, drop: names of columns of a table, as in `RankingData.from_frame`.
+        separator: what separates the columns of CSV; with it, any file is CSV.
         unlabelled: whether a table may lack labels.
         progress: function called while text is read.
         letor_options: options of `read_letor`.
     """
     reader = _TABLES.get(ending(path))
-    if reader is not None:
-        return reader(path, label=label, qid=qid, unlabelled=unlabelled)
+    columns: dict[str, Any] = {"label": label, "qid": qid, "doc_id": doc, "features": features or None}
+    columns |= {"drop": drop or (), "unlabelled": unlabelled}
+    if reader is read_parquet:
+        return read_parquet(path, **columns)
+    if reader is not None or separator is not None:
+        return read_csv(path, separator=separator, **columns)
+    given = {"doc": doc, "features": features, "drop": drop}
+    if wrong := [name for name, value in given.items() if value]:
+        raise OptionError(f"{wrong[0]}: found with {path}, which is read as LETOR text; expected a table")
     return read_letor(path, progress=progress, **letor_options)
 
 

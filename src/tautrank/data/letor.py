@@ -294,8 +294,8 @@ class _Collected:
         if scratch.rounded[0] >= 0 and not self._warned:
             self._warned = True
             warnings.warn(
-                f"{self._file}: feature {scratch.rounded[0]} has values above 2^24, which are rounded to float32 (7 "
-                "digits); arrays and tables keep them",
+                f"{self._file}: feature {scratch.rounded[0]} has values of more than nine digits, which are "
+                "rounded to float32 (7 digits); arrays and tables keep them",
                 TautrankWarning,
                 stacklevel=5,
             )

@@ -92,6 +92,37 @@ class RankingData:
         return cls._from_runs(features, labels, *runs, where="qid", names=names, doc_ids=named)
 
     @classmethod
+    def from_frame(
+        cls,
+        frame: Any,
+        *,
+        label: str = "label",
+        qid: str = "qid",
+        doc_id: str | None = None,
+        features: Sequence[str] | None = None,
+        drop: Sequence[str] = (),
+    ) -> RankingData:
+        """Make ranking data from a pandas or Polars frame or an Arrow table with one row per document.
+
+        Args:
+            frame: the table.
+            label: name of the column of labels.
+            qid: name of the column of query ids, integers or text.
+            doc_id: name of the column of document ids, if there is one.
+            features: names of the feature columns; default every other column of numbers. Columns of text or dates are
+                left out, and a warning names them. Nulls are missing values.
+            drop: names of columns to leave out.
+
+        >>> import pandas as pd
+        >>> frame = pd.DataFrame({"label": [1, 0], "qid": [7, 7], "sku": ["a", "b"], "price": [3.5, 2.0]})
+        >>> RankingData.from_frame(frame, doc_id="sku").doc_ids.tolist()
+        ['a', 'b']
+        """
+        from tautrank.data.tables import frame_data
+
+        return frame_data(frame, "frame", label=label, qid=qid, doc_id=doc_id, features=features, drop=drop)
+
+    @classmethod
     def _from_runs(
         cls,
         X: Any,

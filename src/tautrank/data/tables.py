@@ -1,109 +1,162 @@
-"""Read ranking data from Parquet and CSV tables with named columns; needs the `parquet` extra (PyArrow)."""
+"""Ranking data from tables with named columns: frames, and Parquet and CSV files."""
 
 from __future__ import annotations
 
 import functools
+import importlib
 import os
+import warnings
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels
+from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels, series_numbers
 from tautrank.data.grouping import runs_of
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number
-from tautrank.errors import DataError, require, unknown
+from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning, require, unknown
 
 PathLike = str | os.PathLike[str]
 _SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
 
 
-def read_parquet(
-    path: PathLike,
-    *,
-    label: str = "label",
-    qid: str = "qid",
-    features: Sequence[str] | None = None,
-    unlabelled: bool = False,
-) -> RankingData:
+def read_parquet(path: PathLike, **columns: Any) -> RankingData:
     """Read ranking data from a Parquet file (or a folder of them) with one row per document.
 
     Needs ``pip install 'tautrank[parquet]'``.
 
     Args:
         path: the file.
-        label: name of the column of labels.
-        qid: name of the column of query ids, integers or text.
-        features: names of the feature columns; default every other column. Nulls are missing values.
-        unlabelled: take a table without the column of labels too, for documents to rank: every label is 0.
+        **columns: `label`, `qid`, `doc_id`, `features`, `drop` as in :meth:`RankingData.from_frame`; for documents to
+            rank also ``unlabelled=True``: the column of labels may be missing, and every label is then 0.
     """
     table = _read_table(Path(path), _pyarrow("pyarrow.parquet").read_table)
-    return _ranking_data(Path(path), table, label, qid, features, unlabelled)
+    return frame_data(table, str(path), **columns)
 
 
-def read_csv(
-    path: PathLike,
-    *,
-    label: str = "label",
-    qid: str = "qid",
-    features: Sequence[str] | None = None,
-    unlabelled: bool = False,
-) -> RankingData:
+def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) -> RankingData:
     """Read ranking data from a CSV file with a header line and one row per document (.gz and .bz2 too).
 
-    Columns are separated by commas, or by tabs where the file's name ends in ``.tsv``.
+    Needs PyArrow (``pip install 'tautrank[parquet]'``) or pandas.
 
-    Needs ``pip install 'tautrank[parquet]'``. Arguments as in :func:`read_parquet`; an empty cell is a missing value.
+    Args:
+        path: the file.
+        separator: what separates the columns; by default a comma, or a tab if the file's name ends in ``.tsv``.
+        **columns: as in :func:`read_parquet`; an empty cell is a missing value.
     """
-    csv = _pyarrow("pyarrow.csv")
-    separator = "\t" if ending(Path(path)) == ".tsv" else ","
-    read = functools.partial(csv.read_csv, parse_options=csv.ParseOptions(delimiter=separator))
-    return _ranking_data(Path(path), _read_table(Path(path), read, separator), label, qid, features, unlabelled)
+    mark = separator or ("\t" if ending(Path(path)) == ".tsv" else ",")
+    if len(mark) != 1:
+        raise OptionError(f"separator: found '{mark}'; expected one character")
+    try:
+        csv = _pyarrow("pyarrow.csv")
+        read = functools.partial(csv.read_csv, parse_options=csv.ParseOptions(delimiter=mark))
+    except MissingDependencyError:
+        try:
+            read = functools.partial(importlib.import_module("pandas").read_csv, sep=mark)
+        except ImportError:
+            raise MissingDependencyError(
+                "reading CSV needs PyArrow or pandas; install one with: pip install 'tautrank[parquet]'"
+            ) from None
+    return frame_data(_read_table(Path(path), read, mark), str(path), **columns)
 
 
 def _pyarrow(module: str) -> Any:
-    return require(module, "reading Parquet or CSV needs PyArrow", "parquet")
+    return require(module, "reading Parquet needs PyArrow", "parquet")
 
 
 def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:
     if not file.exists():
         raise DataError(f"{file}: no such file")
-    arrow = _pyarrow("pyarrow")
     try:
         table = read(str(file))
-    except (arrow.ArrowInvalid, arrow.ArrowNotImplementedError, OSError, UnicodeDecodeError) as error:
+    except (ValueError, NotImplementedError, OSError) as error:  # PyArrow's and pandas' own errors are such
         raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
-    _check_header(file, table.column_names, separator)
+    _check_header(file, column_names(table, str(file)), separator)
     return table
 
 
-def _ranking_data(
-    file: Path, table: Any, label: str, qid: str, features: Sequence[str] | None, unlabelled: bool
+def frame_data(
+    frame: Any,
+    where: str,
+    *,
+    label: str = "label",
+    qid: str = "qid",
+    doc_id: str | None = None,
+    features: Sequence[str] | None = None,
+    drop: Sequence[str] = (),
+    unlabelled: bool = False,
 ) -> RankingData:
-    has_labels = not unlabelled or label in table.column_names
-    filled = {"label": label, "qid": qid} if has_labels else {"qid": qid}
-    for kind, name in [*filled.items(), *(("features", name) for name in features or ())]:
-        if name not in table.column_names:
-            raise DataError(f"{file}: {kind}: {unknown('column', name, table.column_names)}")
-    names = list(features) if features is not None else [n for n in table.column_names if n not in (label, qid)]
-    if table.num_rows == 0:
-        raise DataError(f"{file}: found no rows; expected one row per document")
+    """Return the ranking data of a table; columns without numbers that nobody asked for are left out with a warning.
+
+    Args:
+        frame: a pandas or Polars frame, or an Arrow table.
+        where: what it is called in errors.
+        label, qid, doc_id, features, drop: names of columns.
+        unlabelled: whether the column of labels may be missing.
+    """
+    known = column_names(frame, where)
+    has_labels = not unlabelled or label in known
+    special = {"label": label} if has_labels else {}
+    special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
+    asked = [*special.items(), *(("features", name) for name in features or ())]
+    for kind, name in asked + ([] if unlabelled else [("drop", name) for name in drop]):
+        if name not in known:
+            raise DataError(f"{where}: {kind}: {unknown('column', name, known)}")
+    rows = len(frame)
+    if rows == 0:
+        raise DataError(f"{where}: found no rows; expected one row per document")
+    for kind, name in special.items():
+        if empty := _empty_cells(frame[name]):
+            what = {"label": "a label", "qid": "a query id", "doc_id": "a document id"}[kind]
+            cells = "empty cell" if empty == 1 else "empty cells"
+            raise DataError(f"{where}: column '{name}' has {empty} {cells}; expected {what} in every row")
+    numbers_of = arrow_numbers if hasattr(frame, "column_names") else series_numbers
+    names, others = list(features or ()), list[str]()
+    if features is None:
+        for name in (name for name in known if name not in (label, qid, doc_id, *drop)):
+            (names if is_numeric(frame[name], numbers_of) else others).append(name)
+    if others:
+        listed = ", ".join(f"'{name}'" for name in others)
+        warnings.warn(f"{where}: left out {listed}, without numbers", TautrankWarning, stacklevel=3)
     if not names:
-        raise DataError(f"{file}: found no feature columns besides '{label}' and '{qid}'; expected at least one")
-    for kind, name in filled.items():
-        if empty := table.column(name).null_count:
-            what = {"label": "a label", "qid": "a query id"}[kind]
-            raise DataError(f"{file}: column '{name}' has {empty} empty cells; expected {what} in every row")
+        raise DataError(f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one")
     try:
-        X, feature_names = checked_features(table.select(names))
-        y = arrow_numbers(table.column(label), f"column '{label}'") if has_labels else np.zeros(table.num_rows)
-        ids = checked_ids(table.column(qid), table.num_rows)
-        labels = checked_labels(y, table.num_rows, f"column '{label}'")
+        X, feature_names = checked_features(frame.select(names) if hasattr(frame, "select") else frame[names])
+        y = numbers_of(frame[label], f"column '{label}'") if has_labels else np.zeros(rows)
+        ids = checked_ids(frame[qid], rows)
+        named = None if doc_id is None else checked_ids(frame[doc_id], rows, name="doc_id").astype(str)
+        labels = checked_labels(y, rows, f"column '{label}'")
     except DataError as error:
-        raise DataError(f"{file}: {str(error).removeprefix('X: ')}") from None
-    return RankingData._from_runs(X, labels, *runs_of(ids), where=str(file), names=feature_names)
+        raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
+    return RankingData._from_runs(X, labels, *runs_of(ids), where=where, names=feature_names, doc_ids=named)
+
+
+def column_names(frame: Any, where: str) -> list[str]:
+    """Return the names of the columns of a pandas or Polars frame, or an Arrow table, each of them once."""
+    if not hasattr(frame, "columns"):
+        raise DataError(f"{where}: found {type(frame).__name__}; expected a pandas or Polars frame, or an Arrow table")
+    names = list(getattr(frame, "column_names", None) or frame.columns)
+    for name, times in Counter(names).items():
+        if times > 1:
+            raise DataError(f"{where}: found two columns '{name}'; expected every name once")
+    return names
+
+
+def _empty_cells(column: Any) -> int:
+    found = column.null_count if hasattr(column, "null_count") else column.isna().sum
+    return int(found() if callable(found) else found)
+
+
+def is_numeric(column: Any, numbers_of: Callable[[Any, str], Any]) -> bool:
+    """Return whether a column holds numbers."""
+    try:
+        numbers_of(column[:1], "")
+    except DataError:
+        return False
+    return True
 
 
 def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
@@ -119,5 +172,3 @@ def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
                 f"{file}: column {i + 1} has no name; expected one for every column (pandas writes its index so: "
                 "leave it out with to_csv(..., index=False))"
             )
-        if name in names[:i]:
-            raise DataError(f"{file}: found two columns '{name}'; expected every name once")
