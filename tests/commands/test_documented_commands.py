@@ -148,6 +148,7 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
                 shutil.copy(folder / f"{name}.txt", folder / data_set / f"Fold{fold}" / f"{name}.txt")
     ranker = tr.Ranker(n_estimators=2, n_jobs=1).fit(parts["train"])
     ranker.save(folder / "model.taut")
+    (folder / "lgb.txt").write_text(ranker.model_.to_text())
     for name in ("scores", "scores2"):
         (folder / f"{name}.txt").write_text("".join(f"{score}\n" for score in ranker.predict(parts["test"])))
     (folder / "qrels.txt").write_text("q1 0 d1 1\nq1 0 d2 0\nq2 0 d1 2\n")
