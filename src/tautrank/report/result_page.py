@@ -123,7 +123,7 @@ def answer(result: Comparison) -> list[str]:
 
 
 def _counts(verdicts: Sequence[str]) -> str:
-    """'agrees 2, not decidable 3'."""
+    """'holds 2, undecided 3'."""
     counts = Counter(verdicts)
     return ", ".join(f"{verdict} {counts[verdict]}" for verdict in _WHOLE if counts[verdict])
 
