@@ -112,22 +112,18 @@ _no_zero_sum = about(
 _law = functools.partial(check, on="synthetic")
 
 
-@_law("runs", "the loss returns a gradient, a hessian and a value for ordinary lists")
+@_law("runs")
 def _runs(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """the loss returns a gradient, a hessian and a value for ordinary lists"""
     for name, part in results(_bound(loss, lists), scores).items():
         expected = lists.sizes.shape if name == "value" else scores.shape
         if np.shape(part) != expected:
             yield f"its {name} has the shape {np.shape(part)}; expected {expected}"
 
 
-@_law(
-    "derivative",
-    "the gradient is the derivative of the loss, with its weights, targets and noise held fixed",
-    unless=_no_derivative,
-    on="both",
-    sample=some_lists,
-)
+@_law("derivative", unless=_no_derivative, on="both", sample=some_lists)
 def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """the gradient is the derivative of the loss, with its weights, targets and noise held fixed"""
     step, longest = 3, lists.longest
     places = sorted(set(np.linspace(0, longest - 1, min(longest, _MOST_PLACES)).astype(int).tolist()))
     tried = np.isin(np.arange(scores.size) - lists.offsets[lists.query], places)
@@ -163,33 +159,33 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"{_where('gradient', at, lists)} is {grad[at]:.6g}; expected {slopes[at]:.6g}, the slope of the loss"
 
 
-@_law("frozen", "with its weights, targets and noise held fixed at some scores, the loss has its own value there")
+@_law("frozen")
 def _frozen(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """with its weights, targets and noise held fixed at some scores, the loss has its own value there"""
     objective = _bound(loss, lists)
     held: Results = {"value": objective.frozen(scores, 2).values(scores)}
     yield from _unlike(held, {"value": objective.values(scores, 2)}, lists)
 
 
-@_law(
-    "finite",
-    "gradients, hessians and values are finite, no hessian is below 0, also at scores a million times as large",
-    on="both",
-)
+@_law("finite", on="both")
 def _finite(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """gradients, hessians and values are finite, no hessian is below 0, also at scores a million times as large"""
     objective = _bound(loss, lists)
     yield from not_finite(results(objective, scores))
     for found in not_finite(results(objective, 1e6 * scores)):
         yield f"{found} at scores a million times as large"
 
 
-@_law("curved", "some hessian is above 0, since boosters divide by their sum")
+@_law("curved")
 def _curved(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """some hessian is above 0, since boosters divide by their sum"""
     if not _bound(loss, lists).gradients(scores)[1].any():
         yield "all hessians are 0"
 
 
-@_law("no-relevant", "a query without a relevant document has value 0, gradient 0 and hessian 0", on="both")
+@_law("no-relevant", on="both")
 def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """a query without a relevant document has value 0, gradient 0 and hessian 0"""
     query = lists.query
     some_bare = Lists.of(np.where(query % 2 == 0, 0.0, lists.labels), lists.offsets, None)
     bare = ~some_bare.has_relevant
@@ -199,8 +195,9 @@ def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"found a {name} of {there[there != 0][0]:g} there"
 
 
-@_law("independent", "a query does not depend on the other queries")
+@_law("independent")
 def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """a query does not depend on the other queries"""
     other_scores, other_lists = synthetic_lists(seed=1)
     rows = slice(_OFFSETS[2], _OFFSETS[3])
     labels = other_lists.labels.copy()
@@ -216,10 +213,9 @@ def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"of the same list, {found}"
 
 
-@_law(
-    "order", "the order in which documents are given does not matter, ties included", unless=_places_matter, on="both"
-)
+@_law("order", unless=_places_matter, on="both")
 def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """the order in which documents are given does not matter, ties included"""
     subject, query = _settled(loss), lists.query
     order = np.lexsort((np.random.default_rng(5).random(scores.size), query))
 
@@ -232,8 +228,9 @@ def _order(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     yield from _unlike(moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as in another order")
 
 
-@_law("shift", "adding a constant to the scores of a query changes nothing", unless=_sees_scores, on="both")
+@_law("shift", unless=_sees_scores, on="both")
 def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """adding a constant to the scores of a query changes nothing"""
     # Of such scores and shifts a float64 holds the exact sum.
     exact = np.round(scores * 2.0**20) / 2.0**20
     shift = np.where(lists.query % 2 == 0, 4.0, -2.0)
@@ -242,8 +239,9 @@ def _shift(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     yield from _unlike(moved, plain, lists, 1e-9, 1e-12 * _size(plain), expected="as without the constant")
 
 
-@_law("zero-sum", "the gradient adds up to 0 in every query", unless=_no_zero_sum, on="both")
+@_law("zero-sum", unless=_no_zero_sum, on="both")
 def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """the gradient adds up to 0 in every query"""
     grad = _bound(loss, lists).gradients(scores)[0]
     totals = query_sums(grad, lists.offsets)
     wrong = np.flatnonzero(~(np.abs(totals) <= 1e-12 * (1.0 + query_sums(np.abs(grad), lists.offsets))))
@@ -251,8 +249,9 @@ def _zero_sum(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"it adds up to {totals[query]:g} in query {query}"
 
 
-@_law("threads", "the results have the same bits for any number of threads, in float32 and in float64")
+@_law("threads")
 def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """the results have the same bits for any number of threads, in float32 and in float64"""
     for kind, threads in itertools.product(_KINDS, (2, 3)):
         s = scores.astype(kind)
         with small_shares():
@@ -262,8 +261,9 @@ def _threads(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"another {other} on {threads} threads than on one, in {kind}"
 
 
-@_law("repeat", "the results have the same bits again, after other calls and in another process")
+@_law("repeat")
 def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """the results have the same bits again, after other calls and in another process"""
     objective = _bound(loss, lists)
     first = results(objective, scores, 5)
     objective.gradients(scores[::-1].copy(), 6)
@@ -277,8 +277,9 @@ def _repeat(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"another {other} {how}"
 
 
-@_law("seed", "step and seed matter if the loss says that it is random, and only then")
+@_law("seed")
 def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """step and seed matter if the loss says that it is random, and only then"""
     # The rankings of a soft assignment differ from the hard one only where scores are near each other, and documents
     # are missed only in lists longer than the cutoff.
     more = {"spread": 1.0} if hasattr(loss, "spread") else {}
@@ -297,8 +298,9 @@ def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"it says that it is {says}, and another {what} gives {another} gradient"
 
 
-@_law("float32", "float32 scores give float32 results near the float64 ones")
+@_law("float32")
 def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """float32 scores give float32 results near the float64 ones"""
     objective = _bound(loss, lists)
     narrow, wide = _gradients(objective, scores.astype(np.float32)), _gradients(objective, scores)
     for name in narrow:
@@ -308,8 +310,9 @@ def _float32(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"in float32 {found}"
 
 
-@_law("weights", "the weight of a query scales its value, gradient and hessian")
+@_law("weights")
 def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """the weight of a query scales its value, gradient and hessian"""
     weights = np.array([2.0, 1.0, 0.0, 1.0, 1.0, 0.5])
     weighted = results(loss.bind(lists.labels, lists.offsets, weights, seed=_SEED), scores)
     wanted = {
@@ -319,8 +322,9 @@ def _weights(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     yield from _unlike(weighted, wanted, lists, 1e-12, expected="weight times the result without weights")
 
 
-@_law("extremes", "results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents")
+@_law("extremes")
 def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """results are finite, in float32 as in float64: scores 1e6 apart, ties, single documents"""
     for (what, (extreme, labels)), kind in itertools.product(_EXTREMES.items(), _KINDS):
         for found in _extreme(loss, np.array(extreme, dtype=kind), Lists.of(labels, [0, len(labels)], None)):
             yield f"{what}, {kind}: {found}"
@@ -341,12 +345,9 @@ def _extreme(loss: Loss, s: Numbers, lists: Lists) -> Iterator[str]:
     yield from _unlike(parts, wide, lists, 1e-4, 1e-5 * scale, expected="as in float64")
 
 
-@_law(
-    "large-labels",
-    "labels of 32, 100 and 1000 give finite results, and the document that has one is pushed up",
-    unless=lambda loss, *_: beyond_its_labels(loss, 1000.0),
-)
+@_law("large-labels", unless=lambda loss, *_: beyond_its_labels(loss, 1000.0))
 def _large_labels(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """labels of 32, 100 and 1000 give finite results, and the document that has one is pushed up"""
     for top in (32, 100, 1000):
         subjects = [loss]
         if isinstance(loss, SmoothedLoss):
@@ -384,8 +385,9 @@ def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
         yield f"the gradient adds up to {total / size:.2g} of its size; expected 0"
 
 
-@_law("text", "what the loss prints is read back as the same loss", unless=_not_registered)
+@_law("text", unless=_not_registered)
 def _text(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
+    """what the loss prints is read back as the same loss"""
     back = loss_named(str(loss))
     if back != loss or hash(back) != hash(loss):
         yield f"{loss} is read back as {back}"

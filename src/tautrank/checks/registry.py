@@ -150,11 +150,14 @@ def first_reason(*conditions: Condition) -> Condition:
     return condition
 
 
-def check(name: str, statement: str, **options: Any) -> Callable[[Examine], Examine]:
+def check(name: str, statement: str = "", **options: Any) -> Callable[[Examine], Examine]:
     """Function decorator: enter a check into `CHECKS`. The arguments are those of `Check`.
 
-    >>> @check("positive", "the loss is never below 0")
+    The statement is the docstring of the function, unless another is given.
+
+    >>> @check("positive")
     ... def positive(loss, scores, lists):
+    ...     '''the loss is never below 0'''
     ...     least = float(loss.bind(lists.labels, lists.offsets).values(scores).min())
     ...     return least, f"the smallest value is {least:g}"
     >>> from tautrank.losses import loss
@@ -164,7 +167,7 @@ def check(name: str, statement: str, **options: Any) -> Callable[[Examine], Exam
     """
 
     def enter(examine: Examine) -> Examine:
-        CHECKS[name] = Check(name, statement, examine, **options)
+        CHECKS[name] = Check(name, statement or " ".join((examine.__doc__ or "").split()), examine, **options)
         return examine
 
     return enter

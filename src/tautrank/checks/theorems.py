@@ -163,12 +163,9 @@ _worst_ties = about("metrics with ties at their worst", lambda loss, *_: loss._t
 # Of any loss
 
 
-@slow_check(
-    "lipschitz",
-    "the loss, with its weights held fixed, is Lipschitz, its slope does not grow with the scores",
-    unless=nothing_relevant,
-)
+@slow_check("lipschitz", unless=nothing_relevant)
 def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """the loss, with its weights held fixed, is Lipschitz, its slope does not grow with the scores"""
     near, far = (measured_constant(loss, lists, 3, 0, (scale,)) for scale in (30.0, 3e4))
     proven = proven_constant(loss, lists)
     near_most, far_most = float(near.max()), float(far.max())
@@ -180,12 +177,9 @@ def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return float((1.0 - (most - 1e-6) / np.maximum(proven, 1e-6)).min()), detail
 
 
-@slow_check(
-    "m-step",
-    "with its weights held fixed, the loss falls along its derivative and never rises",
-    unless=nothing_relevant,
-)
+@slow_check("m-step", unless=nothing_relevant)
 def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """with its weights held fixed, the loss falls along its derivative and never rises"""
     trace = majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=2, steps=2)
     rise = float(np.diff(trace.frozen, axis=1).max(initial=0.0))
     return -rise, f"the largest rise in a step is {rise:.2g}"
@@ -266,13 +260,13 @@ slow_check(
 
 @check(
     "generalisation",
-    "the losses of two queries with scores in [0, 1] differ by at most the Lipschitz constant, as its bound assumes",
     paper=f"{_XE_PAPER}, Theorem 2",
     unless=first_reason(nothing_relevant, _with_constant),
     once=True,
     flaw="its proof counts a change of a query as a change of its scores alone, but lists of other lengths differ more",
 )
 def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """the losses of two queries with scores in [0, 1] differ by at most the Lipschitz constant, as its bound assumes"""
     asked = lists.has_relevant
     constant = float(proven_constant(loss, lists).max())
     drawn = np.random.default_rng(0).random(scores.size)
@@ -288,11 +282,11 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 
 @check(
     "hessian",
-    "with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S is below 1",
     paper=f"{_XE_PAPER}, Claims 1 and 2",
     unless=of_kind(SoftmaxLoss, "the softmax family without noise", _underflows),
 )
 def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S is below 1"""
     eigenvalue = float(np.nanmin(smallest_eigenvalue(scores, lists.offsets, _EPSILON)))
     gap = float(np.nanmin(spectral_gap(scores, lists.offsets, _EPSILON)))
     margin = min(eigenvalue, gap)
@@ -356,13 +350,9 @@ slow_check(
 )(_below_paper_constant)
 
 
-@slow_check(
-    "em-descent",
-    "the loss never rises from one M-step to the next",
-    paper=f"{_LAMBDA_PAPER}, sec. 4.2",
-    unless=first_reason(_need_not_descend, nothing_relevant),
-)
+@slow_check("em-descent", paper=f"{_LAMBDA_PAPER}, sec. 4.2", unless=first_reason(_need_not_descend, nothing_relevant))
 def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """the loss never rises from one M-step to the next"""
     trace = majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=3, steps=2)
     # The tight gamma is found to one part in 10^12 of the loss.
     rise = float(np.diff(trace.objective, axis=0).max())
@@ -372,15 +362,10 @@ def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 # Of directness
 
 
-@check(
-    "directness",
-    "the best of sixteen scorings by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the metric",
-    paper=f"{_HE_LIU}, Theorem 1, for seen queries",
-    unless=_no_scale,
-    once=True,
-    sample=some_lists,
-)
+@check("directness", paper=f"{_HE_LIU}, Theorem 1, for seen queries", unless=_no_scale, once=True, sample=some_lists)
 def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """the best of sixteen scorings by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the
+    metric"""
     scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
     found = directness_among(loss, scorings, lists.labels, lists.offsets)
     return found.margin, repr(found)
@@ -388,7 +373,6 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 
 @check(
     "directness-unseen",
-    "the same, chosen by one half of the queries and measured on the other",
     paper=f"{_HE_LIU}, Theorem 1 as stated",
     unless=first_reason(_no_scale, _no_halves),
     once=True,
@@ -396,6 +380,7 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     flaw="the paper's proof takes for granted that the choice is as good on every unseen query",
 )
 def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """the same, chosen by one half of the queries and measured on the other"""
     scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
     even = np.arange(lists.sizes.size) % 2 == 0
     seen, unseen = (only_queries(scores, lists, half)[1] for half in (even, ~even))
@@ -454,13 +439,13 @@ slow_check(
 
 @check(
     "softrank-sigma-limit",
-    "for every sigma below the stated limit the stated bound is a number",
     paper=f"{_HE_LIU}, Theorem 2 as stated",
     unless=first_reason(_softrank, _full, _long),
     once=True,
     flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
 )
 def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """for every sigma below the stated limit the stated bound is a number"""
     sizes = np.unique(lists.sizes[_several(lists)]).astype(np.float64)
     stated = softrank_sigma_limit_as_stated(1.0, sizes)
     # Where 1 - erf(x)^2 is 1/5, whatever the number of documents; five of them make it the proof's own limit.
@@ -471,20 +456,16 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     return float(ratio[at]), f"with {sizes[at]:g} documents delta apart: {limits}"
 
 
-@check(
-    "softrank-contests",
-    "|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs that noise reverses",
-    paper=f"{_HE_LIU}, a sharper form of Theorem 2",
-    unless=_softrank,
-    sample=some_short_lists,
-)
+@check("softrank-contests", paper=f"{_HE_LIU}, a sharper form of Theorem 2", unless=_softrank, sample=some_short_lists)
 def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs that noise reverses"""
     return _worst_of([softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
 
 
 def _with_ties(examine: Callable[[Any, F64, Lists], tuple[float, str]]) -> Examine:
     """Function decorator: check at whole-number scores, many of them tied, and at equal ones; the worse counts."""
 
+    @functools.wraps(examine)
     def worst(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
         spread = float(scores.std())
         coarse = np.round(scores / spread) if spread > 0 else np.zeros_like(scores)
@@ -493,15 +474,10 @@ def _with_ties(examine: Callable[[Any, F64, Lists], tuple[float, str]]) -> Exami
     return worst
 
 
-@check(
-    "softrank-ties",
-    "measured: as sigma falls to 0, ties count as their expected value",
-    unless=_softrank,
-    once=True,
-    sample=some_lists,
-)
+@check("softrank-ties", unless=_softrank, once=True, sample=some_lists)
 @_with_ties
 def _softrank_ties(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+    """measured: as sigma falls to 0, ties count as their expected value"""
     judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
     expected = judge.per_query(tied, lists.labels, lists.offsets)
     near = dataclasses.replace(loss, sigma=_NARROW)
@@ -513,14 +489,10 @@ def _softrank_ties(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
 # Of smoothing by noise
 
 
-@slow_check(
-    "smoothing-worst",
-    "with a large mu and a small sigma the smoothed metric is the metric with ties at their worst",
-    paper=f"{_STOCHASTIC}, Theorem 1",
-    unless=first_reason(_smoothed, _worst_ties),
-)
+@slow_check("smoothing-worst", paper=f"{_STOCHASTIC}, Theorem 1", unless=first_reason(_smoothed, _worst_ties))
 @_with_ties
 def _smoothing_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+    """with a large mu and a small sigma the smoothed metric is the metric with ties at their worst"""
     y, cuts = lists.labels, lists.offsets
     mu = float(consistent_smoothing(tied, y, cuts, _PRECISION).mu.max())
     sigma = min(float(consistent_smoothing(tied, y, cuts, _PRECISION, least_mu=mu).sigma.min()), 1.0)
@@ -530,14 +502,10 @@ def _smoothing_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     return 1e-9 - largest, f"with mu {mu:.3g} and sigma {sigma:.2g} the largest difference is {largest:.2g}"
 
 
-@slow_check(
-    "smoothing-expected",
-    "without shift, as sigma falls to 0, the smoothed metric counts ties as their expected value",
-    paper=f"{_STOCHASTIC}, sec. 4.3",
-    unless=_smoothed,
-)
+@slow_check("smoothing-expected", paper=f"{_STOCHASTIC}, sec. 4.3", unless=_smoothed)
 @_with_ties
 def _smoothing_expected(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+    """without shift, as sigma falls to 0, the smoothed metric counts ties as their expected value"""
     expected = _judge(loss, "expected").per_query(tied, lists.labels, lists.offsets)
     near = dataclasses.replace(loss, mu=0.0, sigma=_NARROW, samples=32)
     objective = near.bind(lists.labels, lists.offsets)
@@ -547,13 +515,11 @@ def _smoothing_expected(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]
     return 5.0 * error + 1e-9 - abs(difference), detail
 
 
-@slow_check(
-    "smoothing-bias",
-    "measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add to their worst case",
-    unless=first_reason(_smoothed, _worst_ties),
-)
+@slow_check("smoothing-bias", unless=first_reason(_smoothed, _worst_ties))
 @_with_ties
 def _smoothing_bias(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
+    """measured: with the mu it has, as sigma falls to 0, less than 0.001 is left of what ties add to their worst
+    case"""
     judge, mu = _judge(loss, "worst"), loss._shift_by_label
     given = (tied, lists.labels, lists.offsets, judge)
     exact = isinstance(judge, DCG | NDCG)

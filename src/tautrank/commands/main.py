@@ -27,19 +27,8 @@ class _Commands(TyperGroup):
     """The commands in the order in which a new user meets them."""
 
     _order = (
-        "demo",
-        "data",
-        "train",
-        "evaluate",
-        "rank",
-        "explain",
-        "model",
-        "export",
-        "compare",
-        "tune",
-        "study",
-        "theory",
-    )
+        "demo", "data", "train", "evaluate", "rank", "explain", "model", "export", "compare", "tune", "study", "theory",
+    )  # fmt: skip
 
     def list_commands(self, ctx: Any) -> list[str]:
         return sorted(super().list_commands(ctx), key=self._order.index)

@@ -119,11 +119,7 @@ class FeatureStore:
             return {"dense": rows[:, :width].reshape(-1)}
         indptr = self._indptr.array[first_row : self.rows + 1]
         part = slice(int(indptr[0]), int(indptr[-1]))
-        return {
-            "indptr": indptr - indptr[0],
-            "indices": self._indices.array[part],
-            "values": self._values.array[part],
-        }
+        return {"indptr": indptr - indptr[0], "indices": self._indices.array[part], "values": self._values.array[part]}
 
     def _becomes_sparse(self, rows: int, width: int, stored: int) -> bool:
         return self._auto and prefers_sparse(rows, width, stored)

@@ -167,12 +167,7 @@ def _decoded(ids: Sequence[Array | None]) -> Array | None:
 
 
 def _read_file(
-    file: Path,
-    options: LetorOptions,
-    store: FeatureStore,
-    jobs: int,
-    cache: bool | None,
-    report: Callable[[int], None],
+    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, report: Callable[[int], None]
 ) -> parsed_cache.ParsedArrays:
     key = parsed_cache.key_for(file, options, cache, jobs)
     hit = parsed_cache.load(key) if key is not None else None

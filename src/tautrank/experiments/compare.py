@@ -20,15 +20,8 @@ from tautrank.experiments.workers import Progress, choose_workers, run_waiting
 from tautrank.metrics import Metric, metric
 
 DEFAULT_LOSSES = (
-    "lightgbm:lambdarank",
-    "lambdarank",
-    "ndcg-loss2++",
-    "xendcg",
-    "stochasticrank",
-    "listnet",
-    "ranknet",
-    "mse",
-)
+    "lightgbm:lambdarank", "lambdarank", "ndcg-loss2++", "xendcg", "stochasticrank", "listnet", "ranknet", "mse",
+)  # fmt: skip
 DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map")
 DEFAULT_REPEATS = 5
 _SMALL = 5e7  # numbers in the features; less trains faster side by side than on several threads

@@ -13,14 +13,7 @@ from numpy.typing import NDArray
 from tautrank.arguments import real
 from tautrank.arrays import F64, I64, Bools
 from tautrank.metrics.base import Metric, Scorer
-from tautrank.metrics.ordering import (
-    TieGroups,
-    blocks,
-    last_place_for_missing,
-    query_sums,
-    sort_rows,
-    tie_codes,
-)
+from tautrank.metrics.ordering import TieGroups, blocks, last_place_for_missing, query_sums, sort_rows, tie_codes
 
 
 class RankedMetric(Metric):

@@ -54,11 +54,7 @@ MEASURED_FIGURES: dict[str, MeasuredFigure] = {
         title="How direct each loss is",
         caption="How much NDCG the ranker that is best by a loss may lose against the best ranker: by the theorem, by "
         "the same argument with means over queries, and as measured. One mark per trial. Further left is more direct.",
-        series={
-            "directness": "guarantee: 2 eps1 + eps2",
-            "by-means": "guarantee by means",
-            "cost": "cost, measured",
-        },
+        series={"directness": "guarantee: 2 eps1 + eps2", "by-means": "guarantee by means", "cost": "cost, measured"},
         axis="cost in NDCG",
     ),
 }

@@ -25,11 +25,7 @@ from tautrank.report.table import ReportTable
 from tautrank.report.tables import claim_table, facts, pair_table, power_note, result_tables, run_table, vary
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
-_WHOLE = {
-    HOLDS: "The claim holds",
-    FAILS: "The claim fails",
-    UNDECIDED: "The claim is undecided",
-}
+_WHOLE = {HOLDS: "The claim holds", FAILS: "The claim fails", UNDECIDED: "The claim is undecided"}
 
 
 def result_page(result: Result, *, figures: bool = False, command: str | None = None) -> Page:

@@ -12,11 +12,6 @@ from tautrank.simulate.negatives import add_negatives
 from tautrank.simulate.web_search import simulate_web_search
 
 __all__ = [
-    "add_negatives",
-    "binarise",
-    "five_documents",
-    "perturb_labels",
-    "simulate_clicks",
-    "simulate_position_clicks",
+    "add_negatives", "binarise", "five_documents", "perturb_labels", "simulate_clicks", "simulate_position_clicks",
     "simulate_web_search",
-]
+]  # fmt: skip

@@ -20,33 +20,14 @@ from tautrank.simulate.search_world import FRESH, MATCH, POPULAR, PUSHED, TRUSTE
 STREAMS = ("body", "anchor", "title", "url", "whole")
 _STATISTICS = ("sum", "min", "max", "mean", "variance")
 _FAMILIES = (
-    "covered_terms",
-    "covered_ratio",
-    "length",
-    "idf",
-    *(f"tf_{statistic}" for statistic in _STATISTICS),
-    *(f"normalised_tf_{statistic}" for statistic in _STATISTICS),
-    *(f"tfidf_{statistic}" for statistic in _STATISTICS),
-    "boolean",
-    "vector_space",
-    "bm25",
-    "lm_absolute",
-    "lm_dirichlet",
-    "lm_jelinek_mercer",
-)
+    "covered_terms", "covered_ratio", "length", "idf",
+    *(f"{counted}_{statistic}" for counted in ("tf", "normalised_tf", "tfidf") for statistic in _STATISTICS),
+    "boolean", "vector_space", "bm25", "lm_absolute", "lm_dirichlet", "lm_jelinek_mercer",
+)  # fmt: skip
 _PAGE = (
-    "url_slashes",
-    "url_length",
-    "inlinks",
-    "outlinks",
-    "page_rank",
-    "site_rank",
-    "quality",
-    "quality_2",
-    "query_url_clicks",
-    "url_clicks",
-    "url_dwell_time",
-)
+    "url_slashes", "url_length", "inlinks", "outlinks", "page_rank", "site_rank", "quality", "quality_2",
+    "query_url_clicks", "url_clicks", "url_dwell_time",
+)  # fmt: skip
 NAMES = (*(f"{family}.{stream}" for family in _FAMILIES for stream in STREAMS), *_PAGE)
 
 _MOST_TERMS = 5

@@ -79,10 +79,7 @@ _TABLE4 = printed_tables(
 )
 _TABLE5 = printed_tables(
     _COLUMNS,
-    {
-        "lambdamart": ((91.84,), (70.24,), (64.23,)),
-        "ndcg-loss2": ((92.62,), (88.09,), (98.74,)),
-    },
+    {"lambdamart": ((91.84,), (70.24,), (64.23,)), "ndcg-loss2": ((92.62,), (88.09,), (98.74,))},
     (_AS_LIGHTGBM,),
     ("train",),
 )

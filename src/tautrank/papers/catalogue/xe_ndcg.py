@@ -23,12 +23,7 @@ LAMBDAMART = System("lightgbm:lambdarank", "lambdamart", {"lambdarank_norm": Fal
 XENDCG = System("xendcg", "xendcg")
 
 # Sec. 5.2; "we do not utilize regularization".
-_PARAMETERS = {
-    "learning_rate": 0.02,
-    "max_bin": 255,
-    "min_sum_hessian_in_leaf": 0.0,
-    "early_stopping_rounds": 50,
-}
+_PARAMETERS = {"learning_rate": 0.02, "max_bin": 255, "min_sum_hessian_in_leaf": 0.0, "early_stopping_rounds": 50}
 _RECIPES = (
     Recipe("web30k", "Web30K", {"num_leaves": 400, "min_child_samples": 50}),
     Recipe("yahoo1", "Yahoo!", {"num_leaves": 200, "min_child_samples": 100}),
