@@ -15,6 +15,7 @@ from tautrank.commands import options
 from tautrank.commands.options import argument, option
 from tautrank.commands.output import ERR, OUT, print_json, say, trainings_bar
 from tautrank.data import Splits, list_folds
+from tautrank.data.text_source import require_files
 from tautrank.errors import OptionError
 from tautrank.files import require_writable
 from tautrank.names import split_at_commas
@@ -187,6 +188,7 @@ def tune(
     from tautrank.experiments.tune import SearchInterrupted, run_search
     from tautrank.report.tuning import print_interrupted, print_tuning, train_command
 
+    require_files(data, valid)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]
     fixed = training.parameters(losses)
     how: dict[str, Any] = {"sampler": sampler, "prune": prune, "n_trials": trials, "timeout": timeout}

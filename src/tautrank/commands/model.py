@@ -10,7 +10,6 @@ from typing import Any
 
 import typer
 
-import tautrank as tr
 from tautrank.commands import options
 from tautrank.commands.options import argument, option
 from tautrank.commands.output import print_json, say
@@ -31,7 +30,7 @@ def model_info(
 
     Example: [bold]tautrank model info model.taut[/bold]
     """
-    ranker = tr.Ranker.load(model)
+    ranker = options.load_ranker(model)
     gains = ranker.feature_importances_
     names = getattr(ranker, "feature_names_in_", [f"f{column}" for column in range(1, gains.size + 1)])
     top = [(str(names[at]), float(gains[at])) for at in (-gains).argsort(kind="stable") if gains[at] > 0]
@@ -105,7 +104,7 @@ def explain(
     """
     if (above is None) != (below is None):
         raise OptionError("--above, --below: found one of them; expected both, or neither")
-    ranker = tr.Ranker.load(model)
+    ranker = options.load_ranker(model, data)
     given: dict[str, Any] = {"zero_based": zero_based, "allow_nan": allow_nan, "qid": qid_column}
     defaults = {each.name: each.default.default for each in dataclasses.fields(options.Reading)}  # type: ignore[union-attr]
     documents = options.Reading(**{**defaults, **given}).for_ranker(ranker, data, unlabelled=True)

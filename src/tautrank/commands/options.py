@@ -18,12 +18,14 @@ from tautrank.commands.output import reading_bar
 from tautrank.data import Judged, RankingData, Splits, read_folder
 from tautrank.data.columns import columns_of_model, same_columns
 from tautrank.data.files import read_data, read_judged_scores
+from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
-from tautrank.engines.packages import package
+from tautrank.engines.packages import check_installed
 from tautrank.errors import OptionError
 from tautrank.losses import own_losses
 from tautrank.metrics import TOOLS, Metric
 from tautrank.names import name_of, split_at_commas
+from tautrank.ranker.model_file import check_model
 
 
 def option(default: Any, text: str, *names: str) -> Any:
@@ -88,7 +90,7 @@ class Training:
         import_losses(self.imported)
         for loss in losses:
             for member in members_of(read_loss(loss)):
-                package(engine_for(self.engine, member).name)
+                check_installed(engine_for(self.engine, member).name)
         others["n_estimators"] = whole("--trees", self.trees, 1)
         others["early_stopping_rounds"] = self.early_stopping or None
         if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
@@ -130,6 +132,7 @@ class Reading:
     def files(self, *paths: Path | None) -> list[RankingData]:
         """Read the given files of one data set and align their feature columns."""
         given = [path for path in paths if path is not None]
+        require_files(*given)
         return same_columns([self.file(path) for path in given], given)
 
     def folder(self, path: Path, fold: int) -> Splits:
@@ -163,6 +166,18 @@ class Reading:
                 value = [] if given is True else [",".join(given) if isinstance(given, list) else given]
                 words += [f"--{name.replace('_', '-')}", *value]
         return words
+
+
+def load_ranker(model: Path, *data: Path) -> tr.Ranker:
+    """Read a model; refuse a file that is none, or data that is not there, before importing what models need.
+
+    Args:
+        model: the file of the model.
+        data: files that are read afterwards.
+    """
+    check_model(model)
+    require_files(*data)
+    return tr.Ranker.load(model)
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:

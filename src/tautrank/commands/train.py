@@ -23,6 +23,7 @@ from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
 from tautrank.files import require_writable, write_whole
 from tautrank.metrics import METRICS
+from tautrank.ranker.model_file import check_model
 from tautrank.report.terminal import evaluation_table
 
 _DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
@@ -61,6 +62,8 @@ def train(
     given_strengths = {name: value for name, value in strengths.items() if value is not None}
     langevin = tr.Langevin(**given_strengths) if given_strengths else None
     require_writable(model)
+    if init_model is not None:
+        check_model(init_model)
     how = {"langevin": langevin, "random_state": training.seed, "n_jobs": training.jobs}
     parts = reading.files(data, valid)
     with _interrupted() as interrupts:
@@ -124,7 +127,7 @@ def evaluate(
     if scores is not None and model is None:
         judged = reading.scored(scores, data)
     elif model is not None and scores is None:
-        ranker = tr.Ranker.load(model)
+        ranker = options.load_ranker(model, data)
         documents = reading.for_ranker(ranker, data)
         judged = Judged(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
     else:
@@ -183,7 +186,7 @@ def rank(
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
     if str(output) != STANDARD:
         require_writable(output)
-    ranker = tr.Ranker.load(model)
+    ranker = options.load_ranker(model, data)
     documents = reading.for_ranker(ranker, data, unlabelled=True)
     if kind == "scores":
         text = "".join(f"{score!r}\n" for score in documents.in_source_order(ranker.predict(documents)).tolist())
@@ -217,6 +220,6 @@ def export(
     from tautrank.export import FORMATS
 
     choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
-    ranker = tr.Ranker.load(model)
+    ranker = options.load_ranker(model)
     tr.export_model(ranker, output, kind, features=features, name=name, store=store)
     say(f"{output}: {ranker.n_trees_} trees for {kind}")

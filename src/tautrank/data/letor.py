@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 import warnings
 from collections import deque
 from collections.abc import Callable, Sequence
@@ -17,6 +18,7 @@ import numpy as np
 from tautrank.arguments import job_count, whole
 from tautrank.arrays import F32, I64, Array
 from tautrank.data import cache as parsed_cache
+from tautrank.data._letor_plain import SMALL, read_plain
 from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.grouping import offsets_from_sizes, read_group_sizes, side_file, typed_ids
 from tautrank.data.ranking_data import RankingData
@@ -175,10 +177,20 @@ def _read_file(
         store.append_parsed(hit)
         return hit
     first_row = store.rows
+    small = 0 < file_size(file) <= SMALL and key is None and first_row == 0 and options.sparse is not True
+    if small and not _has_compiler():
+        plain = read_plain(file, options.first_index, options.last_index, options.n_features)
+        if plain is not None:
+            store.append_parsed(plain)
+            return plain
     parsed = _parse_file(file, options, store, jobs, report)
     if key is not None:
         parsed_cache.save(key, replace(parsed, features=store.rows_since(first_row, parsed.width)))
     return parsed
+
+
+def _has_compiler() -> bool:
+    return "numba" in sys.modules
 
 
 class _Scratch:

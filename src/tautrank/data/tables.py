@@ -16,7 +16,7 @@ import numpy as np
 from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels, series_numbers
 from tautrank.data.grouping import runs_of
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import ending, finite_number
+from tautrank.data.text_source import ending, finite_number, require_files
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning, require, unknown
 
 PathLike = str | os.PathLike[str]
@@ -68,8 +68,7 @@ def _pyarrow(module: str) -> Any:
 
 
 def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:
-    if not file.exists():
-        raise DataError(f"{file}: no such file")
+    require_files(file)
     try:
         table = read(str(file))
     except (ValueError, NotImplementedError, OSError) as error:  # PyArrow's and pandas' own errors are such

@@ -170,6 +170,17 @@ def first_file(candidates: Iterable[Path]) -> Path | None:
     return next((path for path in candidates if path.is_file()), None)
 
 
+def require_files(*paths: Path) -> None:
+    """Refuse files that are not there, before work that takes time.
+
+    Args:
+        paths: the files; ``-`` is standard input.
+    """
+    for path in paths:
+        if str(path) != STANDARD and not path.exists():
+            raise DataError(f"{path}: no such file")
+
+
 def file_size(path: Path) -> int:
     """Return the size in bytes; 0 for a pipe or a file that is not there."""
     return os.path.getsize(path) if os.path.isfile(path) else 0

@@ -8,6 +8,7 @@ Processes that were spawned, or started by loky (joblib, scikit-learn's ``n_jobs
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import sys
 import warnings
@@ -47,6 +48,16 @@ def package(name: str) -> Any:
     found = require(engine.package or name, f"engine '{name}' needs {engine.written}", name)
     make_safe(name)
     return found
+
+
+def check_installed(name: str) -> None:
+    """Refuse an engine whose package is missing, without importing it, which takes a second.
+
+    Args:
+        name: one of `ENGINES`.
+    """
+    if importlib.util.find_spec(engine_named(name).package or name) is None:
+        package(name)
 
 
 def usable_threads(n_jobs: int | None) -> int:

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+import tautrank
 from tautrank.arguments import choice, job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
@@ -22,7 +23,6 @@ from tautrank.files import require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
-from tautrank.ranker.estimator import Ranker
 from tautrank.ranker.inputs import check_columns
 
 REFITS = ("train", "train+valid")
@@ -228,4 +228,4 @@ def _check_parameters(plan: SearchPlan) -> None:
         # Warnings, and errors about values and about data as small as this, are left to the trials.
         with warnings.catch_warnings(), suppress(DataError):
             warnings.simplefilter("ignore")
-            Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)
+            tautrank.Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)

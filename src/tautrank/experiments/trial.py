@@ -27,7 +27,6 @@ from tautrank.json_values import canonical, from_json, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.ranker.estimator import Ranker
 
 
 @dataclass(frozen=True)
@@ -78,10 +77,10 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     fixed |= {"eval_train": "train" in spec["curves"], **from_json(spec["parameters"])}
     # The configuration that validates best by the first metric is the result; the others are told beside it.
     sign = 1 if metrics[0].higher_is_better else -1
-    best: tuple[float, Ranker, dict[str, Any], _Values] | None = None
+    best: tuple[float, tautrank.Ranker, dict[str, Any], _Values] | None = None
     tried = []
     for configuration in _configurations(spec):
-        ranker = Ranker(metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed))
+        ranker = tautrank.Ranker(metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed))
         ranker.fit(splits.train, splits.valid)
         valid = mean_over_queries(_per_query(ranker, splits.valid, metrics[:1])[str(metrics[0])])
         test = _per_query(ranker, splits.test, metrics)
@@ -154,7 +153,7 @@ def in_a_sentence(error: Exception) -> str:
     return f"{type(error).__name__}: {first}".rstrip(": ")
 
 
-def _per_query(ranker: Ranker, part: RankingData | None, metrics: Sequence[Metric]) -> _Values:
+def _per_query(ranker: tautrank.Ranker, part: RankingData | None, metrics: Sequence[Metric]) -> _Values:
     assert part is not None
     scores = ranker.predict(part)
     return {str(m): m.per_query(scores, part.labels, part.offsets) for m in metrics}

@@ -13,6 +13,7 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+import tautrank
 from tautrank.data import RankingData, Splits
 from tautrank.engines import Step
 from tautrank.errors import DataError, OptionError
@@ -29,7 +30,6 @@ from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
 from tautrank.metrics import Metric
-from tautrank.ranker.estimator import Ranker
 
 _SEARCH = "search"  # the name under which a store keeps the specification of the search it belongs to
 
@@ -212,7 +212,7 @@ def run_search_trial(
     def train(spec: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
         data = around.held[spec["data"]["fingerprint"]]
         parameters = {**parameters_of(spec["configuration"], plan.fixed), "n_jobs": around.threads}
-        Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
+        tautrank.Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
         if math.isnan(found["score"]):
             raise DataError(f"{plan.metric} of the validation data is not a number; expected a query that counts")
         return found
@@ -232,8 +232,8 @@ def _proposed(
         yield Trial(number, digest(spec), spec)
 
 
-def _refit(found: Tuning, train: RankingData, valid: RankingData) -> Ranker:
-    ranker = Ranker(**{**found.best_params, "metric": found.metric, "n_jobs": found.plan.n_jobs})
+def _refit(found: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ranker:
+    ranker = tautrank.Ranker(**{**found.best_params, "metric": found.metric, "n_jobs": found.plan.n_jobs})
     if found.plan.refit == "train":
         return ranker.fit(train, valid)
     return ranker.fit(RankingData.concat([train, valid], repeated="separate"))

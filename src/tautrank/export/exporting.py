@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tautrank.arguments import choice
 from tautrank.errors import DataError, OptionError
@@ -18,7 +18,9 @@ from tautrank.export.search_plugins import plugin_model
 from tautrank.export.solr import solr_model
 from tautrank.export.vespa import vespa_model
 from tautrank.files import write_whole
-from tautrank.ranker.estimator import Ranker, UnfittedError
+
+if TYPE_CHECKING:
+    from tautrank.ranker.estimator import Ranker
 
 FORMATS: dict[str, Callable[[Export], str | bytes]] = {
     "solr": solr_model,
@@ -68,6 +70,7 @@ def export_model(
     >>> import json, tempfile
     >>> from tautrank.data import RankingData
     >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
+    >>> from tautrank import Ranker
     >>> ranker = Ranker(n_estimators=3).fit(data)
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     export_model(ranker, folder + "/shop.json", "solr", features=["clicks"])
@@ -77,6 +80,8 @@ def export_model(
     """
     choice("format", format, tuple(FORMATS))
     if not hasattr(ranker, "model_"):
+        from tautrank.ranker.estimator import UnfittedError
+
         raise UnfittedError("export_model: this Ranker is not fitted; expected a call of fit before")
     for option, value in (("name", name), ("store", store)):
         if value is not None and format not in _WITH[option]:

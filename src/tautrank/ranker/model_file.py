@@ -120,6 +120,17 @@ def read_ranker(source: Any) -> _Read:
         ) from None
 
 
+def check_model(source: Any) -> None:
+    """Refuse a file that is no model by how it starts, without reading the trees.
+
+    Args:
+        source: as in `read_ranker`.
+    """
+    content, target = _content(source)
+    if tool_of(content) is None and not content.startswith(_ZIP_START):
+        _members(content, target)
+
+
 def _content(source: Any) -> tuple[bytes, str]:
     """Return the bytes of a model, and what to call them in a sentence."""
     if isinstance(source, bytes | bytearray | memoryview):
