@@ -16,7 +16,7 @@ import tautrank as tr
 from tautrank.arguments import choice, whole
 from tautrank.commands.output import reading_bar
 from tautrank.data import Judged, RankingData, Splits, read_folder
-from tautrank.data.columns import columns_of_model, same_columns
+from tautrank.data.columns import columns_of_model, same_columns, set_aside
 from tautrank.data.files import read_data, read_judged_scores
 from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
@@ -101,6 +101,9 @@ class Training:
         return others | engine_parameters(self.param)
 
 
+_LISTS = ("features", "drop", "categorical")
+
+
 @dataclasses.dataclass(frozen=True)
 class Reading:
     """The options of every command that reads ranking data, and the readers that use them."""
@@ -117,11 +120,14 @@ class Reading:
         None, "Feature columns of Parquet and CSV files, separated by commas; default all other numbers.", "--features"
     )
     drop: list[str] | None = option(None, "Columns of Parquet and CSV files to leave out, by commas.", "--drop")
+    categorical: list[str] | None = option(
+        None, "Columns of Parquet and CSV files whose values are categories, separated by commas.", "--categorical"
+    )
     separator: str | None = option(None, "What separates the columns of CSV; default a comma.", "--separator")
 
     def given(self) -> dict[str, Any]:
         """The options of `read_data`."""
-        columns = {name: names_of(getattr(self, name), f"--{name}") for name in ("features", "drop")}
+        columns = {name: names_of(getattr(self, name), f"--{name}") for name in _LISTS}
         return dataclasses.asdict(self) | columns
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
@@ -134,6 +140,22 @@ class Reading:
         given = [path for path in paths if path is not None]
         require_files(*given)
         return same_columns([self.file(path) for path in given], given)
+
+    def training(self, data: Path, valid: Path | None, **aside: str | None) -> tuple[list[RankingData], dict[str, Any]]:
+        """Read training and validation data, and columns of the training data that hold numbers which are no features.
+
+        Args:
+            data, valid: the files.
+            **aside: names of such columns, by what `fit` calls them.
+        """
+        named = {kind: name for kind, name in aside.items() if name is not None}
+        asked = dataclasses.replace(self, features=[*self.features, *named.values()]) if self.features else self
+        train, values = asked.file(data), dict[str, Any]()
+        for kind, name in named.items():
+            train, values[kind] = set_aside(train, name, f"{data}: {kind}")
+        if valid is None:
+            return [train], values
+        return same_columns([train, self.file(valid)], [data, valid]), values
 
     def folder(self, path: Path, fold: int) -> Splits:
         """Read one fold of a data set's folder."""
@@ -155,12 +177,13 @@ class Reading:
     def for_ranker(self, ranker: tr.Ranker, path: Path, *, unlabelled: bool = False) -> RankingData:
         """Read one file and align it with the columns that a ranker was fitted on."""
         names = getattr(ranker, "feature_names_in_", None)
-        return columns_of_model(self.file(path, unlabelled=unlabelled), ranker.n_features_in_, names, path)
+        known = dataclasses.replace(self, categorical=[*ranker.categories_] or None)
+        return columns_of_model(known.file(path, unlabelled=unlabelled), ranker.n_features_in_, names, path)
 
     def as_typed(self) -> list[str]:
         """The same options as typed on the command line, without those of the cache, which change no result."""
         words = []
-        for name in ("label", "qid", "doc", "features", "drop", "separator", "zero_based", "allow_nan"):
+        for name in ("label", "qid", "doc", *_LISTS, "separator", "zero_based", "allow_nan"):
             given = getattr(self, name)
             if given != getattr(Reading, name).default:
                 value = [] if given is True else [",".join(given) if isinstance(given, list) else given]

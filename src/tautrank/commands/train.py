@@ -49,6 +49,8 @@ def train(
         None,
         "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given.",
     ),
+    weights: str | None = option(None, "Column of a table with the weight of each row's query."),
+    propensity: str | None = option(None, "Column of a table with the probability that a user looked at the document."),
     init_model: Path | None = option(None, "Model to add trees to, also one of LightGBM or XGBoost."),
     reading: options.Reading,
 ) -> None:
@@ -65,10 +67,10 @@ def train(
     if init_model is not None:
         check_model(init_model)
     how = {"langevin": langevin, "random_state": training.seed, "n_jobs": training.jobs}
-    parts = reading.files(data, valid)
+    parts, aside = reading.training(data, valid, weights=weights, propensities=propensity)
     with _interrupted() as interrupts:
         ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
-        ranker.fit(*parts, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
+        ranker.fit(*parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
     ranker.save(model)
     summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
     if valid is not None:

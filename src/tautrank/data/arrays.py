@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
 from tautrank.arrays import F32, F64, I64, Array, check_each, check_offsets
+from tautrank.data.categories import coded, is_categorical
 from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
 from tautrank.errors import DataError
 
@@ -17,42 +18,52 @@ from tautrank.errors import DataError
 _LARGE = 2.0**24
 
 
-def checked_features(X: Any, names: Sequence[str] | None = None) -> tuple[Any, tuple[str, ...] | None]:
-    """Return `X` (dense in C order, or CSR), and its column names where there are any.
+Features = tuple[Any, tuple[str, ...] | None, dict[str, tuple[str, ...]]]
+
+
+def checked_features(X: Any, names: Sequence[str] | None = None, categorical: Collection[str] = ()) -> Features:
+    """Return `X` (dense in C order, or CSR), its column names where there are any, and the levels of categories.
 
     It is float32, unless that would change a value above 2^24, such as a time stamp. It is then float64, with such
     values as they are and all others rounded to float32: a value is the same in any data, and so is its prediction.
     """
     # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be imported.
     if hasattr(X, "num_columns") and hasattr(X, "column_names"):
-        matrix = _frame_values(X, X.column_names, arrow_numbers)
+        matrix, levels = _frame_values(X, X.column_names, arrow_numbers, categorical)
         names = X.column_names if names is None else names
     elif hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        matrix = _frame_values(X, X.columns, series_numbers)
+        matrix, levels = _frame_values(X, X.columns, series_numbers, categorical)
         names = X.columns if names is None else names
     else:
-        matrix = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
+        matrix, levels = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X), {}
     if names is None:
-        return matrix, None
+        return matrix, None, {}
     if len(names) != matrix.shape[1]:
         raise DataError(f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one per column of X")
-    return matrix, tuple(str(name) for name in names)
+    found = tuple(str(name) for name in names)
+    return matrix, found, {found[column]: of_column for column, of_column in levels.items()}
 
 
-def _frame_values(frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], F64]) -> Array:
+def _frame_values(
+    frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], F64], categorical: Collection[str]
+) -> tuple[Array, dict[int, tuple[str, ...]]]:
     if not len(names):
         raise DataError("X: found a frame without columns; expected at least one feature")
     for name, times in Counter(names).items():
         if times > 1:
             raise DataError(f"X: found several columns named '{name}'; expected every name once")
     single: Array = np.empty((len(frame), len(names)), np.float32)
+    levels = {}
     for i, name in enumerate(names):
+        if name in categorical or is_categorical(frame[name]):
+            single[:, i], levels[i] = coded(frame[name])
+            continue
         column = _unmerged(numbers_of(frame[name], f"X: column '{name}'"))
         if column.dtype != single.dtype == np.float32:
             single = single.astype(np.float64)
         single[:, i] = column
     _check_finite(single, lambda row, column: numbers_of(frame[names[column]], "X")[row])
-    return single
+    return single, levels
 
 
 def _unmerged(values: Array) -> Array:

@@ -7,8 +7,9 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from tautrank.arrays import Array
 from tautrank.data.ranking_data import RankingData
-from tautrank.errors import DataError, TautrankWarning
+from tautrank.errors import DataError, TautrankWarning, unknown
 
 
 def with_columns(data: RankingData, names: Sequence[str], path: Path) -> RankingData:
@@ -31,7 +32,30 @@ def with_columns(data: RankingData, names: Sequence[str], path: Path) -> Ranking
         listed = ", ".join(f"'{name}'" for name in extra[:3]) + (", ..." if len(extra) > 3 else "")
         warnings.warn(f"{path}: left out {listed}, which was not trained on", TautrankWarning, stacklevel=2)
     columns = [found.index(name) for name in names]
-    return dataclasses.replace(data, X=data.X[:, columns], feature_names=tuple(names))
+    levels = {name: data.categories[name] for name in names if name in data.categories}
+    return dataclasses.replace(data, X=data.X[:, columns], feature_names=tuple(names), categories=levels)
+
+
+def set_aside(data: RankingData, name: str, where: str) -> tuple[RankingData, Array]:
+    """Return data without a column, and the column: one number per row of the source.
+
+    Args:
+        data: data from a table.
+        name: name of the column.
+        where: what is wrong if there is no such column.
+
+    >>> data = RankingData.from_arrays([[1.0, 0.5], [2.0, 0.5]], [0, 1], group=[2], feature_names=["a", "w"])
+    >>> rest, weights = set_aside(data, "w", "--weights")
+    >>> rest.feature_names, weights.tolist()
+    (('a',), [0.5, 0.5])
+    """
+    names = data.feature_names or ()
+    if name not in names:
+        raise DataError(f"{where}: {unknown('column of numbers', name, names) if names else 'expected a table'}")
+    at = names.index(name)
+    kept = [column for column in range(len(names)) if column != at]
+    rest = dataclasses.replace(data, X=data.X[:, kept], feature_names=tuple(names[column] for column in kept))
+    return rest, data.in_source_order(data.X[:, at])
 
 
 def same_columns(parts: Sequence[RankingData], paths: Sequence[Path]) -> list[RankingData]:

@@ -30,6 +30,7 @@ def read_data(
     doc: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] | None = None,
+    categorical: Sequence[str] | None = None,
     separator: str | None = None,
     unlabelled: bool = False,
     progress: Callable[[float], None] | None = None,
@@ -39,7 +40,7 @@ def read_data(
 
     Args:
         path: the file, compressed or not.
-        label, qid, doc, features, drop: names of columns of a table, as in `RankingData.from_frame`.
+        label, qid, doc, features, drop, categorical: names of columns of a table, as in `RankingData.from_frame`.
         separator: what separates the columns of CSV; with it, any file is CSV.
         unlabelled: whether a table may lack labels.
         progress: function called while text is read.
@@ -47,12 +48,12 @@ def read_data(
     """
     reader = _TABLES.get(ending(path))
     columns: dict[str, Any] = {"label": label, "qid": qid, "doc_id": doc, "features": features or None}
-    columns |= {"drop": drop or (), "unlabelled": unlabelled}
+    columns |= {"drop": drop or (), "categorical": categorical or (), "unlabelled": unlabelled}
     if reader is read_parquet:
         return read_parquet(path, **columns)
     if reader is not None or separator is not None:
         return read_csv(path, separator=separator, **columns)
-    given = {"doc": doc, "features": features, "drop": drop}
+    given = {"doc": doc, "features": features, "drop": drop, "categorical": categorical}
     if wrong := [name for name, value in given.items() if value]:
         raise OptionError(f"{wrong[0]}: found with {path}, which is read as LETOR text; expected a table")
     return read_letor(path, progress=progress, **letor_options)

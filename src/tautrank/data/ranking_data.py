@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tautrank.arguments import whole
 from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
+from tautrank.data.categories import Levels, with_levels
 from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
 from tautrank.errors import DataError, OptionError
 
@@ -34,6 +35,7 @@ class RankingData:
         feature_names: one name per column, where the source had names.
         source_rows: where documents were gathered, the row each had in its source; None if they stand as they were.
         doc_ids: one id per document, text; None if the source had none.
+        categories: levels of the columns that hold categories, by name; ``X`` has their numbers.
 
     >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0]], [0, 2, 1], qid=["a", "a", "b"])
     >>> data
@@ -49,6 +51,7 @@ class RankingData:
     feature_names: Names = None
     source_rows: I64 | None = None
     doc_ids: Array | None = None
+    categories: Levels = field(default_factory=dict)
 
     @classmethod
     def from_arrays(
@@ -64,7 +67,8 @@ class RankingData:
         """Make ranking data from arrays: NumPy, lists, pandas or Polars frames, Arrow tables, SciPy sparse matrices.
 
         Rows of a query may be scattered: they are gathered, queries in order of first appearance and documents in input
-        order, and a warning says so once. NaN in `X` is a missing value; infinities are an error.
+        order, and a warning says so once. NaN in `X` is a missing value; infinities are an error. Columns of categories
+        (pandas, Polars, Arrow dictionaries) become codes, and `categories` keeps their levels.
 
         Args:
             X: ``[n, d]`` features.
@@ -79,7 +83,7 @@ class RankingData:
         """
         from tautrank.data.arrays import checked_features, checked_ids, checked_labels, checked_sizes
 
-        features, names = checked_features(X, feature_names)
+        features, names, levels = checked_features(X, feature_names)
         labels = checked_labels(y, features.shape[0])
         named = None if doc_ids is None else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
         if (qid is None) == (group is None):
@@ -87,9 +91,10 @@ class RankingData:
             raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
         if qid is None:
             sizes = checked_sizes(group, labels.size)
-            return cls(features, labels, offsets_from_sizes(sizes), np.arange(sizes.size), names, doc_ids=named)
+            queries = offsets_from_sizes(sizes), np.arange(sizes.size)
+            return cls(features, labels, *queries, names, doc_ids=named, categories=levels)
         runs = runs_of(checked_ids(qid, labels.size))
-        return cls._from_runs(features, labels, *runs, where="qid", names=names, doc_ids=named)
+        return cls._from_runs(features, labels, *runs, where="qid", names=names, doc_ids=named, categories=levels)
 
     @classmethod
     def from_frame(
@@ -101,6 +106,7 @@ class RankingData:
         doc_id: str | None = None,
         features: Sequence[str] | None = None,
         drop: Sequence[str] = (),
+        categorical: Sequence[str] = (),
     ) -> RankingData:
         """Make ranking data from a pandas or Polars frame or an Arrow table with one row per document.
 
@@ -109,9 +115,11 @@ class RankingData:
             label: name of the column of labels.
             qid: name of the column of query ids, integers or text.
             doc_id: name of the column of document ids, if there is one.
-            features: names of the feature columns; default every other column of numbers. Columns of text or dates are
-                left out, and a warning names them. Nulls are missing values.
+            features: names of the feature columns; default every other column of numbers or categories. Columns of text
+                or dates are left out, and a warning names them. Nulls are missing values.
             drop: names of columns to leave out.
+            categorical: names of feature columns of any type whose values are categories; columns with a type of
+                categories need not be named.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"label": [1, 0], "qid": [7, 7], "sku": ["a", "b"], "price": [3.5, 2.0]})
@@ -120,7 +128,8 @@ class RankingData:
         """
         from tautrank.data.tables import frame_data
 
-        return frame_data(frame, "frame", label=label, qid=qid, doc_id=doc_id, features=features, drop=drop)
+        columns: dict[str, Any] = {"label": label, "qid": qid, "doc_id": doc_id}
+        return frame_data(frame, "frame", **columns, features=features, drop=drop, categorical=categorical)
 
     @classmethod
     def _from_runs(
@@ -133,6 +142,7 @@ class RankingData:
         where: str,
         names: Names = None,
         doc_ids: Array | None = None,
+        categories: Levels | None = None,
     ) -> RankingData:
         """Make data of runs of rows; runs of one query are brought together.
 
@@ -142,12 +152,14 @@ class RankingData:
             where: what a warning about scattered rows names.
             names: names of the features.
             doc_ids: ids of the documents.
+            categories: levels of the columns of categories.
         """
+        levels = categories or {}
         offsets, qids, order = gathered(starts, ids, labels.size, where)
         if order is None:
-            return cls(X, labels, offsets, qids, names, doc_ids=doc_ids)
+            return cls(X, labels, offsets, qids, names, doc_ids=doc_ids, categories=levels)
         named = None if doc_ids is None else doc_ids[order]
-        return cls(X[order], labels[order], offsets, qids, names, order, named)
+        return cls(X[order], labels[order], offsets, qids, names, order, named, levels)
 
     @property
     def n_queries(self) -> int:
@@ -196,7 +208,7 @@ class RankingData:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
         named = None if self.doc_ids is None else self.doc_ids[rows]
         arrays = self.X[rows], self.labels[rows], offsets, self.qids[chosen]
-        return RankingData(*arrays, self.feature_names, doc_ids=named)
+        return RankingData(*arrays, self.feature_names, doc_ids=named, categories=self.categories)
 
     def _query_positions(self, queries: Any) -> I64:
         chosen = flat_numbers("queries", queries, "query")
@@ -274,6 +286,11 @@ class RankingData:
                 )
             if part.feature_names and first.feature_names and part.feature_names != first.feature_names:
                 raise DataError(f"parts: part {i} has other feature names than part 0; expected the same")
+        levels = {
+            name: tuple(dict.fromkeys(level for part in parts for level in part.categories.get(name, ())))
+            for name in first.categories
+        }
+        parts = [with_levels(part, levels, f"parts: part {i}") for i, part in enumerate(parts)]
         kinds = {part.qids.dtype.kind for part in parts}
         qids = np.concatenate([part.qids.astype(str) if len(kinds) > 1 else part.qids for part in parts])
         if repeated == "error":
@@ -293,7 +310,7 @@ class RankingData:
         labels = np.concatenate([part.labels for part in parts])
         known = [part.doc_ids for part in parts if part.doc_ids is not None]
         doc_ids = np.concatenate(known) if len(known) == len(parts) else None
-        return cls(X, labels, offsets, qids, first.feature_names, doc_ids=doc_ids)
+        return cls(X, labels, offsets, qids, first.feature_names, doc_ids=doc_ids, categories=levels)
 
     def with_n_features(self, n_features: int) -> RankingData:
         """Return the same documents with columns of zeros added up to `n_features`.

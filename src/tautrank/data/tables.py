@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels, series_numbers
+from tautrank.data.categories import is_categorical
 from tautrank.data.grouping import runs_of
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number, require_files
@@ -30,8 +31,8 @@ def read_parquet(path: PathLike, **columns: Any) -> RankingData:
 
     Args:
         path: the file.
-        **columns: `label`, `qid`, `doc_id`, `features`, `drop` as in :meth:`RankingData.from_frame`; for documents to
-            rank also ``unlabelled=True``: the column of labels may be missing, and every label is then 0.
+        **columns: `label`, `qid`, `doc_id`, `features`, `drop`, `categorical` as in :meth:`RankingData.from_frame`; for
+            documents to rank also ``unlabelled=True``: the column of labels may be missing, and every label is then 0.
     """
     table = _read_table(Path(path), _pyarrow("pyarrow.parquet").read_table)
     return frame_data(table, str(path), **columns)
@@ -86,6 +87,7 @@ def frame_data(
     doc_id: str | None = None,
     features: Sequence[str] | None = None,
     drop: Sequence[str] = (),
+    categorical: Sequence[str] = (),
     unlabelled: bool = False,
 ) -> RankingData:
     """Return the ranking data of a table; columns without numbers that nobody asked for are left out with a warning.
@@ -93,7 +95,7 @@ def frame_data(
     Args:
         frame: a pandas or Polars frame, or an Arrow table.
         where: what it is called in errors.
-        label, qid, doc_id, features, drop: names of columns.
+        label, qid, doc_id, features, drop, categorical: names of columns.
         unlabelled: whether the column of labels may be missing.
     """
     known = column_names(frame, where)
@@ -101,6 +103,7 @@ def frame_data(
     special = {"label": label} if has_labels else {}
     special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
     asked = [*special.items(), *(("features", name) for name in features or ())]
+    asked += [("categorical", name) for name in categorical]
     for kind, name in asked + ([] if unlabelled else [("drop", name) for name in drop]):
         if name not in known:
             raise DataError(f"{where}: {kind}: {unknown('column', name, known)}")
@@ -116,21 +119,24 @@ def frame_data(
     names, others = list(features or ()), list[str]()
     if features is None:
         for name in (name for name in known if name not in (label, qid, doc_id, *drop)):
-            (names if is_numeric(frame[name], numbers_of) else others).append(name)
+            as_it_is = name in categorical or is_categorical(frame[name]) or is_numeric(frame[name], numbers_of)
+            (names if as_it_is else others).append(name)
     if others:
         listed = ", ".join(f"'{name}'" for name in others)
         warnings.warn(f"{where}: left out {listed}, without numbers", TautrankWarning, stacklevel=3)
     if not names:
         raise DataError(f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one")
     try:
-        X, feature_names = checked_features(frame.select(names) if hasattr(frame, "select") else frame[names])
+        chosen = frame.select(names) if hasattr(frame, "select") else frame[names]
+        X, feature_names, levels = checked_features(chosen, categorical=categorical)
         y = numbers_of(frame[label], f"column '{label}'") if has_labels else np.zeros(rows)
         ids = checked_ids(frame[qid], rows)
         named = None if doc_id is None else checked_ids(frame[doc_id], rows, name="doc_id").astype(str)
         labels = checked_labels(y, rows, f"column '{label}'")
     except DataError as error:
         raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
-    return RankingData._from_runs(X, labels, *runs_of(ids), where=where, names=feature_names, doc_ids=named)
+    runs = runs_of(ids)
+    return RankingData._from_runs(X, labels, *runs, where=where, names=feature_names, doc_ids=named, categories=levels)
 
 
 def column_names(frame: Any, where: str) -> list[str]:

@@ -15,6 +15,7 @@ from sklearn.exceptions import NotFittedError
 from tautrank.arguments import job_count
 from tautrank.arrays import F64
 from tautrank.data import RankingData
+from tautrank.data.categories import Levels, with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
 from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine
@@ -77,6 +78,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         model_: the trees; ``model_.booster`` is the engine's own object (``model_.model`` for CatBoost).
         n_features_in_: number of features of the data, list features not counted.
         feature_names_in_: their names, if the data had names.
+        categories_: levels of the columns that held categories, by name; a level that is not among them is missing.
         list_features_: `ListFeatures` with the numbers of its columns; None if there are none.
 
     >>> import numpy as np
@@ -207,12 +209,15 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise DataError(
                 f"X: found {train.n_documents} documents of {train.n_features} features; expected at least one of each"
             )
-        valid = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train)
         loss = read_loss(self.loss)
         if self.members is not None:
             of = loss.of if isinstance(loss, Committee) else (loss,)
             loss = Committee(of, self.members, getattr(loss, "weights", "equal"))
         engine = engine_for(self.engine, loss)
+        start = None if init_model is None else self._start(init_model, engine.name)
+        if start is not None:
+            train = start._like_fit(train, "init_model, X")
+        valid = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train)
         if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
             warnings.warn(
                 f"X: has values above 2^24 that {engine.name} rounds to float32; lightgbm keeps them",
@@ -223,7 +228,6 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         columns = extra.pop("categorical_feature", None)
         if isinstance(extra.get("monotone_constraints"), Mapping):
             extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
-        start = None if init_model is None else self._start(init_model, train, engine.name)
         task = Task(
             train=train,
             loss=loss,
@@ -248,7 +252,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         task, lists = with_list_features(
             self.list_features, task, lambda task: fit(engine, task, probe), settings.threads, before
         )
-        self._keep(*fit(engine, task, settings), train.feature_names, lists)
+        self._keep(*fit(engine, task, settings), train.feature_names, lists, train.categories)
         return self
 
     def predict(self, X: Any, qid: Any = None, *, group: Any = None) -> F64:
@@ -266,9 +270,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """
         self._check_fitted("predict")
         data = inputs.documents(X, qid, group)
-        self._check_like_fit(data.n_features, data.feature_names, "X")
         job_count(self.n_jobs)
-        features = data.X
+        features = self._like_fit(data, "X").X
         if self.list_features_ is not None:
             features = self.list_features_.transform(features, data.offsets, usable_threads(self.n_jobs))
         scores = self.model_.predict(features, self.n_jobs)
@@ -339,7 +342,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 example = f", such as {data.qids[0]}" if data.n_queries else ""
                 raise DataError(f"qid: found {qid}; expected one of {data.n_queries} queries{example}")
             data = data.subset(at)
-        self._check_like_fit(data.n_features, data.feature_names, "X")
+        data = self._like_fit(data, "X")
         lists, threads = self.list_features_, usable_threads(self.n_jobs)
 
         def columns(features: Any) -> Any:
@@ -392,7 +395,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             parameters["random_state"] = self._record.seed  # what was drawn from the generator
         names = getattr(self, "feature_names_in_", None)
         names = None if names is None else tuple(names.tolist())
-        write_ranker(path, parameters, self.model_, self._record, names, self.list_features_)
+        write_ranker(path, parameters, self.model_, self._record, names, self.list_features_, self.categories_)
 
     @classmethod
     def load(cls, source: Any) -> Ranker:
@@ -413,24 +416,26 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> ranker.loss, ranker.n_trees_, bool(ranker.predict([[0.0]])[0] == booster.predict([[0.0]])[0])
         ('lightgbm:lambdarank', 3, True)
         """
-        parameters, model, record, names, lists = read_ranker(source)
+        parameters, model, record, names, lists, levels = read_ranker(source)
         ranker = cls(**parameters)
-        ranker._keep(model, record, names, lists)
+        ranker._keep(model, record, names, lists, levels)
         return ranker
 
-    def _start(self, given: Any, train: RankingData, engine: str) -> Ranker:
-        """Return the ranker to continue from, checked against the training data."""
+    def _start(self, given: Any, engine: str) -> Ranker:
+        """Return the ranker to continue from."""
         start = given if isinstance(given, Ranker) else Ranker.load(given)
         start._check_fitted("init_model")
         if engine == CommitteeEngine.name:
             raise OptionError("init_model: found a committee to train, whose members begin anew; expected one loss")
         if start.model_.tool != engine:
             raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
-        start._check_like_fit(train.n_features, train.feature_names, "init_model, X")
         return start
 
-    def _keep(self, model: FittedModel, record: Record, names: inputs.Names, lists: ListFeatures | None) -> None:
+    def _keep(
+        self, model: FittedModel, record: Record, names: inputs.Names, lists: ListFeatures | None, levels: Levels
+    ) -> None:
         self.model_ = model
+        self.categories_ = dict(levels)
         self.list_features_ = lists
         self._record = record
         self.evals_result_ = record.history
@@ -447,6 +452,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if not hasattr(self, "model_"):
             raise UnfittedError(f"{what}: this Ranker is not fitted; expected a call of fit before")
 
-    def _check_like_fit(self, n_features: int, names: inputs.Names, where: str) -> None:
+    def _like_fit(self, data: RankingData, where: str) -> RankingData:
+        """Return data with the codes of `categories_`, if it has the columns that the ranker was fitted on."""
         fitted = getattr(self, "feature_names_in_", None)
-        inputs.check_columns(where, n_features, names, self.n_features_in_, fitted, "as in fit")
+        inputs.check_columns(where, data.n_features, data.feature_names, self.n_features_in_, fitted, "as in fit")
+        return with_levels(data, self.categories_, where)

@@ -12,6 +12,7 @@ from tautrank.arguments import whole
 from tautrank.arrays import F64, check_weights, numbers, place
 from tautrank.data import RankingData
 from tautrank.data.arrays import checked_features, checked_queries
+from tautrank.data.categories import with_levels
 from tautrank.engines import AnyLoss, members_of
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses import SoftmaxLoss
@@ -64,12 +65,12 @@ def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
         if qid is not None or group is not None:
             raise OptionError("X: is RankingData, which has queries; expected no qid or group with it")
         return X
-    features, names = checked_features(X)
+    features, names, levels = checked_features(X)
     n = features.shape[0]
     offsets, ids, order = checked_queries(n, None, qid, group, of="X")
     if order is not None:
         features = features[order]
-    return RankingData(features, np.zeros(n, np.float32), offsets, ids, names, order)
+    return RankingData(features, np.zeros(n, np.float32), offsets, ids, names, order, categories=levels)
 
 
 def validation_data(
@@ -108,7 +109,7 @@ def validation_data(
             raise DataError(f"eval_set: {error}") from None
     known = train.n_features, train.feature_names
     check_columns("eval_set", valid.n_features, valid.feature_names, *known, "as in the training data")
-    return valid
+    return with_levels(valid, train.categories, "eval_set")
 
 
 def _only_set(name: str, part: Any) -> Any:
@@ -195,15 +196,17 @@ def document_propensities(propensities: ArrayLike | None, train: RankingData, lo
 
 
 def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
-    """Return the numbers of the columns that hold category codes.
+    """Return the numbers of the columns that hold category codes: those given, and those of the data with levels.
 
     Args:
         given: `categorical_feature`: numbers or names of columns, one or several; None, "" or "auto" for none.
         train: the training data.
     """
     if given is None or (isinstance(given, str) and given in ("", "auto")):
-        return ()
-    return column_numbers("categorical_feature", [given] if np.isscalar(given) else given, train)
+        given = ()
+    return column_numbers(
+        "categorical_feature", [*([given] if np.isscalar(given) else given), *train.categories], train
+    )
 
 
 def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:

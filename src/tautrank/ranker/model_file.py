@@ -16,6 +16,7 @@ import zlib
 from contextlib import nullcontext
 from typing import IO, Any, TypeAlias
 
+from tautrank.data.categories import Levels
 from tautrank.engines import FittedModel, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
@@ -26,9 +27,9 @@ from tautrank.ranker.inputs import Names
 from tautrank.ranker.list_features import ListFeatures, read_list_features
 from tautrank.ranker.other_models import model_bytes, read_other_model, tool_of
 
-FORMAT_VERSION = 3
+FORMAT_VERSION = 4
 
-_Read: TypeAlias = tuple[dict[str, Any], FittedModel, Record, Names, ListFeatures | None]
+_Read: TypeAlias = tuple[dict[str, Any], FittedModel, Record, Names, ListFeatures | None, Levels]
 
 _FORMAT = "tautrank model"
 _META = "meta.json"
@@ -47,6 +48,7 @@ def write_ranker(
     record: Record,
     names: Names,
     lists: ListFeatures | None = None,
+    levels: Levels | None = None,
 ) -> None:
     """Write a ranker in one step: a reader sees the whole new file or what was there before.
 
@@ -57,6 +59,7 @@ def write_ranker(
         record: what happened during training.
         names: names of the features of the data, if there are any.
         lists: the list features of the model, if it has any.
+        levels: the levels of columns of categories, by name.
     """
     import tautrank
 
@@ -67,8 +70,9 @@ def write_ranker(
             parameters[name] = dataclasses.asdict(parameters[name])
     meta = {
         "format": _FORMAT,
-        # Readers of version 1 do not know of a scale, and would predict without it; those of 2 of no list features.
-        "format_version": (1 if model.scale == 1 else 2) if lists is None else FORMAT_VERSION,
+        # Readers of version 1 do not know of a scale, and would predict without it; those of 2 of no list features;
+        # those of 3 of no categories.
+        "format_version": 4 if levels else 3 if lists is not None else 1 if model.scale == 1 else 2,
         "tautrank_version": tautrank.__version__,
         "engine": model.tool,
         "engine_version": model.version(),
@@ -78,6 +82,7 @@ def write_ranker(
         "n_features": model.n_features - (0 if lists is None else lists.width),
         "feature_names": names,
         "list_features": None if lists is None else {**dataclasses.asdict(lists), "names": lists.names(names)},
+        **({"categories": levels} if levels else {}),
         "training": {
             "seed": record.seed,
             "steps": record.steps,
@@ -110,7 +115,7 @@ def read_ranker(source: Any) -> _Read:
     tool = tool_of(content)
     try:
         if tool is not None:
-            return (*read_other_model(tool, content), None)
+            return read_other_model(tool, content)
         return _described(*_members(content, target))
     except (DataError, OptionError) as error:
         raise DataError(str(error) if str(error).startswith(target) else f"{target}: {error}") from None
@@ -189,7 +194,13 @@ def _described(meta: dict[str, Any], content: bytes) -> _Read:
         if any(_typed(column, int) >= n_features for column in lists.columns):
             raise ValueError
         width += lists.width
-    return parameters, read_model(_typed(meta["engine"], str), content, width, scale), record, names, lists
+    levels = {
+        name: tuple(_typed(level, str) for level in _typed(of_column, list))
+        for name, of_column in _typed(meta.get("categories", {}), dict).items()
+    }
+    if not {*levels} <= {*(names or ())}:
+        raise ValueError
+    return parameters, read_model(_typed(meta["engine"], str), content, width, scale), record, names, lists, levels
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:

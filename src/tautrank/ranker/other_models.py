@@ -10,6 +10,7 @@ import json
 import re
 from typing import Any
 
+from tautrank.data.categories import Levels, level_text
 from tautrank.engines import FittedModel, NativeLoss, Record, engine_named
 from tautrank.engines.packages import package
 from tautrank.errors import DataError, MissingDependencyError
@@ -54,8 +55,8 @@ def tool_of(content: bytes) -> str | None:
     return "xgboost" if found else None
 
 
-def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], FittedModel, Record, Names]:
-    """Read a model as parameters of a ranker, trees, a record of a training of which nothing is known, and names.
+def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], FittedModel, Record, Names, None, Levels]:
+    """Read a model as parameters of a ranker, trees, a record of a training that is unknown, names and levels.
 
     Args:
         tool: what `tool_of` returned.
@@ -63,7 +64,7 @@ def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], FittedM
     """
     engine = engine_named(tool)
     try:
-        model, objective, names = (_lightgbm if tool == "lightgbm" else _xgboost)(content)
+        model, objective, names, levels = (_lightgbm if tool == "lightgbm" else _xgboost)(content)
     except (DataError, MissingDependencyError):
         raise
     except _DAMAGE + engine.errors():
@@ -71,10 +72,10 @@ def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], FittedM
     parameters: dict[str, Any] = {"engine": tool}
     if engine.find_objective(objective) is not None:
         parameters["loss"] = str(NativeLoss(tool, objective))
-    return parameters, model, Record({}, model.n_trees, None, model.n_trees, 0), names
+    return parameters, model, Record({}, model.n_trees, None, model.n_trees, 0), names, None, levels
 
 
-def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names]:
+def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     text = content.decode().replace("\r\n", "\n").lstrip()
     head = dict(line.split("=", 1) for line in text.partition("\nTree=0\n")[0].splitlines() if "=" in line)
     if head["num_tree_per_iteration"] != "1":
@@ -85,7 +86,15 @@ def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names]:
     model = engine_named("lightgbm").model_class.from_bytes(text.encode(), len(names))
     if model.n_features != len(names):
         raise ValueError
-    return model, head.get("objective", "").partition(" ")[0], None if unnamed else names
+    # The levels of a frame's categories, which stand in the columns that the parameters name.
+    written = re.search(r"^pandas_categorical:(\[.*\])$", text, re.M)
+    columns = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
+    levels = {}
+    if written and columns:
+        of_columns = [names[int(column)] for column in columns[1].split(",")]
+        if len(of_columns) == len(found := json.loads(written[1])):
+            levels = {name: tuple(map(level_text, each)) for name, each in zip(of_columns, found, strict=True)}
+    return model, head.get("objective", "").partition(" ")[0], None if unnamed and not levels else names, levels
 
 
 def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
@@ -109,7 +118,7 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
             raise ValueError
 
 
-def _xgboost(content: bytes) -> tuple[FittedModel, str, Names]:
+def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     booster = package("xgboost").Booster(model_file=bytearray(content))
     learner = json.loads(booster.save_raw("json"))["learner"]
     kind, classes = learner["gradient_booster"]["name"], int(learner["learner_model_param"]["num_class"])
@@ -120,4 +129,4 @@ def _xgboost(content: bytes) -> tuple[FittedModel, str, Names]:
     best = booster.attr("best_iteration")  # XGBRanker predicts with the trees up to it
     kept = booster if best is None else booster[: int(best) + 1]
     model = engine_named("xgboost").model_class.from_bytes(bytes(kept.save_raw("ubj")), booster.num_features())
-    return model, learner["objective"]["name"], None if names is None else tuple(names)
+    return model, learner["objective"]["name"], None if names is None else tuple(names), {}

@@ -137,7 +137,9 @@ def simulate_position_clicks(
     clicks = (draw < looked_at * chance[order] for draw in draws)
     if merged:
         shares = (sum(clicks, np.zeros(query.size)) / count).astype(np.float32)
-        return RankingData(data.X[order], shares, data.offsets, data.qids, data.feature_names), looked_at
+        return RankingData(
+            data.X[order], shares, data.offsets, data.qids, data.feature_names, categories=data.categories
+        ), looked_at
     clicked = np.array(list(clicks))
     # The impressions of a query side by side.
     sizes = np.repeat(data.sizes, count)
@@ -163,7 +165,9 @@ def _impressions(data: RankingData, rows: I64, labels: F32, lists: I64, sizes: I
     """Return impressions as queries, numbered ``query * count + impression``, with these rows and labels."""
     names = zip(data.qids[lists // count].tolist(), (lists % count + 1).tolist(), strict=True)
     qids = np.array([f"{qid}.{number}" for qid, number in names], str)
-    return RankingData(data.X[rows], labels, offsets_from_sizes(sizes), qids, data.feature_names)
+    return RankingData(
+        data.X[rows], labels, offsets_from_sizes(sizes), qids, data.feature_names, categories=data.categories
+    )
 
 
 def _impression(
