@@ -195,7 +195,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "lgb.txt: LightGBM cannot read the model; expected a whole file as lightgbm saves it": lambda: tr.Ranker.load(write("lgb.txt", "tree\nversion=v4\n")),
     "qid: found 99; expected one of 3 queries, such as 1": lambda: fit().explain(tr.RankingData.from_arrays([[0.0], [1.0], [2.0]], [0, 1, 0], qid=[1, 2, 3]), qid=99),
     "model.taut: is cut off or damaged at its end; expected a whole model file": lambda: damaged(lambda content: content[:-30]),
-    "model.taut: has the format version 9, written by tautrank 9.0; expected at most 3 (pip install --upgrade tautrank)": newer,
+    "model.taut: has the format version 9, written by tautrank 9.0; expected at most 4 (pip install --upgrade tautrank)": newer,
     "no/model.taut: cannot be written (No such file or directory)": lambda: fit().save("no/model.taut"),
     "reading CSV needs PyArrow or pandas; install one with: pip install 'tautrank[parquet]'": lambda: without("pyarrow", lambda: without("pandas", lambda: table("train.csv", "label,query,f\n1,1,1\n"))),
     "engine 'xgboost' needs XGBoost; install it with: pip install 'tautrank[xgboost]'": lambda: without("xgboost", lambda: fit(loss="xgboost:rank:ndcg")),
