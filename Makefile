@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --quiet --disable-pip-version-check install -c constraints.txt
 
-.PHONY: help demo test coverage docs lint types bench results studies clean
+.PHONY: help demo test coverage docs lint types bench results studies dist clean
 
 help:
 	@echo "make demo      see it work, on synthetic data"
@@ -14,6 +14,7 @@ help:
 	@echo "make bench     speed and memory compared with other tools (about 15 minutes)"
 	@echo "make results   every loss on five data sets (about two hours; it can be stopped and run again)"
 	@echo "make studies   every table and figure of the papers, repeated (about two hours; likewise)"
+	@echo "make dist      build and check what is uploaded to PyPI, in dist/"
 	@echo "make clean     remove the virtual environment and caches"
 
 $(VENV)/bin/python:
@@ -84,6 +85,13 @@ results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.click_results --write docs/results/clicks.md
 	$(BIN)/python -m bench.significance_results --write docs/results/significance.md
 
+# The date of the last commit in the archives: the same tree gives the same bytes.
+dist: $(VENV)/core.stamp
+	@$(PIP) build twine
+	@rm -rf dist
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build --outdir dist
+	$(BIN)/twine check --strict dist/*
+
 clean:
-	rm -rf $(VENV) site .bench .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) site dist .bench .coverage .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
