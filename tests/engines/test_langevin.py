@@ -16,7 +16,8 @@ from tautrank.engines import ENGINES, Settings, Task, engine_named
 from tautrank.engines.boosting import Gradients, fit
 from tautrank.engines.langevin import leaf_values, with_noise
 from tautrank.experiments.plan import System
-from tautrank.kernels.randomness import LANGEVIN_LEAF_STREAM, RANKING_STREAM, fill_normal
+from tautrank.kernels.randomness import fill_normal
+from tautrank.kernels.streams import LANGEVIN_LEAF_STREAM, RANKING_STREAM
 from tautrank.losses import Loss
 from tautrank.ranker.estimator import Ranker
 from tests.command_line import run

@@ -6,15 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tautrank.kernels.randomness import (
-    GAMMA_STREAM,
-    GUMBEL_STREAM,
-    add_noise,
-    fill_gumbel,
-    fill_normal,
-    fill_uniform,
-    philox,
-)
+from tautrank.kernels.randomness import add_noise, fill_gumbel, fill_normal, fill_uniform, philox
+from tautrank.kernels.streams import GAMMA_STREAM, GUMBEL_STREAM
 
 pytestmark = pytest.mark.uncompiled
 

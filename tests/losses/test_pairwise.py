@@ -10,8 +10,9 @@ from scipy import special
 
 from tautrank.errors import OptionError
 from tautrank.kernels.normal import GROUP, fill_words
-from tautrank.kernels.randomness import RANKING_STREAM, TIES_STREAM, fill_normal
+from tautrank.kernels.randomness import fill_normal
 from tautrank.kernels.ranking import LANES, rank_documents
+from tautrank.kernels.streams import RANKING_STREAM, TIES_STREAM
 from tautrank.losses import LambdaLoss, loss
 from tautrank.metrics.gains import discount_values, gain_values
 

@@ -12,7 +12,7 @@ from scipy import special
 import tautrank as tr
 from tautrank.errors import OptionError
 from tautrank.kernels.normal import GROUP, fill_long_tailed, fill_noise, fill_words
-from tautrank.kernels.randomness import NEIGHBOUR_STREAM, POLICY_STREAM
+from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM
 from tautrank.losses._sampled_kernel import Samples, policy_gradients
 from tautrank.metrics.gains import discount_values
 

@@ -9,7 +9,8 @@ import pytest
 from scipy import optimize, special
 
 from tautrank.errors import DataError
-from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
+from tautrank.kernels.randomness import fill_uniform
+from tautrank.kernels.streams import GAMMA_STREAM
 from tautrank.losses import ListNet, loss
 
 pytestmark = pytest.mark.uncompiled

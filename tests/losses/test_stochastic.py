@@ -14,7 +14,8 @@ from scipy import special, stats
 
 from tautrank.errors import DataError, OptionError
 from tautrank.kernels.normal import GROUP, fill_noise
-from tautrank.kernels.randomness import SMOOTHING_STREAM, philox
+from tautrank.kernels.randomness import philox
+from tautrank.kernels.streams import SMOOTHING_STREAM
 from tautrank.losses import REGISTRY, Objective, Reinforce, ScaleFreeMetric, SmoothedLoss, StochasticRank, loss
 from tautrank.losses._smoothing_kernel import first_documents
 from tautrank.metrics import DCGRR, NDCG, Metric, metric

@@ -153,7 +153,8 @@ def with_noise(
     >>> with_noise(ones, ones, np.array([0, 3]), 1e-4, seed=0, step=0, threads=1).round(3)
     array([1., 1., 1.], dtype=float32)
     """
-    from tautrank.kernels.randomness import LANGEVIN_STREAM, add_noise
+    from tautrank.kernels.randomness import add_noise
+    from tautrank.kernels.streams import LANGEVIN_STREAM
 
     out = np.zeros_like(gradients)
 
@@ -186,7 +187,8 @@ def leaf_values(
     >>> leaf_values(np.array([0, 0, 1]), gradients, hessians, l2=0.0, deviation=1e-9, seed=0, step=0).round(6)
     array([-2.,  4.])
     """
-    from tautrank.kernels.randomness import LANGEVIN_LEAF_STREAM, fill_normal
+    from tautrank.kernels.randomness import fill_normal
+    from tautrank.kernels.streams import LANGEVIN_LEAF_STREAM
 
     sums, mass = np.bincount(leaves, gradients), np.bincount(leaves, hessians)
     noise = np.empty(sums.size + sums.size % 2)

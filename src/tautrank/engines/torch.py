@@ -134,10 +134,6 @@ class TorchModel(FittedModel):
             raise DataError("found something else than the weights of a network") from problem
         return model
 
-    def version(self) -> str:
-        """Return the version of PyTorch that is installed."""
-        return str(package(self.tool).__version__)
-
 
 class Torch(Engine):
     """A network trained by PyTorch.

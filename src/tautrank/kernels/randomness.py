@@ -16,33 +16,7 @@ from numba import njit
 
 from tautrank.arrays import I64, Array
 from tautrank.kernels.ranking import longest_list
-
-GAMMA_STREAM = 0
-"""The stream of XE-NDCG's gammas."""
-
-GUMBEL_STREAM = 1
-"""The stream of the noise added to scores."""
-
-RANKING_STREAM = 2
-"""The stream of sampled rankings; sample ``s`` is stream ``RANKING_STREAM + 256 s``."""
-
-SMOOTHING_STREAM = 3
-"""The stream of the noise that smooths a metric; sample ``s`` is stream ``SMOOTHING_STREAM + 256 s``."""
-
-TIES_STREAM = 4
-"""The stream that chooses among equal labels at the end of the ideal top k."""
-
-LANGEVIN_STREAM = 5
-"""The stream of the noise that Langevin boosting adds to the gradients that a tree's structure is grown for."""
-
-LANGEVIN_LEAF_STREAM = 6
-"""The stream of the noise that Langevin boosting adds to the sums of gradients that leaves are filled from."""
-
-NEIGHBOUR_STREAM = 7
-"""The stream of the rankings of YetiLoss; sample ``s`` is stream ``NEIGHBOUR_STREAM + 256 s``."""
-
-POLICY_STREAM = 8
-"""The stream of the rankings of a Plackett-Luce policy; sample ``s`` is stream ``POLICY_STREAM + 256 s``."""
+from tautrank.kernels.streams import GUMBEL_STREAM
 
 _Word = np.uint64
 LOW_WORD = np.uint64(0xFFFFFFFF)
@@ -110,7 +84,7 @@ def fill_uniform(out: Array, seed: np.uint64, step: int, query: int, stream: int
         stream: what the numbers are for, below 2^32.
 
     >>> out = np.empty(2)
-    >>> fill_uniform(out, np.uint64(0), 0, 0, GAMMA_STREAM)
+    >>> fill_uniform(out, np.uint64(0), 0, 0, stream=0)
     >>> out.round(4)
     array([0.399 , 0.8805])
     """
@@ -152,7 +126,7 @@ def fill_normal(out: Array, seed: np.uint64, step: int, query: int, stream: int)
     Documents are served in pairs from the same two uniforms, so ``out`` needs an even length.
 
     >>> out = np.empty(2)
-    >>> fill_normal(out, np.uint64(0), 0, 0, RANKING_STREAM)
+    >>> fill_normal(out, np.uint64(0), 0, 0, stream=2)
     >>> bool((abs(out) < 7).all())
     True
     """

@@ -20,8 +20,8 @@ from numba import njit
 
 from tautrank.arrays import F64, I32, I64, Array, Bools
 from tautrank.kernels.normal import GROUP, fill_words
-from tautrank.kernels.randomness import TIES_STREAM
 from tautrank.kernels.ranking import LANES, REORDER, longest_list
+from tautrank.kernels.streams import TIES_STREAM
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp

@@ -14,8 +14,8 @@ from numba import njit
 
 from tautrank.arrays import F64, I64, Array
 from tautrank.kernels.normal import GROUP, fill_long_tailed, fill_noise
-from tautrank.kernels.randomness import NEIGHBOUR_STREAM, POLICY_STREAM
 from tautrank.kernels.ranking import REORDER, longest_list
+from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM
 from tautrank.losses._smoothing_kernel import first_documents, scratch
 
 DISTRIBUTIONS = ("logistic", "gumbel", "normal")

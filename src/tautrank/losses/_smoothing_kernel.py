@@ -15,8 +15,8 @@ from numba.extending import overload
 
 from tautrank.arrays import F64, I32, I64, Array
 from tautrank.kernels.normal import GROUP, fill_noise
-from tautrank.kernels.randomness import SMOOTHING_STREAM
 from tautrank.kernels.ranking import LANES, REORDER, longest_list, rank_documents
+from tautrank.kernels.streams import SMOOTHING_STREAM
 
 DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 """The highest density of the standard normal distribution."""

@@ -12,8 +12,9 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import F64, I32, I64, Array
-from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
+from tautrank.kernels.randomness import fill_uniform
 from tautrank.kernels.ranking import REORDER, longest_list
+from tautrank.kernels.streams import GAMMA_STREAM
 
 DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 """What the gradient and the hessian are made of, see `SoftmaxLoss`."""

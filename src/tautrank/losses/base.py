@@ -309,7 +309,8 @@ class Objective(abc.ABC):
     def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
         if self.loss.noise is None or self.loss.strength == 0:
             return scores
-        from tautrank.kernels.randomness import GUMBEL_STREAM, add_noise
+        from tautrank.kernels.randomness import add_noise
+        from tautrank.kernels.streams import GUMBEL_STREAM
 
         out = np.empty_like(scores)
         given = (scores, self.lists.offsets, self.loss.strength, np.uint64(self.seed), step, GUMBEL_STREAM)

@@ -397,7 +397,8 @@ class _PairObjective(Objective):
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
-        from tautrank.kernels.randomness import RANKING_STREAM, add_noise
+        from tautrank.kernels.randomness import add_noise
+        from tautrank.kernels.streams import RANKING_STREAM
 
         cost = 1.0 - discount_values(lists.longest, loss.discount)
         # The first rank costs nothing, so it is not scaled.

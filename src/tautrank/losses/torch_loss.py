@@ -70,10 +70,10 @@ class TorchLoss(nn.Module):
             step = self.step
             self.step += int(self.training)
         kind = flat.dtype if flat.dtype in (torch.float32, torch.float64) else torch.float32
-        weights = None if weights is None else weights.to(flat.device).reshape(-1)
-        values: Tensor = _Value.apply(
-            flat.to(kind), relevance, ends, weights, self.kind, self.seed, whole("step", step, 0)
-        )
+        weights = None if weights is None else weights.detach().to(flat.device).reshape(-1)
+        bind = _OnDevice if flat.is_cuda else _InMemory
+        bound = bind(self.kind, relevance.to(kind if flat.is_cuda else torch.float64), ends, weights, self.seed)
+        values: Tensor = _Value.apply(flat.to(kind), ends, bound, whole("step", step, 0))
         if self.reduction == "none":
             return values
         return values.sum() if self.reduction == "sum" else values.sum() / max(values.numel(), 1)
@@ -124,14 +124,8 @@ class _Value(Function):
     """The value of each list, with the gradient that the kernels compute."""
 
     @staticmethod
-    def forward(
-        ctx: Any, scores: Tensor, labels: Tensor, offsets: Tensor, weights: Tensor | None, kind: Loss, seed: int,
-        step: int,
-    ) -> Tensor:  # fmt: skip
-        compute = _on_device if scores.is_cuda else _in_memory
-        if not scores.is_cuda and scores.device.type != "cpu":
-            raise OptionError(f"scores: found a tensor on {scores.device}; expected one on the CPU or on a CUDA device")
-        values, gradient = compute(scores.detach(), labels, offsets, weights, kind, seed, step, ctx.needs_input_grad[0])
+    def forward(ctx: Any, scores: Tensor, offsets: Tensor, bound: _InMemory | _OnDevice, step: int) -> Tensor:
+        values, gradient = bound.values_and_gradient(scores.detach(), step, ctx.needs_input_grad[0])
         ctx.save_for_backward(scores, gradient, offsets)
         return values
 
@@ -139,7 +133,7 @@ class _Value(Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, gradient, offsets = ctx.saved_tensors
         per_document = torch.repeat_interleave(upstream, offsets.diff(), output_size=gradient.numel())
-        return _Once.apply(scores, gradient * per_document), None, None, None, None, None, None
+        return _Once.apply(scores, gradient * per_document), None, None, None
 
 
 class _Once(Function):
@@ -154,49 +148,47 @@ class _Once(Function):
         raise OptionError(_TWICE)
 
 
-def _in_memory(
-    scores: Tensor,
-    labels: Tensor,
-    offsets: Tensor,
-    weights: Tensor | None,
-    kind: Loss,
-    seed: int,
-    step: int,
-    wanted: bool,
-) -> tuple[Tensor, Tensor]:
-    given = None if weights is None else weights.detach().double().numpy()
-    objective = kind.bind(labels.numpy(), offsets.numpy(), weights=given, seed=seed)
-    values = torch.from_numpy(objective.values(scores.numpy(), step)).to(scores.dtype)
-    if not wanted:
-        return values, scores.new_zeros(0)
-    return values, torch.from_numpy(objective.gradients(scores.numpy(), step)[0])
+class _InMemory:
+    """A loss bound to labels in memory."""
+
+    def __init__(self, loss: Loss, labels: Tensor, offsets: Tensor, weights: Tensor | None, seed: int) -> None:
+        if labels.device.type != "cpu":
+            raise OptionError(f"scores: found a tensor on {labels.device}; expected one on the CPU or on a CUDA device")
+        given = None if weights is None else weights.double().numpy()
+        self._objective = loss.bind(labels.numpy(), offsets.numpy(), weights=given, seed=seed)
+
+    def values_and_gradient(self, scores: Tensor, step: int, wanted: bool) -> tuple[Tensor, Tensor]:
+        values = torch.from_numpy(self._objective.values(scores.numpy(), step)).to(scores.dtype)
+        gradient = self._objective.gradients(scores.numpy(), step)[0] if wanted else scores.numpy()
+        return values, torch.from_numpy(gradient)
 
 
-def _on_device(
-    scores: Tensor,
-    labels: Tensor,
-    offsets: Tensor,
-    weights: Tensor | None,
-    kind: Loss,
-    seed: int,
-    step: int,
-    wanted: bool,
-) -> tuple[Tensor, Tensor]:
-    from tautrank.losses.device.lists import DeviceLists
-    from tautrank.losses.device.objective import device_objective, values_and_gradient
+class _OnDevice:
+    """A loss bound to labels on a CUDA device."""
 
-    given = None if weights is None else weights.detach()
-    fine = [torch.isfinite(scores).all(), (torch.isfinite(labels) & (labels >= 0)).all()]
-    if given is not None:
-        fine.append((torch.isfinite(given) & (given >= 0)).all())
-    for name, good in zip(("scores", "labels", "weights"), torch.stack(fine).tolist(), strict=False):
+    def __init__(self, loss: Loss, labels: Tensor, offsets: Tensor, weights: Tensor | None, seed: int) -> None:
+        from tautrank.losses.device.lists import DeviceLists
+        from tautrank.losses.device.objective import device_objective
+
+        _check_all(labels=labels, **({} if weights is None else {"weights": weights}))
+        if weights is not None and weights.numel() != offsets.numel() - 1:
+            raise DataError(f"weights: found {weights.numel()} numbers; expected {offsets.numel() - 1}, one per list")
+        self._objective = device_objective(loss, DeviceLists(labels, offsets, weights), seed)
+
+    def values_and_gradient(self, scores: Tensor, step: int, wanted: bool) -> tuple[Tensor, Tensor]:
+        _check_all(scores=scores)
+        if wanted:
+            return self._objective.values_and_gradient(scores, step)
+        return self._objective.values(scores, step), scores
+
+
+def _check_all(**given: Tensor) -> None:
+    """Refuse numbers on a device that are not finite or, but for scores, below 0."""
+    fine = [(torch.isfinite(each) & ((each >= 0) | (name == "scores"))).all() for name, each in given.items()]
+    for name, good in zip(given, torch.stack(fine).tolist(), strict=True):
         if not good:
             expected = "finite numbers" if name == "scores" else "finite numbers of at least 0"
             raise DataError(f"{name}: found others, such as NaN; expected {expected}")
-    objective = device_objective(kind, DeviceLists(labels.to(scores.dtype), offsets, given), seed)
-    if wanted:
-        return values_and_gradient(objective, scores, step)
-    return objective.values(scores, step), scores.new_zeros(0)
 
 
 def _flat(

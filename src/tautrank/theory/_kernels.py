@@ -8,8 +8,9 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import F64, I32, I64
-from tautrank.kernels.randomness import GAMMA_STREAM, fill_uniform
+from tautrank.kernels.randomness import fill_uniform
 from tautrank.kernels.ranking import longest_list
+from tautrank.kernels.streams import GAMMA_STREAM
 
 # Beyond this half of erfc underflows in float64.
 _FAR = 27.3

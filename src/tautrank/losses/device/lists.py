@@ -1,8 +1,8 @@
-"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums, ranks and random numbers.
+"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums, ranks and gains.
 
 A program of a quadratic kernel takes `ROWS` documents of one list and walks over all documents of the list. How many
 programs there are depends on the lengths of the lists, which stay on the device: the host starts the most there can be,
-and those without rows end at once. Every sum has a fixed order, so the same scores give the same bits.
+and those without rows have a list of no documents. Every sum has a fixed order, so the same scores give the same bits.
 """
 
 from __future__ import annotations
@@ -18,132 +18,83 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
+from tautrank.losses.device.noise import noise_kernel, own_list
+from tautrank.metrics.gains import Gain, gain_values
+
 ROWS = 32
 """Documents of a list that one program of a quadratic kernel takes."""
 
 COLUMNS = 4
 """Documents it compares them with at a time; a divisor of `ROWS`."""
 
+_BLOCK = 128
+
 
 @triton.jit
-def tile_of(program, tile_lists, tile_starts, offsets, ROWS: tl.constexpr):
-    """Return the list of a program, its start, its length and the first of the program's rows."""
+def own_tile(program, offsets, tile_lists, tile_starts, ROWS: tl.constexpr):
+    """Return the list of a program, its start, its length, the program's first row, its rows and which there are."""
     query = tl.load(tile_lists + program)
     start = tl.load(offsets + query)
     n = (tl.load(offsets + query + 1) - start).to(tl.int32)
-    return query, start, n, (program - tl.load(tile_starts + query)) * ROWS
-
-
-@triton.jit
-def _count(values, start, n, first, own, i, DESCENDING: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Count the values that come before those of the rows; equal ones in their own order."""
-    count = tl.zeros([ROWS, COLUMNS], tl.float32)
-    # Left of the rows an equal value comes before, right of them it does not.
-    for j0 in range(0, first, COLUMNS):
-        other = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
-        before = other >= own[:, None] if DESCENDING else other <= own[:, None]
-        count += tl.where(before, 1.0, 0.0)
-    for j0 in range(first, tl.minimum(first + ROWS, n), COLUMNS):
-        j = j0 + tl.arange(0, COLUMNS)
-        other = tl.load(values + start + j, j < n, 0.0)[None, :]
-        before = other > own[:, None] if DESCENDING else other < own[:, None]
-        before |= (other == own[:, None]) & (j[None, :] < i[:, None])
-        count += tl.where(before & (j < n)[None, :], 1.0, 0.0)
-    for j0 in range(first + ROWS, n // COLUMNS * COLUMNS, COLUMNS):
-        other = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
-        before = other > own[:, None] if DESCENDING else other < own[:, None]
-        count += tl.where(before, 1.0, 0.0)
-    rest = tl.maximum(n // COLUMNS * COLUMNS, first + ROWS)
-    if rest < n:
-        j = rest + tl.arange(0, COLUMNS)
-        other = tl.load(values + start + j, j < n, 0.0)[None, :]
-        before = other > own[:, None] if DESCENDING else other < own[:, None]
-        count += tl.where(before & (j < n)[None, :], 1.0, 0.0)
-    return tl.sum(count, 1).to(tl.int32)
-
-
-@triton.jit
-def _order_kernel(values, offsets, tile_lists, tile_starts, n_tiles, order, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    if tl.program_id(0) >= tl.load(n_tiles):
-        return
-    _, start, n, first = tile_of(tl.program_id(0), tile_lists, tile_starts, offsets, ROWS)
+    first = (program - tl.load(tile_starts + query)) * ROWS
+    n = tl.where(first < n, n, 0)
     i = first + tl.arange(0, ROWS)
-    own = tl.load(values + start + i, i < n, 0.0)
-    place = _count(values, start, n, first, own, i, False, ROWS, COLUMNS)
-    tl.store(order + start + place, (start + i).to(tl.int32), i < n)
+    return query, start, n, first, i, i < n
 
 
 @triton.jit
 def _rank_kernel(
-    scores, arrangement, carried, offsets, tile_lists, tile_starts, n_tiles, sorted_scores, sorted_carried, target,
+    offsets, tile_lists, tile_starts, values, index, carried, sorted_values, sorted_carried, target,
     ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    """Order arranged scores, and carry a number of each document and its flat index along."""
-    if tl.program_id(0) >= tl.load(n_tiles):
-        return
-    _, start, n, first = tile_of(tl.program_id(0), tile_lists, tile_starts, offsets, ROWS)
-    i = first + tl.arange(0, ROWS)
-    own = tl.load(scores + start + i, i < n, 0.0)
-    place = start + _count(scores, start, n, first, own, i, True, ROWS, COLUMNS)
-    tl.store(sorted_scores + place, own, i < n)
-    tl.store(sorted_carried + place, tl.load(carried + start + i, i < n, 0.0), i < n)
-    tl.store(target + place, tl.load(arrangement + start + i, i < n, 0), i < n)
+    """Order values, from the highest down and equal ones as they come, and carry two numbers of each along."""
+    _, start, n, first, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
+    own = tl.load(values + start + i, live, 0.0)
+    count = tl.zeros([ROWS, COLUMNS], tl.float32)
+    # Left of the rows an equal value comes before, right of them it does not.
+    for j0 in range(0, tl.minimum(first, n), COLUMNS):
+        other = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
+        count += tl.where(other >= own[:, None], 1.0, 0.0)
+    for j0 in range(first + ROWS, n // COLUMNS * COLUMNS, COLUMNS):
+        other = tl.load(values + start + j0 + tl.arange(0, COLUMNS))[None, :]
+        count += tl.where(other > own[:, None], 1.0, 0.0)
+    # The rows themselves, and what is left at the end of the list.
+    rest = tl.maximum(n // COLUMNS * COLUMNS, first + ROWS)
+    for j0 in range(first, first + ROWS + COLUMNS, COLUMNS):
+        j = tl.where(j0 < first + ROWS, j0, rest) + tl.arange(0, COLUMNS)
+        other = tl.load(values + start + j, j < n, 0.0)[None, :]
+        before = (other > own[:, None]) | ((other == own[:, None]) & (j[None, :] < i[:, None]))
+        count += tl.where(before & (j < n)[None, :], 1.0, 0.0)
+    place = start + tl.sum(count, 1).to(tl.int32)
+    tl.store(sorted_values + place, own, live)
+    tl.store(sorted_carried + place, tl.load(carried + start + i, live, 0.0), live)
+    tl.store(target + place, tl.load(index + start + i, live, 0), live)
 
 
 @triton.jit
-def _sum_kernel(values, offsets, sums, BLOCK: tl.constexpr):
-    query = tl.program_id(0)
-    start = tl.load(offsets + query)
-    stop = tl.load(offsets + query + 1)
+def _sum_kernel(offsets, values, sums, BLOCK: tl.constexpr):
+    query, start, n = own_list(offsets)
     total = tl.zeros([BLOCK], values.dtype.element_ty)
-    for p0 in range(start, stop, BLOCK):
+    for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        total += tl.load(values + p, p < stop, 0.0)
+        total += tl.load(values + start + p, p < n, 0.0)
     tl.store(sums + query, tl.sum(total, 0))
 
 
 @triton.jit
-def _max_kernel(values, offsets, maxima, BLOCK: tl.constexpr):
-    query = tl.program_id(0)
-    start = tl.load(offsets + query)
-    stop = tl.load(offsets + query + 1)
+def highest(values, start, n, leave_out, BLOCK: tl.constexpr):
+    """Return the largest value of a list, one document left out; minus infinity without any."""
     most = tl.full([BLOCK], float("-inf"), values.dtype.element_ty)
-    for p0 in range(start, stop, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        most = tl.maximum(most, tl.load(values + p, p < stop, float("-inf")))
-    tl.store(maxima + query, tl.max(most, 0))
-
-
-@triton.jit
-def uniforms(seed, block, query, step, stream, document):
-    """Return the uniform number of each document and those of its pair, as `kernels.randomness.fill_uniform`."""
-    w0, w1, w2, w3 = tl.philox(seed, block, query, step, stream)
-    u0 = (w0.to(tl.float64) + 0.5) * 2.3283064365386963e-10
-    u1 = (w1.to(tl.float64) + 0.5) * 2.3283064365386963e-10
-    u2 = (w2.to(tl.float64) + 0.5) * 2.3283064365386963e-10
-    u3 = (w3.to(tl.float64) + 0.5) * 2.3283064365386963e-10
-    late = document % 4 >= 2
-    first = tl.where(late, u2, u0)
-    second = tl.where(late, u3, u1)
-    return tl.where(document % 2 == 1, second, first), first, second
-
-
-@triton.jit
-def _noise_kernel(offsets, seed, step, stream, out, GUMBEL: tl.constexpr, BLOCK: tl.constexpr):
-    query = tl.program_id(0)
-    start = tl.load(offsets + query)
-    n = (tl.load(offsets + query + 1) - start).to(tl.int32)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        zero = p * 0
-        own, first, second = uniforms(seed, p // 4, zero + query, zero + step, zero + stream, p)
-        if GUMBEL:
-            noise = -tl.log(-tl.log(own))
-        else:
-            radius = tl.sqrt(-2.0 * tl.log(first))
-            angle = 6.283185307179586 * second
-            noise = radius * tl.where(p % 2 == 1, tl.sin(angle), tl.cos(angle))
-        tl.store(out + start + p, noise, p < n)
+        most = tl.maximum(most, tl.load(values + start + p, (p < n) & (p != leave_out), float("-inf")))
+    return tl.max(most, 0)
+
+
+@triton.jit
+def _max_kernel(offsets, values, maxima, BLOCK: tl.constexpr):
+    query, start, n = own_list(offsets)
+    tl.store(maxima + query, highest(values, start, n, -1, BLOCK))
 
 
 class DeviceLists:
@@ -175,32 +126,48 @@ class DeviceLists:
         return torch.searchsorted(self.offsets, places, right=True) - 1
 
     @functools.cached_property
-    def tiles(self) -> tuple[Tensor, Tensor, Tensor, int]:
-        """The list of each program of a quadratic kernel, the first program of each list, their number, its limit."""
+    def tiles(self) -> tuple[Tensor, Tensor, int]:
+        """The list of each program of a quadratic kernel, the first program of each list, and most programs."""
         starts = torch.zeros(self.count + 1, dtype=torch.int32, device=self.offsets.device)
         torch.cumsum((self.sizes + (ROWS - 1)) // ROWS, 0, dtype=torch.int32, out=starts[1:])
         most = self.labels.numel() // ROWS + self.count
         programs = torch.arange(most, dtype=torch.int32, device=self.offsets.device)
-        return torch.searchsorted(starts[1:], programs, right=True, out_int32=True), starts, starts[-1:], most
+        lists = torch.searchsorted(starts[1:], programs, right=True, out_int32=True)
+        return lists.clamp_(max=self.count - 1), starts, most
+
+    @functools.cached_property
+    def arranged(self) -> Tensor:
+        """The labels of each list from the lowest up; `arrangement` has their flat indices."""
+        return self._by_label[0]
 
     @functools.cached_property
     def arrangement(self) -> Tensor:
         """Flat indices of the documents of each list, from the lowest label up: the order of equal scores."""
-        lists, starts, number, most = self.tiles
-        order = torch.empty(self.labels.numel(), dtype=torch.int32, device=self.labels.device)
-        if most:
-            _order_kernel[(most,)](self.labels, self.offsets, lists, starts, number, order, ROWS, COLUMNS, num_warps=1)
-        return order
+        return self._by_label[1]
+
+    @functools.cached_property
+    def _by_label(self) -> tuple[Tensor, Tensor]:
+        places = torch.arange(self.labels.numel(), dtype=torch.int32, device=self.labels.device)
+        return self.order_down(-self.labels, self.labels, places)[1:]
 
     @functools.cached_property
     def longest(self) -> int:
         """Length of the longest list."""
         return int(self.sizes.max()) if self.count else 0
 
-    @property
+    @functools.cached_property
     def rank(self) -> Tensor:
         """The place of each document in its list, from 0."""
         return torch.arange(self.labels.numel(), device=self.offsets.device) - self.offsets[self.query]
+
+    def each(self, kernel: Any, *given: Any) -> None:
+        """Start one program per list: ``kernel(offsets, *given)``."""
+        kernel[(self.count,)](self.offsets, *given, num_warps=1)
+
+    def tiled(self, kernel: Any, *given: Any) -> None:
+        """Start the programs of a quadratic kernel: ``kernel(offsets, tile_lists, tile_starts, *given)``."""
+        lists, starts, most = self.tiles
+        kernel[(most,)](self.offsets, lists, starts, *given, num_warps=1)
 
     def ranked(self, scores: Tensor, carried: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the scores by decreasing score, the numbers (in the order of the arrangement) and the flat indices."""
@@ -208,34 +175,62 @@ class DeviceLists:
 
     def order_down(self, values: Tensor, carried: Tensor, index: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Return the values of each list from the highest down, equal ones in their order, and two companions."""
-        lists, starts, number, most = self.tiles
         s, c, target = torch.empty_like(values), torch.empty_like(carried), torch.empty_like(index)
-        if most:
-            _rank_kernel[(most,)](
-                values, index, carried, self.offsets, lists, starts, number, s, c, target, ROWS, COLUMNS, num_warps=1
-            )
+        self.tiled(_rank_kernel, values, index, carried, s, c, target, ROWS, COLUMNS)
         return s, c, target
 
     def sums(self, values: Tensor) -> Tensor:
         """Sum one value per document over each list."""
-        return self._each(_sum_kernel, values)
+        return self._reduced(_sum_kernel, values)
 
     def maxima(self, values: Tensor) -> Tensor:
         """Return the largest value of each list; minus infinity for an empty one."""
-        return self._each(_max_kernel, values)
+        return self._reduced(_max_kernel, values)
 
-    def _each(self, kernel: Any, values: Tensor) -> Tensor:
+    def _reduced(self, kernel: Any, values: Tensor) -> Tensor:
         out = torch.empty(self.count, dtype=values.dtype, device=values.device)
-        if self.count:
-            kernel[(self.count,)](values, self.offsets, out, 128, num_warps=1)
+        self.each(kernel, values, out, _BLOCK)
         return out
 
-    def noisy(self, scores: Tensor, size: float, seed: int, step: int, stream: int, gumbel: bool) -> Tensor:
-        """Add ``size`` times the noise of (seed, step, list, document) to the scores, as `add_noise` in memory."""
-        noise = torch.empty(scores.numel(), dtype=torch.float64, device=scores.device)
-        if self.count:
-            _noise_kernel[(self.count,)](self.offsets, seed, step, stream, noise, gumbel, 128, num_warps=1)
-        return (scores.double() + size * noise).to(scores.dtype)
+    def noise(self, kind: str, seed: int, step: int, stream: int) -> Tensor:
+        """Return the noise of (seed, step, list, document), float64; the kinds are those of `noise_kernel`."""
+        noise = torch.empty(self.labels.numel(), dtype=torch.float64, device=self.labels.device)
+        self.each(noise_kernel, seed, step, stream, noise, kind, _BLOCK)
+        return noise
+
+    def placed(self, values: NDArray[Any]) -> Tensor:
+        """Return numbers that live in memory on the device, in the type of the labels."""
+        return torch.from_numpy(np.ascontiguousarray(values)).to(self.labels.device, self.labels.dtype)
+
+    def of_best(self, gains: Tensor, discount: Tensor) -> Tensor:
+        """Divide gains, in the order of the arrangement, by the sum of discounted gains of the best ranking."""
+        # The arrangement has the best documents last: counted from the end it is the ideal ranking.
+        best = self.sums(gains * discount[(self.sizes - 1)[self.query] - self.rank])
+        return gains * torch.where(best > 0, 1.0 / best, torch.zeros_like(best))[self.query]
+
+    def weights_of(self, gains: Tensor) -> Tensor:
+        """Return the weight of each list, 0 where there is nothing to gain."""
+        return torch.where(self.maxima(gains.abs()) > 0, self.weights, torch.zeros_like(self.weights))
+
+
+class DeviceObjective:
+    """A loss bound to lists on a device, as `tautrank.losses.base.Objective` is in memory.
+
+    It defines ``values_and_gradient``, or ``values`` and ``gradients``, or, where a booster could train on the device,
+    both. Scores are checked and noisy already; the step is as in memory.
+    """
+
+    def values(self, scores: Tensor, step: int) -> Tensor:
+        """Return the value of each list."""
+        return self.values_and_gradient(scores, step)[0]
+
+    def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor | None]:
+        """Return gradient and hessian, one per document; ``None`` for a hessian that only a booster would need."""
+        return self.values_and_gradient(scores, step)[1], None
+
+    def values_and_gradient(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
+        """Return the value of each list and the gradient, in one pass where the kernels can do it."""
+        return self.values(scores, step), self.gradients(scores, step)[0]
 
 
 def label_table(labels: Tensor, of_labels: Callable[[NDArray[np.float64]], NDArray[np.float64]]) -> Tensor:
@@ -248,3 +243,17 @@ def label_table(labels: Tensor, of_labels: Callable[[NDArray[np.float64]], NDArr
     distinct, which = torch.unique(labels, return_inverse=True)
     table = np.ascontiguousarray(of_labels(distinct.double().cpu().numpy()), np.float64)
     return torch.from_numpy(table).to(labels.device, labels.dtype)[which]
+
+
+def device_gains(labels: Tensor, gain: Gain) -> Tensor:
+    """Return the gains of labels on a device.
+
+    Args:
+        labels: one per document.
+        gain: as in `tautrank.metrics.gains.gain_values`.
+    """
+    if gain == "linear":
+        return labels
+    if gain == "exp2" and labels.dtype == torch.float32:
+        return torch.exp2(labels) - 1.0
+    return label_table(labels, lambda distinct: gain_values(distinct, gain))

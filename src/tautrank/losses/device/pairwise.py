@@ -18,11 +18,11 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, label_table, tile_of
+from tautrank.kernels.streams import RANKING_STREAM, TIES_STREAM
+from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, DeviceObjective, device_gains, own_tile
+from tautrank.losses.device.noise import own_list
 from tautrank.losses.pairwise import LambdaLoss, _GainLoss
-from tautrank.metrics.gains import Gain, discount_values, gain_values
-
-RANKING_STREAM = 2  # as in kernels.randomness, which needs Numba
+from tautrank.metrics.gains import discount_values
 
 
 @triton.jit
@@ -56,15 +56,19 @@ def _log2_of_one_plus(x):
 
 
 @triton.jit
+def _row(places, keep, MASKED: tl.constexpr):
+    return (tl.load(places, keep, 0.0) if MASKED else tl.load(places))[None, :]
+
+
+@triton.jit
 def _columns(
     g, h, a, t, u, v, level, i, j, keep, t_ptr, u_ptr, v_ptr, level_ptr, gaps, near, slope, unit,
     BY_RANK: tl.constexpr, GAPS: tl.constexpr, CAPPED: tl.constexpr, EVERY: tl.constexpr, LEVELS: tl.constexpr,
     NORM: tl.constexpr, VALUE: tl.constexpr, MASKED: tl.constexpr,
 ):  # fmt: skip
     """Add the pairs of the rows ``i`` with the columns ``j`` to the sums of derivatives and of values (or lambdas)."""
-    tj = tl.load(t_ptr + j, keep, 0.0)[None, :] if MASKED else tl.load(t_ptr + j)[None, :]
-    uj = tl.load(u_ptr + j, keep, 0.0)[None, :] if MASKED else tl.load(u_ptr + j)[None, :]
-    d = t[:, None] - tj
+    uj = _row(u_ptr + j, keep, MASKED)
+    d = t[:, None] - _row(t_ptr + j, keep, MASKED)
     x = _exp2(-tl.abs(d) * unit)
     p = _reciprocal(1.0 + x)
     y = x * p
@@ -94,12 +98,10 @@ def _columns(
             dg = tl.minimum(tl.maximum(dg, -1.0), 1.0)
         if LEVELS:
             # Sampled gains need not agree with the labels, which say what is better.
-            lj = tl.load(level_ptr + j, keep, 0.0)[None, :] if MASKED else tl.load(level_ptr + j)[None, :]
-            e = level[:, None] - lj
+            e = level[:, None] - _row(level_ptr + j, keep, MASKED)
             dg = tl.where(e > 0, tl.abs(dg), tl.where(e < 0, -tl.abs(dg), 0.0))
         if BY_RANK:
-            vj = tl.load(v_ptr + j, keep, 0.0)[None, :] if MASKED else tl.load(v_ptr + j)[None, :]
-            w = tl.abs(v[:, None] - vj)
+            w = tl.abs(v[:, None] - _row(v_ptr + j, keep, MASKED))
             if GAPS:
                 w += tl.load(gaps)
         else:
@@ -122,16 +124,12 @@ def _columns(
 
 @triton.jit
 def _pair_kernel(
-    t_ptr, u_ptr, level_ptr, v_ptr, gap_ptr, target, offsets, tile_lists, tile_starts, n_tiles, grad, hess, extra,
+    offsets, tile_lists, tile_starts, t_ptr, u_ptr, level_ptr, v_ptr, gap_ptr, meets_ptr, target, grad, hess, extra,
     units, factors, k, samples, size, zero_distance,
     BY_RANK: tl.constexpr, GAPS: tl.constexpr, CAPPED: tl.constexpr, EVERY: tl.constexpr, LEVELS: tl.constexpr,
-    NORM: tl.constexpr, VALUE: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
+    NORM: tl.constexpr, VALUE: tl.constexpr, EXTENDED: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr,
 ):  # fmt: skip
-    if tl.program_id(0) >= tl.load(n_tiles):
-        return
-    query, start, n, first = tile_of(tl.program_id(0), tile_lists, tile_starts, offsets, ROWS)
-    i = first + tl.arange(0, ROWS)
-    live = i < n
+    query, start, n, first, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
     kind = t_ptr.dtype.element_ty
     t = tl.load(t_ptr + start + i, live, 0.0)
     v = tl.load(v_ptr + i, live, 0.0)
@@ -139,7 +137,7 @@ def _pair_kernel(
     # What the distance of scores divides by; 1 where there is no normaliser or no distance.
     near = tl.full([], 1.0, kind)
     slope = tl.full([], 0.0, kind)
-    if NORM and tl.load(t_ptr + start) != tl.load(t_ptr + start + n - 1):
+    if NORM and tl.load(t_ptr + start, n > 0, 0.0) != tl.load(t_ptr + start + n - 1, n > 0, 0.0):
         near = tl.full([], 0.01, kind)
         slope = tl.full([], 1.0, kind)
     # sigma in units of log2(e), and what gradient, hessian and the rest are multiplied by.
@@ -148,18 +146,19 @@ def _pair_kernel(
     g = tl.zeros([ROWS, COLUMNS], kind)
     h = tl.zeros([ROWS, COLUMNS], kind)
     a = tl.zeros([ROWS, COLUMNS], kind)
-    # Rows beyond the cutoff meet only the columns before it.
-    stop = tl.where(first < k, n, tl.minimum(n, k))
-    straddles = (first < k) & (first + ROWS > k)
+    # Rows beyond the cutoff meet only the columns before it, unless some documents beyond it meet everything.
+    stop = tl.where((first < k) | EXTENDED, n, tl.minimum(n, k))
+    whole = tl.where(((first < k) & (first + ROWS > k)) | EXTENDED, 0, stop // COLUMNS * COLUMNS)
+    meets = i < k
+    if EXTENDED:
+        meets |= tl.load(meets_ptr + start + i, live, 0) > 0
+    column = tl.arange(0, COLUMNS)
     for sample in range(samples):
         u = tl.load(u_ptr + sample * size + start + i, live, 0.0)
-        whole = tl.where(straddles, 0, stop // COLUMNS * COLUMNS)
-        column = tl.arange(0, COLUMNS)
         gaps = gap_ptr + zero_distance + i[:, None] - column[None, :]
         for j0 in range(0, whole, COLUMNS):
-            j = j0 + column
             g, h, a = _columns(
-                g, h, a, t, u, v, level, i, j, j < n, t_ptr + start, u_ptr + sample * size + start, v_ptr,
+                g, h, a, t, u, v, level, i, j0 + column, live, t_ptr + start, u_ptr + sample * size + start, v_ptr,
                 level_ptr + start, gaps, near, slope, unit, BY_RANK, GAPS, CAPPED, EVERY, LEVELS, NORM, VALUE, False,
             )  # fmt: skip
             gaps -= COLUMNS
@@ -169,7 +168,9 @@ def _pair_kernel(
                 g, h, a, t, u, v, level, i, j, j < stop, t_ptr + start, u_ptr + sample * size + start, v_ptr,
                 level_ptr + start, gaps, near, slope, unit, BY_RANK, GAPS, CAPPED, EVERY, LEVELS, NORM, VALUE, True,
             )  # fmt: skip
-            counts = (i < k)[:, None] | (j < k)[None, :]
+            counts = meets[:, None] | (j < k)[None, :]
+            if EXTENDED:
+                counts |= (tl.load(meets_ptr + start + j, j < n, 0) > 0)[None, :]
             g = tl.where(counts, g2, g)
             h = tl.where(counts, h2, h)
             a = tl.where(counts, a2, a)
@@ -179,6 +180,21 @@ def _pair_kernel(
     tl.store(hess + place, tl.sum(h, 1) * (factor * tl.load(units + 2)), live)
     if VALUE or NORM:
         tl.store(extra + place, tl.sum(a, 1) * factor, live)
+
+
+@triton.jit
+def _ties_kernel(offsets, begin, stop, wanted, words, ideal):
+    """Choose which of the documents that tie for the last ideal places are taken, as `draw_ties` in memory."""
+    query, own_start, _ = own_list(offsets)
+    start = tl.load(begin + query)
+    size = (tl.load(stop + query) - start).to(tl.int32)
+    left = tl.load(wanted + query).to(tl.int32)
+    for place in range(size):
+        # One after the other, each with the chance that the number of places left gives it.
+        chance = tl.load(words + own_start + place) * (size - place) < left.to(tl.float64) * 4294967296.0
+        chosen = chance | (left == size - place)
+        tl.store(ideal + start + place, chosen.to(tl.int8))
+        left -= chosen.to(tl.int32)
 
 
 class _Tables(NamedTuple):
@@ -209,13 +225,13 @@ def _tables(loss: LambdaLoss, n: int, kind: torch.dtype, device: torch.device) -
     return _Tables(placed[0], placed[1], placed[2], placed[3], placed[4], by_rank, has_gaps)
 
 
-class DevicePairs:
+class DevicePairs(DeviceObjective):
     """A member of the LambdaLoss family bound to lists on a device.
 
     Args:
         loss: the loss.
         lists: the lists.
-        seed: seed of the drawn rankings of ``assignment="soft"``.
+        seed: seed of the drawn rankings of ``assignment="soft"``, and of the missed documents of ``extend="random"``.
     """
 
     def __init__(self, loss: LambdaLoss, lists: DeviceLists, seed: int) -> None:
@@ -225,42 +241,29 @@ class DevicePairs:
         self._n = 2 ** math.ceil(math.log2(lists.longest + ROWS))
         self._tables = _tables(loss, self._n, labels.dtype, labels.device)
         self._factor = lists.weights / math.log(2.0)
-        arranged = labels[lists.arrangement]
         if isinstance(loss, _GainLoss):
-            gains = device_gains(arranged, loss.gain)
-            # The arrangement has the best documents last: counted from the end it is the ideal ranking.
-            best = lists.sums(gains * self._tables.ideal[(lists.sizes - 1)[lists.query] - lists.rank])
-            self._gains = gains * torch.where(best > 0, 1.0 / best, torch.zeros_like(best))[lists.query]
+            self._gains = lists.of_best(device_gains(lists.arranged, loss.gain), self._tables.ideal)
         elif math.isfinite(loss._cap):
-            self._gains = torch.unique(arranged, return_inverse=True)[1].to(labels.dtype)
+            self._gains = torch.unique(lists.arranged, return_inverse=True)[1].to(labels.dtype)
         else:
-            self._gains = arranged
+            self._gains = lists.arranged
 
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Return gradient and hessian, one per document."""
-        grad, hess, lambdas = self._run(scores, step, self._factor, value=False)
-        if lambdas is None:
+        grad, hess, lambdas = self._run(scores, step, value=False)
+        if self.loss.norm is None:
             return grad, hess
         normaliser = self._normaliser(lambdas)[self.lists.query]
         return grad * normaliser, hess * normaliser
 
-    def values(self, scores: Tensor, step: int) -> Tensor:
-        """Return the value of each list."""
-        weights = self.lists.weights
-        extra = self._run(scores, step, weights, value=True)[2]
-        assert extra is not None
-        values = self.lists.sums(extra)
-        if self.loss.norm is not None:
-            lambdas = self._run(scores, step, self._factor, value=False)[2]
-            assert lambdas is not None
-            values = values * self._normaliser(lambdas)
-        return values
-
     def values_and_gradient(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
-        """Return values and gradient of a loss without a normaliser from one pass over the pairs."""
-        grad, _, extra = self._run(scores, step, self._factor, value=True)
-        assert extra is not None
-        return self.lists.sums(extra) * math.log(2.0), grad
+        """Return values and gradient, without a normaliser from one pass over the pairs."""
+        grad, _, parts = self._run(scores, step, value=True)
+        values = self.lists.sums(parts) * math.log(2.0)
+        if self.loss.norm is None:
+            return values, grad
+        normaliser = self._normaliser(self._run(scores, step, value=False)[2])
+        return values * normaliser, grad * normaliser[self.lists.query]
 
     def _normaliser(self, lambdas: Tensor) -> Tensor:
         """``log2(1 + S)/S`` of each list; the weight of a list is not part of it."""
@@ -268,26 +271,45 @@ class DevicePairs:
         total = self.loss.sigma * math.log(2.0) * self.lists.sums(lambdas) / factor
         return torch.where(total > 0, torch.log2(1.0 + total) / total, torch.ones_like(total))
 
-    def _run(self, scores: Tensor, step: int, factor: Tensor, value: bool) -> tuple[Tensor, Tensor, Tensor | None]:
+    def _run(self, scores: Tensor, step: int, value: bool) -> tuple[Tensor, Tensor, Tensor]:
+        """Gradient, hessian, and the parts of the value or the sizes of the lambdas; ``log(2)`` taken off all."""
         loss, lists, tables = self.loss, self.lists, self._tables
         by_rank, gains, target = lists.ranked(scores, self._gains)
-        soft = loss._draws_rankings
+        soft, extended = loss._draws_rankings, loss.extend is not None and loss.k is not None
         rows = self._sampled_gains(scores, gains, target, step) if soft else gains[None]
         if loss.every_pair:
             rows = (rows.mean(0) * tables.v[lists.rank])[None]
         samples = rows.shape[0]
-        tile_lists, starts, number, most = lists.tiles
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
-        extra = torch.empty_like(scores) if value or loss.norm is not None else None
-        if most:
-            _pair_kernel[(most,)](
-                by_rank, rows, lists.labels[target] if soft else by_rank, tables.v, tables.gap, target, lists.offsets,
-                tile_lists, starts, number, grad, hess, grad if extra is None else extra, tables.units,
-                factor / samples if samples > 1 else factor, 2**31 - 1 if loss.k is None else loss.k, samples,
-                scores.numel(), self._n - 1, tables.by_rank, tables.has_gaps, math.isfinite(loss._cap), loss.every_pair,
-                soft, loss.norm is not None, value, ROWS, COLUMNS, num_warps=1,
-            )  # fmt: skip
+        extra = torch.empty_like(scores) if value or loss.norm is not None else grad
+        lists.tiled(
+            _pair_kernel, by_rank, rows, lists.labels[target] if soft else by_rank, tables.v, tables.gap,
+            self._ideal(step)[target] if extended else target, target, grad, hess, extra, tables.units,
+            self._factor / samples if samples > 1 else self._factor, 2**31 - 1 if loss.k is None else loss.k, samples,
+            scores.numel(), self._n - 1, tables.by_rank, tables.has_gaps, math.isfinite(loss._cap), loss.every_pair,
+            soft, loss.norm is not None, value, extended, ROWS, COLUMNS,
+        )  # fmt: skip
         return grad, hess, extra
+
+    def _ideal(self, step: int) -> Tensor:
+        """Return whether each document is of the ideal top k and so meets every document."""
+        loss, lists, labels = self.loss, self.lists, self.lists.arranged
+        ends = lists.offsets[1:]
+        assert loss.k is not None
+        last = torch.cat((labels, labels.new_zeros(1)))[ends - lists.sizes.clamp(max=loss.k)][lists.query]
+        begin, stop = (
+            lists.offsets[:-1] + lists.sums(each.double()).long()
+            for each in ((labels < last) | (labels == 0), labels <= last)
+        )
+        wanted = torch.minimum(stop - (ends - loss.k), stop - begin)
+        first = begin if loss.extend == "all" else stop - wanted
+        places = torch.arange(labels.numel(), device=labels.device)
+        ideal = (places >= first[lists.query]).to(torch.int8)
+        if loss.extend == "random":
+            lists.each(_ties_kernel, begin, stop, wanted, lists.noise("words", self.seed, step, TIES_STREAM), ideal)
+        flat = torch.empty_like(ideal)
+        flat[lists.arrangement] = ideal
+        return flat
 
     def _sampled_gains(self, scores: Tensor, gains: Tensor, target: Tensor, step: int) -> Tensor:
         """Return the gains by rank for every sampled ranking."""
@@ -298,22 +320,9 @@ class DevicePairs:
         rows = gains.new_empty((loss.samples, gains.numel()))
         drawn_rank = torch.empty_like(rank)
         for sample in range(loss.samples):
-            drawn = lists.noisy(scores, loss.spread, self.seed, step, RANKING_STREAM + 256 * sample, gumbel=False)
+            noise = lists.noise("four normal", self.seed, step, RANKING_STREAM + 256 * sample)
+            drawn = (scores.double() + loss.spread * noise).to(scores.dtype)
             drawn_rank[lists.ranked(drawn, gains)[2].long()] = rank
             scaled = cost[drawn_rank[target]] * share[rank]
             rows[sample] = gains * torch.where(cost[rank] > 0, scaled, torch.ones_like(scaled))
         return rows
-
-
-def device_gains(labels: Tensor, gain: Gain) -> Tensor:
-    """Return the gains of labels on a device.
-
-    Args:
-        labels: one per document.
-        gain: as in `tautrank.metrics.gains.gain_values`.
-    """
-    if gain == "linear":
-        return labels
-    if gain == "exp2" and labels.dtype == torch.float32:
-        return torch.exp2(labels) - 1.0
-    return label_table(labels, lambda distinct: gain_values(distinct, gain))

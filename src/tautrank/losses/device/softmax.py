@@ -11,26 +11,24 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from tautrank.losses.device.lists import DeviceLists, uniforms
+from tautrank.kernels.streams import GAMMA_STREAM
+from tautrank.losses.device.lists import DeviceLists, DeviceObjective, highest
+from tautrank.losses.device.noise import own_list, uniforms
 from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
 
 _BLOCK = 128
-_GAMMA_STREAM = 0  # as in kernels.randomness, which needs Numba
 _HESSIANS = {"diagonal": 0, "neumann": 1, "exact": 2}
 
 
 @triton.jit
-def _uniform_kernel(base, unit, offsets, seed, step, stream, phi, BLOCK: tl.constexpr):
-    query = tl.program_id(0)
-    start = tl.load(offsets + query)
-    n = (tl.load(offsets + query + 1) - start).to(tl.int32)
+def _uniform_kernel(offsets, base, unit, seed, step, stream, phi, BLOCK: tl.constexpr):
+    query, start, n = own_list(offsets)
     kind = base.dtype.element_ty
     step_of_gamma = tl.load(unit + query)
     total = tl.zeros([BLOCK], kind)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        zero = p * 0
-        gamma, _, _ = uniforms(seed, p // 4, zero + query, zero + step, zero + stream, p)
+        gamma = uniforms(seed, query, step, stream, p)[0]
         t = tl.load(base + start + p, p < n, 0.0) + step_of_gamma * (1.0 - gamma).to(kind)
         t = tl.where(p < n, t, 0.0)
         total += t
@@ -43,80 +41,57 @@ def _uniform_kernel(base, unit, offsets, seed, step, stream, phi, BLOCK: tl.cons
 
 
 @triton.jit
-def _tight_kernel(base, unit, offsets, scores, order, phi, BLOCK: tl.constexpr):
-    """As `tight_targets` in the kernels for the processor: documents from the highest score down, while the next one
-    costs less than the mean so far."""
-    query = tl.program_id(0)
-    start = tl.load(offsets + query)
-    n = (tl.load(offsets + query + 1) - start).to(tl.int32)
+def _tight_kernel(offsets, costs, weights, weighted, unit, taken):
+    """As `tight_targets` in memory: documents from the highest score down, while the next one costs less than the mean
+    so far."""
+    query, start, n = own_list(offsets)
     u = tl.load(unit + query)
-    top = tl.load(scores + tl.load(order + start, n > 0, 0), n > 0, 0.0)
-    total = tl.zeros([BLOCK], scores.dtype.element_ty)
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        total += tl.where(p < n, tl.exp(tl.load(scores + start + p, p < n, 0.0) - top), 0.0)
-    log_total = tl.log(tl.sum(total, 0))
-    weights = tl.zeros([BLOCK], scores.dtype.element_ty)
-    costs = tl.zeros([BLOCK], scores.dtype.element_ty)
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        b = tl.load(base + start + p, p < n, 0.0)
-        weights += b
-        costs += b * (log_total - (tl.load(scores + start + p, p < n, 0.0) - top))
-    weight = tl.sum(weights, 0)
-    weighted = tl.sum(costs, 0)
-    taken = 0
+    weight = tl.load(weights + query)
+    total = tl.load(weighted + query)
+    count = 0
     going = n > 0
     while going:
-        cost = log_total - (tl.load(scores + tl.load(order + start + taken)) - top)
-        going = cost * (1.0 + 1e-12) < weighted / weight
+        cost = tl.load(costs + start + count)
+        going = cost * (1.0 + 1e-12) < total / weight
         if going:
             weight += u
-            weighted += u * cost
-            taken += 1
-            going = taken < n
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        at = tl.load(order + start + p, p < n, 0)
-        t = tl.load(base + at, p < n, 0.0) + tl.where(p < taken, u, 0.0)
-        tl.store(phi + at, tl.where(weight > 0, t / weight, 0.0), p < n)
+            total += u * cost
+            count += 1
+            going = count < n
+    tl.store(taken + query, count)
 
 
 @triton.jit
-def _gradient_kernel(scores, phi, offsets, scale, grad, hess, HESSIAN: tl.constexpr, BLOCK: tl.constexpr):
-    query = tl.program_id(0)
-    start = tl.load(offsets + query)
-    n = (tl.load(offsets + query + 1) - start).to(tl.int32)
+def _others(scores, phi, start, p, rest, next_top, share):
+    """Return ``exp(s - next_top)``, the softmax and its distance from the target, for all but the best document."""
+    e = tl.exp(tl.load(scores + start + p, rest, float("-inf")) - next_top)
+    rho = e * share
+    return e, rho, rho - tl.load(phi + start + p, rest, 0.0)
+
+
+@triton.jit
+def _gradient_kernel(offsets, scores, phi, scale, grad, hess, HESSIAN: tl.constexpr, BLOCK: tl.constexpr):
+    query, start, n = own_list(offsets)
     c = tl.load(scale + query)
     kind = scores.dtype.element_ty
-    low = tl.full([BLOCK], float("-inf"), kind)
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        low = tl.maximum(low, tl.load(scores + start + p, p < n, float("-inf")))
-    top = tl.max(low, 0)
+    top = highest(scores, start, n, -1, BLOCK)
     at = tl.full([BLOCK], 2147483647, tl.int32)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
         s = tl.load(scores + start + p, p < n, float("-inf"))
         at = tl.minimum(at, tl.where((s == top) & (p < n), p, 2147483647))
     best = tl.min(at, 0)
-    low = tl.full([BLOCK], float("-inf"), kind)
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        low = tl.maximum(low, tl.load(scores + start + p, (p < n) & (p != best), float("-inf")))
-    next_top = tl.where(n > 1, tl.max(low, 0), top)
+    next_top = tl.where(n > 1, highest(scores, start, n, best, BLOCK), top)
     total = tl.zeros([BLOCK], kind)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        s = tl.load(scores + start + p, (p < n) & (p != best), float("-inf"))
-        total += tl.exp(s - next_top)
+        total += tl.exp(tl.load(scores + start + p, (p < n) & (p != best), float("-inf")) - next_top)
     others = tl.sum(total, 0)
     lead_of_next = tl.exp(next_top - top)
     tail = others * lead_of_next
     share = 1.0 / (1.0 + tail)
     inverse = tl.where(n > 1, 1.0 / others, 0.0)
-    best_phi = tl.load(phi + start + best, n > 0, 0.0)
-    lead = share - best_phi
+    lead = share - tl.load(phi + start + best, n > 0, 0.0)
     sum1 = tl.sum(tl.zeros([BLOCK], kind), 0)
     sum2 = sum1
     if HESSIAN == 1:
@@ -124,28 +99,24 @@ def _gradient_kernel(scores, phi, offsets, scale, grad, hess, HESSIAN: tl.conste
         for p0 in range(0, n, BLOCK):
             p = p0 + tl.arange(0, BLOCK)
             rest = (p < n) & (p != best)
-            e = tl.exp(tl.load(scores + start + p, rest, float("-inf")) - next_top)
-            rho = e * (lead_of_next * share)
-            sums += (rho - tl.load(phi + start + p, rest, 0.0)) / (1.0 - rho)
+            e, rho, g = _others(scores, phi, start, p, rest, next_top, lead_of_next * share)
+            sums += g / (1.0 - rho)
         sum1 = tl.sum(sums, 0)
         sums = tl.zeros([BLOCK], kind)
         for p0 in range(0, n, BLOCK):
             p = p0 + tl.arange(0, BLOCK)
             rest = (p < n) & (p != best)
-            e = tl.exp(tl.load(scores + start + p, rest, float("-inf")) - next_top)
-            rho = e * (lead_of_next * share)
-            f = tl.load(phi + start + p, rest, 0.0)
-            sums += (rho * (sum1 - (rho - f) / (1.0 - rho)) + e * inverse * lead) / (1.0 - rho)
+            e, rho, g = _others(scores, phi, start, p, rest, next_top, lead_of_next * share)
+            sums += (rho * (sum1 - g / (1.0 - rho)) + e * inverse * lead) / (1.0 - rho)
         sum2 = tl.sum(sums, 0)
     for p0 in range(0, n, BLOCK):
         p = p0 + tl.arange(0, BLOCK)
-        e = tl.exp(tl.load(scores + start + p, p < n, 0.0) - next_top)
-        f = tl.load(phi + start + p, p < n, 0.0)
         is_best = p == best
-        rho = tl.where(is_best, share, e * (lead_of_next * share))
+        e, rho, g = _others(scores, phi, start, p, (p < n) & (p != best), next_top, lead_of_next * share)
+        rho = tl.where(is_best, share, rho)
+        g = tl.where(is_best, lead, g)
         # 1 - rho of the best document is the share of the others.
         rest = tl.where(is_best, tail * share, 1.0 - rho)
-        g = rho - f
         if HESSIAN == 1:  # noqa: SIM102, one is decided when compiling, the other when running
             if n > 1:
                 q = e * inverse
@@ -158,32 +129,7 @@ def _gradient_kernel(scores, phi, offsets, scale, grad, hess, HESSIAN: tl.conste
         tl.store(hess + start + p, c * h, p < n)
 
 
-@triton.jit
-def _value_kernel(scores, phi, offsets, scale, values, BLOCK: tl.constexpr):
-    query = tl.program_id(0)
-    start = tl.load(offsets + query)
-    n = (tl.load(offsets + query + 1) - start).to(tl.int32)
-    kind = scores.dtype.element_ty
-    low = tl.full([BLOCK], float("-inf"), kind)
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        low = tl.maximum(low, tl.load(scores + start + p, p < n, float("-inf")))
-    top = tl.max(low, 0)
-    total = tl.zeros([BLOCK], kind)
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        total += tl.where(p < n, tl.exp(tl.load(scores + start + p, p < n, 0.0) - top), 0.0)
-    log_total = tl.log(tl.sum(total, 0))
-    value = tl.zeros([BLOCK], kind)
-    for p0 in range(0, n, BLOCK):
-        p = p0 + tl.arange(0, BLOCK)
-        cost = log_total - (tl.load(scores + start + p, p < n, 0.0) - top)
-        value += tl.where(p < n, tl.load(phi + start + p, p < n, 0.0) * cost, 0.0)
-    c = tl.load(scale + query)
-    tl.store(values + query, tl.where(c == 0, 0.0, c * tl.sum(value, 0)))
-
-
-class DeviceSoftmax:
+class DeviceSoftmax(DeviceObjective):
     """A softmax loss bound to lists on a device.
 
     Args:
@@ -195,12 +141,11 @@ class DeviceSoftmax:
     def __init__(self, loss: SoftmaxLoss, lists: DeviceLists, seed: int) -> None:
         self.loss, self.lists, self.seed = loss, lists, seed
         labels = lists.labels
-        self._unit = torch.zeros(lists.count, dtype=labels.dtype, device=labels.device)
         self._gamma: str | float = 1.0
         if isinstance(loss, XENDCG):
-            highest = lists.maxima(labels)
-            self._unit = torch.exp2(-highest)
-            self._base = torch.exp2(labels - highest[lists.query]) - self._unit[lists.query]
+            highest_label = lists.maxima(labels)
+            self._unit = torch.exp2(-highest_label)
+            self._base = torch.exp2(labels - highest_label[lists.query]) - self._unit[lists.query]
             self._gamma = loss.gamma
             if isinstance(loss.gamma, float):
                 self._base = self._base + self._unit[lists.query] * (1.0 - loss.gamma)
@@ -217,38 +162,36 @@ class DeviceSoftmax:
         if isinstance(self._gamma, float):
             return self._base
         lists = self.lists
-        phi = torch.zeros_like(scores)
-        if not lists.count:
-            return phi
         if self._gamma == "uniform":
-            _uniform_kernel[(lists.count,)](
-                self._base, self._unit, lists.offsets, self.seed, step, _GAMMA_STREAM, phi, _BLOCK, num_warps=1
-            )
+            phi = torch.empty_like(scores)
+            lists.each(_uniform_kernel, self._base, self._unit, self.seed, step, GAMMA_STREAM, phi, _BLOCK)
             return phi
         # Sums decide which documents are taken: in float64, as in memory.
-        order = lists.ranked(scores, scores)[2]
-        exact = torch.zeros_like(scores, dtype=torch.float64)
-        _tight_kernel[(lists.count,)](
-            self._base.double(), self._unit.double(), lists.offsets, scores.double(), order, exact, _BLOCK, num_warps=1
-        )
-        return exact.to(scores.dtype)
+        unit, base, costs = self._unit.double(), self._base.double(), self._costs(scores.double())
+        weight, order = lists.sums(base), lists.ranked(scores, scores)[2]
+        taken = torch.empty_like(lists.sizes)
+        lists.each(_tight_kernel, costs[order], weight, lists.sums(base * costs), unit, taken)
+        base = base.index_add(0, order, torch.where(lists.rank < taken[lists.query], unit[lists.query], 0.0))
+        total = weight + unit * taken
+        return (base * torch.where(total > 0, 1.0 / total, torch.zeros_like(total))[lists.query]).to(scores.dtype)
+
+    def _costs(self, scores: Tensor) -> Tensor:
+        """``-log rho`` of each document."""
+        lists = self.lists
+        below = scores - lists.maxima(scores)[lists.query]
+        return torch.log(lists.sums(torch.exp(below)))[lists.query] - below
 
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, Tensor]:
         """Return gradient and hessian, one per document."""
-        lists = self.lists
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
-        if lists.count:
-            _gradient_kernel[(lists.count,)](
-                scores, self._targets(scores, step), lists.offsets, lists.weights, grad, hess,
-                _HESSIANS[self.loss.hessian], _BLOCK, num_warps=1,
-            )  # fmt: skip
+        kind = _HESSIANS[self.loss.hessian]
+        self.lists.each(
+            _gradient_kernel, scores, self._targets(scores, step), self.lists.weights, grad, hess, kind, _BLOCK
+        )
         return grad, hess
 
     def values(self, scores: Tensor, step: int) -> Tensor:
         """Return the value of each list."""
         lists = self.lists
-        values = torch.zeros(lists.count, dtype=scores.dtype, device=scores.device)
-        if lists.count:
-            targets = self._targets(scores, step)
-            _value_kernel[(lists.count,)](scores, targets, lists.offsets, lists.weights, values, _BLOCK, num_warps=1)
-        return values
+        values = lists.sums(self._targets(scores, step) * self._costs(scores))
+        return torch.where(lists.weights == 0, 0.0, lists.weights * values)

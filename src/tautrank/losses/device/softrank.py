@@ -16,8 +16,7 @@ from torch import Tensor
 from triton.language.extra import libdevice
 
 from tautrank.losses._discount_powers import power_tables
-from tautrank.losses.device.lists import ROWS, DeviceLists, tile_of
-from tautrank.losses.device.pairwise import device_gains
+from tautrank.losses.device.lists import ROWS, DeviceLists, DeviceObjective, device_gains, own_tile
 from tautrank.losses.softrank import TOLERANCE, SoftRank
 from tautrank.metrics.gains import discount_values
 
@@ -35,34 +34,29 @@ def _contest(other, own, itself, units):
 
 @triton.jit
 def _power_kernel(
-    s_ptr, u_ptr, offsets, tile_lists, tile_starts, n_tiles, places, gaps, coefficients, reach, rows_of_reach, units,
+    offsets, tile_lists, tile_starts, s_ptr, u_ptr, places, gaps, coefficients, reach, rows_of_reach, units,
     expected, own, passed, DERIVE: tl.constexpr, TERMS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Expected discounts and slopes where the discount is a sum of powers."""
     program = tl.program_id(0)
-    if program >= tl.load(n_tiles):
-        return
-    _, start, n, first = tile_of(program, tile_lists, tile_starts, offsets, ROWS)
-    i = first + tl.arange(0, ROWS)
-    live = i < n
+    _, start, n, _, i, live = own_tile(program, offsets, tile_lists, tile_starts, ROWS)
     s = tl.load(s_ptr + start + i, live, 0.0)
-    u = tl.load(u_ptr + start + i, live, 0.0)
-    kind = s_ptr.dtype.element_ty
     row = 0
     for other in range(rows_of_reach):
         row += (tl.load(reach + other) < n).to(tl.int32)
     term = tl.arange(0, TERMS)
     gap = tl.load(gaps + row * TERMS + term)[None, :]
-    product = tl.full([ROWS, TERMS], 1.0, kind)
+    product = tl.full([ROWS, TERMS], 1.0, s_ptr.dtype.element_ty)
     for m in range(n):
         lost = _contest(tl.load(s_ptr + start + m), s, i == m, units)[0]
         product *= 1.0 - lost[:, None] * gap
     product *= tl.load(coefficients + row * TERMS + term)[None, :]
     tl.store(expected + start + i, tl.sum(product, 1), live)
     if DERIVE:
+        u = tl.load(u_ptr + start + i, live, 0.0)
         row_of_passed = passed + tl.load(places + program)
         product *= gap
-        g = tl.zeros([ROWS], kind)
+        g = s * 0.0
         for m in range(n):
             lost, density = _contest(tl.load(s_ptr + start + m), s, i == m, units)
             pull = -u * density * tl.sum(product / (1.0 - lost[:, None] * gap), 1)
@@ -73,21 +67,17 @@ def _power_kernel(
 
 @triton.jit
 def _recursion_kernel(
-    s_ptr, u_ptr, offsets, tile_lists, tile_starts, first_program, places, discount, depth, units, states, state_places,
+    offsets, tile_lists, tile_starts, s_ptr, u_ptr, first_program, places, discount, depth, units, states, state_places,
     expected, own, passed, DERIVE: tl.constexpr, RANKS: tl.constexpr, ROWS: tl.constexpr,
 ):  # fmt: skip
     """Expected discounts and slopes by recursion over the contests, and back."""
     program = first_program + tl.program_id(0)
-    _, start, n, first = tile_of(program, tile_lists, tile_starts, offsets, ROWS)
-    i = first + tl.arange(0, ROWS)
-    live = i < n
+    _, start, n, _, i, live = own_tile(program, offsets, tile_lists, tile_starts, ROWS)
     s = tl.load(s_ptr + start + i, live, 0.0)
-    u = tl.load(u_ptr + start + i, live, 0.0)
-    kind = s_ptr.dtype.element_ty
     r = tl.arange(0, RANKS)[None, :] + tl.zeros([ROWS, 1], tl.int32)
     cell = tl.arange(0, ROWS)[:, None] * RANKS + r
     kept = states + tl.load(state_places + program) - tl.load(state_places + first_program)
-    p = tl.where(r == 0, 1.0, 0.0).to(kind)
+    p = tl.where(r == 0, 1.0, 0.0).to(s_ptr.dtype.element_ty)
     for m in range(n):
         if DERIVE:
             tl.store(kept + m * (ROWS * RANKS) + cell, p)
@@ -97,8 +87,9 @@ def _recursion_kernel(
     a = tl.load(discount + r, r < depth, 0.0)
     tl.store(expected + start + i, tl.sum(p * a, 1), live)
     if DERIVE:
+        u = tl.load(u_ptr + start + i, live, 0.0)
         row_of_passed = passed + tl.load(places + program)
-        g = tl.zeros([ROWS], kind)
+        g = s * 0.0
         for back in range(n):
             m = n - 1 - back
             lost, density = _contest(tl.load(s_ptr + start + m), s, i == m, units)
@@ -112,23 +103,16 @@ def _recursion_kernel(
 
 
 @triton.jit
-def _collect_kernel(
-    own, passed, places, target, scale, offsets, tile_lists, tile_starts, n_tiles, grad, ROWS: tl.constexpr
-):
+def _collect_kernel(offsets, tile_lists, tile_starts, own, passed, places, target, scale, grad, ROWS: tl.constexpr):
     """The gradient: what a document's own ranks give, less what the programs of its list pass on to it."""
-    program = tl.program_id(0)
-    if program >= tl.load(n_tiles):
-        return
-    query, start, n, first = tile_of(program, tile_lists, tile_starts, offsets, ROWS)
-    i = first + tl.arange(0, ROWS)
-    live = i < n
+    query, start, _, _, i, live = own_tile(tl.program_id(0), offsets, tile_lists, tile_starts, ROWS)
     total = tl.load(own + start + i, live, 0.0)
     for other in range(tl.load(tile_starts + query), tl.load(tile_starts + query + 1)):
         total -= tl.load(passed + tl.load(places + other) + i, live, 0.0)
     tl.store(grad + tl.load(target + start + i, live, 0), total * tl.load(scale + query), live)
 
 
-class DeviceSoftRank:
+class DeviceSoftRank(DeviceObjective):
     """SoftRank bound to lists on a device; it has a gradient there, but no hessian, which only a booster needs.
 
     Args:
@@ -141,79 +125,71 @@ class DeviceSoftRank:
         self.loss, self.lists = loss, lists
         labels = lists.labels
         longest = max(lists.longest, 1)
-        gains = device_gains(labels[lists.arrangement], loss.gain)
-        ideal = self._placed(discount_values(longest, loss.discount, loss.k))
-        best = lists.sums(gains * ideal[(lists.sizes - 1)[lists.query] - lists.rank])
-        self._gains = gains * torch.where(best > 0, 1.0 / best, torch.zeros_like(best))[lists.query]
-        self._scale = torch.where(best > 0, lists.weights, torch.zeros_like(best))
+        ideal = lists.placed(discount_values(longest, loss.discount, loss.k))
+        self._gains = lists.of_best(device_gains(lists.arranged, loss.gain), ideal)
+        self._scale = lists.weights_of(self._gains)
         half = 0.5 / loss.sigma
-        self._units = self._placed(np.array([half, half / math.sqrt(math.pi)]))
+        self._units = lists.placed(np.array([half, half / math.sqrt(math.pi)]))
         self._by_powers = loss.k is None and isinstance(loss.discount, str)
         if self._by_powers:
             kind = np.dtype(str(labels.dtype).removeprefix("torch."))
             gaps, coefficients, _, reach = power_tables(longest, str(loss.discount), TOLERANCE[kind], _GROUP)
             self._terms = max(4, 2 ** math.ceil(math.log2(gaps.shape[1])))
             wide = ((0, 0), (0, self._terms - gaps.shape[1]))
-            self._gaps, self._coefficients = self._placed(np.pad(gaps, wide)), self._placed(np.pad(coefficients, wide))
+            self._gaps, self._coefficients = lists.placed(np.pad(gaps, wide)), lists.placed(np.pad(coefficients, wide))
             self._reach = torch.from_numpy(reach).to(labels.device)
         else:
             depth = longest if loss.k is None else min(loss.k, longest)
             trimmed = np.trim_zeros(discount_values(depth, loss.discount), "b")
             self._depth = trimmed.size
             self._ranks = max(2, 2 ** math.ceil(math.log2(max(trimmed.size, 1))))
-            self._discount = self._placed(trimmed)
-
-    def _placed(self, values: np.ndarray) -> Tensor:
-        labels = self.lists.labels
-        return torch.from_numpy(np.ascontiguousarray(values)).to(labels.device, labels.dtype)
+            self._discount = lists.placed(trimmed)
 
     def gradients(self, scores: Tensor, step: int) -> tuple[Tensor, None]:
         """Return the gradient, one per document."""
         lists = self.lists
         _, _, own, passed, places, target = self._run(scores, derive=True)
         grad = torch.zeros_like(scores)
-        tile_lists, starts, number, most = lists.tiles
-        if most:
-            _collect_kernel[(most,)](
-                own, passed, places, target, self._scale, lists.offsets, tile_lists, starts, number, grad, ROWS,
-                num_warps=1,
-            )  # fmt: skip
+        lists.tiled(_collect_kernel, own, passed, places, target, self._scale, grad, ROWS)
         return grad, None
 
     def values(self, scores: Tensor, step: int) -> Tensor:
         """Return the value of each list."""
+        lists = self.lists
+        if self._by_powers and scores.dtype != torch.float64:  # terms cancel each other: in float64, as in memory
+            exact = DeviceLists(lists.labels.double(), lists.offsets, lists.weights)
+            return DeviceSoftRank(self.loss, exact, 0).values(scores.double(), step).to(scores.dtype)
         gains, expected = self._run(scores, derive=False)[:2]
-        return self._scale * (1.0 - self.lists.sums(gains * expected))
+        return self._scale * (1.0 - lists.sums(gains * expected))
 
     def _run(self, scores: Tensor, derive: bool) -> tuple[Tensor, ...]:
         lists = self.lists
         by_rank, gains, target = lists.ranked(scores, self._gains)
-        tile_lists, starts, number, most = lists.tiles
-        lengths = lists.sizes[tile_lists.clamp(max=lists.count - 1)]
+        tile_lists, starts, most = lists.tiles
         # One row per program, as long as its list; the programs beyond the last have none.
-        lengths = torch.where(torch.arange(most, device=scores.device) < number, lengths, torch.zeros_like(lengths))
+        programs = torch.arange(most, device=scores.device)
+        lengths = torch.where(programs < starts[-1], lists.sizes[tile_lists], 0)
         places = torch.cumsum(lengths, 0) - lengths
         passed = torch.empty(int(lengths.sum()) if derive else 0, dtype=scores.dtype, device=scores.device)
         expected, own = torch.zeros_like(scores), torch.zeros_like(scores)
-        shared = (by_rank, gains, lists.offsets, tile_lists, starts)
-        if self._by_powers and most:
-            _power_kernel[(most,)](
-                *shared, number, places, self._gaps, self._coefficients, self._reach, self._reach.numel(), self._units,
-                expected, own, passed, derive, self._terms, ROWS, num_warps=1,
+        results = (expected, own, passed, derive)
+        if self._by_powers:
+            lists.tiled(
+                _power_kernel, by_rank, gains, places, self._gaps, self._coefficients, self._reach,
+                self._reach.numel(), self._units, *results, self._terms, ROWS,
             )  # fmt: skip
-        elif most:
-            size = ROWS * self._ranks
-            state_places = places * size
-            ends = (state_places + lengths * size).cpu().numpy()
-            first, last, before = 0, int(number), 0
-            while first < last:
-                stop = max(first + 1, int(np.searchsorted(ends[:last], before + _ROOM, side="right")))
-                states = torch.empty(
-                    int(ends[stop - 1]) - before if derive else 0, dtype=scores.dtype, device=scores.device
-                )
-                _recursion_kernel[(stop - first,)](
-                    *shared, first, places, self._discount, self._depth, self._units, states, state_places, expected,
-                    own, passed, derive, self._ranks, ROWS, num_warps=max(1, min(8, self._ranks // 16)),
-                )  # fmt: skip
-                first, before = stop, int(ends[stop - 1])
+            return gains, expected, own, passed, places, target
+        size = ROWS * self._ranks
+        ends = ((places + lengths) * size).cpu().numpy()
+        first, last, before = 0, int(starts[-1]), 0
+        while first < last:
+            stop = max(first + 1, int(np.searchsorted(ends[:last], before + _ROOM, side="right")))
+            room = int(ends[stop - 1]) - before if derive else 0
+            states = torch.empty(room, dtype=scores.dtype, device=scores.device)
+            _recursion_kernel[(stop - first,)](
+                lists.offsets, tile_lists, starts, by_rank, gains, first, places, self._discount, self._depth,
+                self._units, states, places * size, *results, self._ranks, ROWS,
+                num_warps=max(1, min(8, self._ranks // 16)),
+            )  # fmt: skip
+            first, before = stop, int(ends[stop - 1])
         return gains, expected, own, passed, places, target
