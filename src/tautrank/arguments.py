@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import math
 import operator
 import os
 from collections.abc import Collection
+from pathlib import Path
 
 import numpy as np
 
@@ -80,6 +83,8 @@ def choice(name: str, value: object, known: Collection[str]) -> str:
 def job_count(n_jobs: int | None) -> int:
     """Return the number of threads or processes ``n_jobs`` asks for; None or -1 is every core this process may use.
 
+    These are the cores that `taskset` leaves, or fewer where a container has a quota of processor time.
+
     >>> job_count(2)
     2
     >>> job_count(0)
@@ -87,9 +92,37 @@ def job_count(n_jobs: int | None) -> int:
     tautrank.errors.OptionError: n_jobs: found 0; expected a whole number of at least 1, or -1 for all cores
     """
     if n_jobs is None or n_jobs == -1:
-        # A container or `taskset` may allow fewer cores than there are.
-        return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return max(1, math.ceil(min(cores, processor_quota())))
     return whole("n_jobs", n_jobs, 1, otherwise="-1 for all cores")
+
+
+@functools.cache
+def processor_quota(root: str = "/") -> float:
+    """Return how many processors' time the control groups of this process may use; infinite without a limit.
+
+    Args:
+        root: the root of the file system.
+
+    >>> processor_quota("/no/such/folder")
+    inf
+    """
+    quotas = [math.inf]
+    with contextlib.suppress(OSError, ValueError):  # not Linux, or not as its documentation says
+        for line in Path(root, "proc/self/cgroup").read_text().splitlines():
+            _, kinds, path = line.split(":", 2)
+            if kinds and "cpu" not in kinds.split(","):
+                continue
+            base = Path(root, "sys/fs/cgroup", kinds)
+            # A group is bound by those above it; a container may not see its own, which is then the root.
+            for group in {base.joinpath(*Path(path).parts[1:up]) for up in range(1, len(Path(path).parts) + 1)}:
+                names = ("cpu.cfs_quota_us", "cpu.cfs_period_us") if kinds else ("cpu.max",)
+                files = [group / name for name in names]
+                if all(file.exists() for file in files):
+                    quota, period = " ".join(file.read_text().strip() for file in files).split()
+                    if quota not in ("max", "-1"):
+                        quotas.append(int(quota) / int(period))
+    return min(quotas)
 
 
 def _text(value: object) -> str:

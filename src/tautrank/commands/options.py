@@ -78,7 +78,7 @@ class Training:
     )
     param: list[str] | None = option(None, "Engine parameter as name=value; may be repeated.")
     seed: int = SEED
-    jobs: int | None = option(None, "Number of threads; default all cores.", "--jobs", "-j")
+    jobs: int | None = option(None, "Number of threads; default by the size of the data.", "--jobs", "-j")
 
     def parameters(self, losses: Sequence[str], **others: Any) -> dict[str, Any]:
         """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot train the losses.

@@ -103,7 +103,8 @@ class Settings:
         early_stopping_rounds: stop after this many trees without a better validation value, and keep the trees up to
             the best one; None never stops. Without validation data it has no effect.
         seed: seed of the engine and of the loss.
-        n_jobs: threads; None is all cores (or ``OMP_NUM_THREADS``), -1 is all cores.
+        n_jobs: threads; None is as many as the data is worth, up to all cores (or ``OMP_NUM_THREADS``), -1 is all
+            cores.
         eval_train: whether to judge the training data too.
         verbose: 0 for silence, 1 for progress, None for a progress bar if standard error is a terminal.
         callbacks: functions called after each tree.

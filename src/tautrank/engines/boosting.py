@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import time
 import warnings
@@ -25,6 +26,8 @@ from tautrank.losses.base import Loss
 # Leaves of the engine grow as the scale of the model falls; this ratio is still far from where doubles end.
 _SMALLEST_SCALE = 2.0**-800
 _EXACT_BITS = 52
+# A thread with fewer values than this to count saves less time than waking it takes.
+_VALUES_PER_THREAD = 1_000_000
 # Beyond this a float32 power of two overflows; gradients below 2^-68 are as good as zero.
 _LARGEST_SHIFT = 100
 
@@ -39,6 +42,9 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     """
     for name in settings.extra:
         refuse_other_name(name)
+    if settings.n_jobs is None and engine.uses_openmp:
+        worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)
+        settings = dataclasses.replace(settings, n_jobs=min(settings.threads, worth))
     with show_progress(str(task.loss), engine.most_rounds(task, settings), settings.verbose) as show:
         watch = Watch(task, settings, show)
         model = engine.train(task, settings, watch)
