@@ -61,6 +61,7 @@ NAVIGATION = {
         "tuning",
         "explain",
         "export",
+        "scikit-learn",
     ],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
     "Measured": [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import importlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 
@@ -53,6 +53,21 @@ def unknown(kind: str, word: str, known: Iterable[str], aliases: Iterable[str] =
         return OptionError(f"unknown {kind} '{word}'{hint} (known: {', '.join(names)})")
     close = [spelled[name] for name in difflib.get_close_matches(word.lower(), spelled, n=5, cutoff=0.3)]
     return OptionError(f"unknown {kind} '{word}'{hint} (closest: {', '.join(close) or 'none'})")
+
+
+def refuse(problems: Sequence[str]) -> None:
+    """Raise one `OptionError` about all problems, if there are any.
+
+    Args:
+        problems: sentences.
+
+    >>> refuse(["eta: is called learning_rate here; expected that name", "seed: found -1; expected at least 0"])
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: eta: is called learning_rate here; expected that name. seed: found -1; expected at
+    least 0
+    """
+    if problems:
+        raise OptionError(". ".join(problems))
 
 
 def counted(number: int, noun: str) -> str:

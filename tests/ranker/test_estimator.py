@@ -11,6 +11,7 @@ import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
+import xgboost
 from scipy import sparse
 
 import tautrank as tr
@@ -183,13 +184,19 @@ WRONG_FIT = [
         eval_y=YV,
     ),
     wrong("eval_y: found none; expected eval_X and eval_y together", TRAIN, eval_X=XV, eval_group=VALID.sizes),
-    wrong("eval_X: found 2 data sets; expected one", TRAIN, eval_X=(XV, XV), eval_y=(YV,), eval_group=VALID.sizes),
+    wrong(
+        "eval_X, eval_y: found different numbers of data sets; expected one y for each X",
+        TRAIN,
+        eval_X=(XV, XV),
+        eval_y=(YV,),
+        eval_group=VALID.sizes,
+    ),
     wrong(TWICE, TRAIN, VALID, eval_X=XV, eval_y=YV, eval_group=VALID.sizes),
     wrong(
-        "callbacks: found EarlyStoppingCallback of lightgbm.callback; expected functions of one argument, a Step "
+        "callbacks: found EarlyStopping of xgboost.callback; expected functions of one argument, a Step "
         "(Ranker itself has early_stopping_rounds, verbose and evals_result_)",
         TRAIN,
-        callbacks=[lightgbm.early_stopping(5)],
+        callbacks=[xgboost.callback.EarlyStopping(5)],
     ),
     wrong(
         "eval_set: found something else; expected (X, y, qid) or RankingData, or [(X, y)] beside eval_group or "

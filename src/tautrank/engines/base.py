@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import job_count, real, whole
-from tautrank.arrays import F32, F64
+from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
 from tautrank.engines.langevin import Langevin, check_langevin
 from tautrank.engines.packages import make_safe, package, usable_threads
-from tautrank.engines.registry import ENGINES, AnyLoss, engine_named
+from tautrank.engines.registry import ENGINES, AnyLoss, engine_named, other_name
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
@@ -68,7 +68,7 @@ class Task:
     Args:
         train: documents to learn from.
         loss: a loss of this library, or a tool's own objective.
-        metric: the metric that judges each round.
+        metric: the metric that judges each round, and decides.
         valid: held-out documents, judged after each round.
         weights: one per query of `train`; they scale the loss, not the metric.
         propensities: one per document of `train`, for the losses that take them.
@@ -76,6 +76,9 @@ class Task:
         start_step: number of steps that `start` was trained for.
         categorical: columns of category codes.
         shared: what the members of a committee share, such as the binned data; None for a training of its own.
+        metrics: further metrics that judge each round.
+        sets: names and numbers of queries of the validation sets that `valid` holds one after the other, of which the
+            first decides; empty for one, called valid.
     """
 
     train: RankingData
@@ -88,6 +91,20 @@ class Task:
     start_step: int = 0
     categorical: tuple[int, ...] = ()
     shared: dict[Any, Any] | None = None
+    metrics: tuple[Metric, ...] = ()
+    sets: tuple[tuple[str, int], ...] = ()
+
+    def validation_sets(self) -> dict[str, tuple[RankingData, slice]]:
+        """Return the validation sets by name, each with its documents' place in `valid`; the first one decides."""
+        if self.valid is None:
+            return {}
+        sets = self.sets or (("valid", self.valid.n_queries),)
+        ends = np.cumsum([size for _, size in sets])
+        found = {}
+        for (name, size), end in zip(sets, ends, strict=True):
+            documents = slice(*self.valid.offsets[[end - size, end]].tolist())
+            found[name] = self.valid.subset(np.arange(end - size, end)), documents
+        return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +125,7 @@ class Settings:
         eval_train: whether to judge the training data too.
         verbose: 0 for silence, 1 for progress, None for a progress bar if standard error is a terminal.
         callbacks: functions called after each tree.
+        rates: learning rate of each tree instead of `learning_rate`: one number per tree, or a function of its number.
         langevin: noise on the gradients and shrinkage of the model; None for neither.
         extra: the engine's own parameters, under its own names.
         bagging: the queries that each tree learns from, for losses of this library; None for what the engine's own
@@ -127,6 +145,7 @@ class Settings:
     eval_train: bool = False
     verbose: int | None = None
     callbacks: tuple[Callback, ...] = ()
+    rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None
@@ -151,6 +170,26 @@ class Settings:
             if not callable(callback):
                 raise OptionError(f"callbacks: found {callback!r}; expected functions of one argument, a Step")
         check_langevin(self.langevin, self.learning_rate)
+        if self.rates is not None and self.langevin is not None:
+            raise OptionError("learning_rate: found one per tree, and langevin; expected one of the two")
+        if isinstance(self.rates, Sequence) and len(self.rates) != self.n_estimators:
+            raise OptionError(
+                f"learning_rate: found {len(self.rates)} of them; expected {self.n_estimators}, one per tree"
+            )
+
+    def rate(self, tree: int) -> float:
+        """Return the learning rate of a tree.
+
+        Args:
+            tree: its number, from 0.
+
+        >>> Settings(rates=lambda tree: 0.1 * 0.5**tree).rate(1)
+        0.05
+        """
+        if self.rates is None:
+            return self.learning_rate
+        given = self.rates(tree) if callable(self.rates) else self.rates[tree]
+        return real("learning_rate", given, least=0.0, above=True)
 
     @property
     def threads(self) -> int:
@@ -242,6 +281,30 @@ class FittedModel(abc.ABC):
     def _contributions(self, X: Any, threads: int) -> Any:
         """Return unscaled contributions of at least one row, as the tool gives them."""
         raise NotImplementedError
+
+    def leaves(self, X: Any, n_jobs: int | None = None) -> I64:
+        """Return the leaf that each document reaches in each tree, as the tool numbers them.
+
+        Args:
+            X: as for `predict`.
+            n_jobs: threads.
+        """
+        make_safe(self.tool)
+        return np.asarray(self._leaves(X, usable_threads(n_jobs)), np.int64).reshape(X.shape[0], -1)
+
+    def _leaves(self, X: Any, threads: int) -> Any:
+        raise OptionError(f"pred_leaf: {self.tool} has no leaves; expected a model of lightgbm or xgboost")
+
+    def first(self, trees: int) -> FittedModel:
+        """Return the model of the first trees.
+
+        Args:
+            trees: their number.
+        """
+        return read_model(self.tool, self._first(trees), self.n_features, self.scale)
+
+    def _first(self, trees: int) -> bytes:
+        raise OptionError(f"num_iteration: a model of {self.tool} predicts as a whole; expected None")
 
     @abc.abstractmethod
     def importances(self) -> F64:
@@ -397,6 +460,15 @@ class Engine(abc.ABC):
 
         with self.in_one_sentence(task.loss):
             return boost(self, task, settings, watch)
+
+    def wrong_names(self, task: Task, settings: Settings) -> list[str]:
+        """Return a sentence about each of the engine's own parameters that it cannot be given.
+
+        Args:
+            task: what to learn from what.
+            settings: how.
+        """
+        return [sentence for name in settings.extra for sentence in other_name(name)]
 
     def most_rounds(self, task: Task, settings: Settings) -> int:
         """Return how many rounds a training has at most, for its progress.

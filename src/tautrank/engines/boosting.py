@@ -19,8 +19,8 @@ from tautrank.engines.base import Engine, FittedModel, History, LeafValues, Part
 from tautrank.engines.langevin import leaf_values, with_noise
 from tautrank.engines.progress import Show, show_progress
 from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import DEFAULT_ENGINE, ENGINES, engine_named, refuse_other_name
-from tautrank.errors import DataError, OptionError, TautrankWarning
+from tautrank.engines.registry import DEFAULT_ENGINE, ENGINES, engine_named
+from tautrank.errors import DataError, OptionError, TautrankWarning, refuse
 from tautrank.losses.base import Loss
 
 # Leaves of the engine grow as the scale of the model falls; this ratio is still far from where doubles end.
@@ -40,8 +40,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         task: what to learn from what.
         settings: how.
     """
-    for name in settings.extra:
-        refuse_other_name(name)
+    refuse(engine.wrong_names(task, settings))
     if settings.n_jobs is None and engine.uses_openmp:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)
         settings = dataclasses.replace(settings, n_jobs=min(settings.threads, worth))
@@ -99,7 +98,7 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if gradients is None else partial(gradients, step=step, scale=scale)
         scale *= factor
-        learner.grow(at, settings.learning_rate / scale)
+        learner.grow(at, settings.rate(step - task.start_step) / scale)
         if settings.langevin is not None and gradients is not None and refill is not None:
             refill(partial(gradients.leaf_values, step=step))
         scales.append(scale)
@@ -245,17 +244,24 @@ class Watch:
         self._settings = settings
         self._name = str(task.metric)
         self._sign = 1.0 if task.metric.higher_is_better else -1.0
-        parts: dict[Part, Any] = {"train": task.train if settings.eval_train else None, "valid": task.valid}
+        sets = task.validation_sets()
+        self._decides = next(iter(sets), None)
+        judged: dict[str, tuple[Part, RankingData, slice]] = {name: ("valid", *found) for name, found in sets.items()}
+        if settings.eval_train:
+            judged = {"train": ("train", task.train, slice(None)), **judged}
         self._judges = {
-            part: task.metric.bind(data.labels, data.offsets) for part, data in parts.items() if data is not None
+            name: (part, documents, {str(each): each.bind(data.labels, data.offsets) for each in metrics})
+            for metrics in [(task.metric, *task.metrics)]
+            for name, (part, data, documents) in judged.items()
         }
-        valid = None if settings.early_stopping_rounds is None else task.valid
-        if valid is not None and math.isnan(self._judges["valid"].mean(np.zeros(valid.n_documents))):
-            raise DataError(
-                f"eval_set: {self._name} skips every one of its {valid.n_queries} queries, so training cannot stop by "
-                "it; expected a query with a relevant document"
-            )
-        self.history: History = {part: {self._name: []} for part in self._judges}
+        if self._decides is not None and settings.early_stopping_rounds is not None:
+            valid = sets[self._decides][0]
+            if math.isnan(self._judges[self._decides][2][self._name].mean(np.zeros(valid.n_documents))):
+                raise DataError(
+                    f"eval_set: {self._name} skips every one of its {valid.n_queries} queries, so training cannot stop "
+                    "by it; expected a query with a relevant document"
+                )
+        self.history: History = {name: {each: [] for each in judges} for name, (_, _, judges) in self._judges.items()}
         self._rounds: list[int] = []
         self._best = 0
         self._best_value = -math.inf
@@ -270,13 +276,16 @@ class Watch:
             scores: scores of the model so far, called for each part that is judged.
             scale: what they are multiplied by.
         """
-        values: dict[Part, float] = {}
-        for part, judge in self._judges.items():
-            found = scaled(scores(part), scale)
-            _check_bounded(found, self._task.loss)
-            values[part] = judge.mean(found)
-            self.history[part][self._name].append(values[part])
-        train, valid = values.get("train"), values.get("valid")
+        found: dict[Part, NDArray[Any]] = {}
+        for name, (part, documents, judges) in self._judges.items():
+            if part not in found:
+                found[part] = scaled(scores(part), scale)
+                _check_bounded(found[part], self._task.loss)
+            for each, judge in judges.items():
+                self.history[name][each].append(judge.mean(found[part][documents]))
+        train, valid = (
+            self.history[name][self._name][-1] if name in self.history else None for name in ("train", self._decides)
+        )
         index = len(self._rounds)
         self._rounds.append(rounds)
         if valid is None:
@@ -301,7 +310,7 @@ class Watch:
 
     def record(self) -> Record:
         """Return what happened, once training has ended."""
-        best = self.history["valid"][self._name][self._best] if "valid" in self.history else None
+        best = None if self._decides is None else self.history[self._decides][self._name][self._best]
         steps = self._task.start_step + self._last + 1
         return Record(self.history, self._rounds[self._best], best, steps, self._settings.seed)
 

@@ -117,6 +117,8 @@ class CatBoost(Engine):
             raise OptionError(
                 "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
             )
+        if settings.rates is not None:
+            raise OptionError("learning_rate: found one per tree; expected one number for CatBoost")
         if settings.langevin is not None:
             _check_langevin(settings.langevin, task, settings)
         judge = _Judge(watch, task.start.n_trees if task.start is not None else 0)

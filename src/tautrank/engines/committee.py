@@ -30,6 +30,7 @@ from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, en
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Loss
+from tautrank.metrics import Metric
 from tautrank.names import Registry, changed_options, write_name
 
 Member: TypeAlias = "Loss | NativeLoss"
@@ -137,8 +138,8 @@ class CommitteeEngine(Engine):
         committee = task.loss
         assert isinstance(committee, Committee)
         losses = committee.all_members
-        if committee.weights == "fitted" and (task.valid is None or task.valid.n_queries < _FEWEST_FOR_WEIGHTS):
-            found = 0 if task.valid is None else task.valid.n_queries
+        found = next((data.n_queries for data, _ in task.validation_sets().values()), 0)
+        if committee.weights == "fitted" and found < _FEWEST_FOR_WEIGHTS:
             raise OptionError(
                 f"weights: found {found} validation queries; expected at least {_FEWEST_FOR_WEIGHTS} to fit weights "
                 "to, or weights=equal"
@@ -247,9 +248,10 @@ def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "eq
     spreads = np.array([_spread(model.predict(some.X), some) for model in models])
     # A member without a split says nothing.
     inverse = np.divide(1.0, spreads, out=np.zeros_like(spreads), where=spreads > 0)
-    if weights == "fitted" and task.valid is not None:
-        scores = np.array([model.predict(task.valid.X) for model in models]) * inverse[:, np.newaxis]
-        inverse = inverse * _fitted_weights(scores, task)
+    if weights == "fitted":
+        valid, _ = next(iter(task.validation_sets().values()))
+        scores = np.array([model.predict(valid.X) for model in models]) * inverse[:, np.newaxis]
+        inverse = inverse * _fitted_weights(scores, task.metric, valid)
     total = np.count_nonzero(inverse)
     factors: F64 = inverse / max(total, 1)
     return factors
@@ -271,11 +273,10 @@ def _spread(scores: F64, data: RankingData) -> float:
     return spread if spread > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
 
 
-def _fitted_weights(scores: F64, task: Task) -> F64:
+def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:
     """Weights that raise the metric on the validation data, one member at a time, until none does."""
-    assert task.valid is not None
-    judge = task.metric.bind(task.valid.labels, task.valid.offsets)
-    sign = 1.0 if task.metric.higher_is_better else -1.0
+    judge = metric.bind(valid.labels, valid.offsets)
+    sign = 1.0 if metric.higher_is_better else -1.0
     weights: F64 = np.ones(scores.shape[0])
     best = sign * judge.mean(weights @ scores)
     improved = True

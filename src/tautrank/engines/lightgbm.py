@@ -20,9 +20,9 @@ from tautrank.engines.boosting import document_weights
 from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
 from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import OTHER_NAMES, NativeLoss, refuse_other_name
+from tautrank.engines.registry import OTHER_NAMES, NativeLoss, other_name
 from tautrank.engines.trees import Tree
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.errors import DataError, OptionError, refuse, unknown
 
 if TYPE_CHECKING:
     from lightgbm import Booster
@@ -81,6 +81,12 @@ class LightGBMModel(FittedModel):
     def _contributions(self, X: Any, threads: int) -> Any:
         found: Any = self.unscaled.predict(X, raw_score=True, pred_contrib=True, num_threads=threads)
         return found.toarray() if hasattr(found, "toarray") else found
+
+    def _leaves(self, X: Any, threads: int) -> Any:
+        return self.unscaled.predict(X, pred_leaf=True, num_threads=threads)
+
+    def _first(self, trees: int) -> bytes:
+        return str(self.unscaled.model_to_string(num_iteration=trees)).encode()
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
@@ -148,6 +154,15 @@ class LightGBM(Engine):
             settings: how; `extra` holds any parameter of LightGBM.
         """
         return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
+
+    def wrong_names(self, task: Task, settings: Settings) -> list[str]:
+        """Return a sentence about each parameter that LightGBM does not have, or that has another name here.
+
+        Args:
+            task: what to learn from what.
+            settings: how.
+        """
+        return wrong_names(settings.extra, own=not isinstance(task.loss, NativeLoss))
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
         """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own objectives only.
@@ -385,25 +400,32 @@ def _by_query(extra: Mapping[str, Any]) -> bool:
 def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
     """Return the parameters under LightGBM's main names; LightGBM itself would silently ignore unknown ones, and those
     of its own objectives where the loss is one of this library."""
-    main_names = _main_names()
-    checked: dict[str, Any] = {}
-    for name, value in extra.items():
-        main = main_names.get(name) if main_names else name
+    refuse(wrong_names(extra, own=own))
+    return {main_names().get(name, name): value for name, value in extra.items()}
+
+
+def wrong_names(extra: Any, *, own: bool) -> list[str]:
+    """Return a sentence about each parameter that cannot be given; `own` for a loss of this library."""
+    known = main_names()
+    wrong, seen = [], set()
+    for name in extra:
+        main = known.get(name) if known else name
         if main is None:
-            raise unknown("parameter of lightgbm", name, {*main_names, *OTHER_NAMES})
-        refuse_other_name(name, main)
+            wrong.append(str(unknown("parameter of lightgbm", name, {*known, *OTHER_NAMES})))
+            continue
+        wrong += other_name(name, main)
         if own and main in _OF_OBJECTIVES:
-            raise OptionError(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
+            wrong.append(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
         if main in _FOR_FILES:
-            raise OptionError(f"{name}: is for LightGBM's command line; expected a parameter of training")
-        if main in checked:
-            raise OptionError(f"{name}: given twice, under two of LightGBM's names for {main}; expected it once")
-        checked[main] = value
-    return checked
+            wrong.append(f"{name}: is for LightGBM's command line; expected a parameter of training")
+        if main in seen:
+            wrong.append(f"{name}: given twice, under two of LightGBM's names for {main}; expected it once")
+        seen.add(main)
+    return wrong
 
 
 @functools.cache
-def _main_names() -> dict[str, str]:
+def main_names() -> dict[str, str]:
     """Return LightGBM's main name for each of its names; empty if this LightGBM does not have the list."""
     try:
         from lightgbm.basic import _ConfigAliases

@@ -46,20 +46,21 @@ OTHER_NAMES = {
 """The parameters that have one name here for all engines, and what tools call them."""
 
 
-def refuse_other_name(name: str, main: str | None = None) -> None:
-    """Refuse a tool's name for a parameter that has one name here for all engines.
+def other_name(name: str, main: str | None = None) -> list[str]:
+    """Say what a parameter is called here, if a tool's name for it was given.
 
     Args:
         name: the name as the user gave it.
         main: the tool's main name for it, if ``name`` is an alias.
 
-    >>> refuse_other_name("eta")
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: eta: is called learning_rate here; expected that name
+    >>> other_name("eta"), other_name("max_depth")
+    (['eta: is called learning_rate here; expected that name'], [])
     """
-    for ours, theirs in OTHER_NAMES.items():
-        if (main or name) in theirs:
-            raise OptionError(f"{name}: is called {ours} here; expected that name")
+    return [
+        f"{name}: is called {ours} here; expected that name"
+        for ours, theirs in OTHER_NAMES.items()
+        if (main or name) in theirs
+    ]
 
 
 @dataclass(frozen=True)

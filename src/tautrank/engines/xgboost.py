@@ -53,6 +53,12 @@ class XGBoostModel(FittedModel):
         lost = scores - found.sum(axis=1)
         return found + sizes * (lost / np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
 
+    def _leaves(self, X: Any, threads: int) -> Any:
+        return self.booster.predict(package("xgboost").DMatrix(_dense(X), nthread=threads), pred_leaf=True)
+
+    def _first(self, trees: int) -> bytes:
+        return bytes(self.booster[:trees].save_raw("ubj"))
+
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
         gains = np.zeros(self.n_features)

@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Mapping, Sequence
-from typing import IO, Any
+from collections.abc import Iterable, Mapping
+from typing import IO, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tautrank.arguments import job_count
-from tautrank.arrays import F64
+from tautrank.arrays import F64, Array
 from tautrank.data import RankingData
 from tautrank.data.categories import Levels, with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
@@ -25,6 +25,7 @@ from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarni
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
 from tautrank.ranker.explanation import Explanation
+from tautrank.ranker.lightgbm_words import from_callbacks, judging, refuse_arguments, translated
 from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
 from tautrank.ranker.model_file import read_ranker, write_ranker
 from tautrank.ranker.ranking import Ranking
@@ -126,6 +127,29 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.list_features = list_features
         self._engine_parameters = engine_parameters
 
+    @classmethod
+    def from_lightgbm(cls, params: Any = None, *, loss: Any = None, **more: Any) -> Ranker:
+        """Make the ranker that trains what LightGBM trains with these parameters; all wrong ones are told at once.
+
+        What is not given has LightGBM's default: 100 trees at a learning rate of 0.1, no early stopping, and NDCG as
+        LightGBM computes it, at the largest of ``eval_at``.
+
+        Args:
+            params: parameters under any of LightGBM's names; or an ``LGBMRanker``.
+            loss: a loss of this library instead of LightGBM's objective; ``lambdarank_truncation_level``,
+                ``label_gain``, ``lambdarank_norm`` and ``sigmoid`` become its parameters.
+            **more: more such parameters.
+
+        >>> params = {"objective": "lambdarank", "num_boost_round": 30, "eta": 0.1, "max_depth": 4, "seed": 7}
+        >>> ranker = Ranker.from_lightgbm(params)
+        >>> ranker.loss, ranker.n_estimators, ranker.random_state, ranker.get_params()["max_depth"]
+        ('lightgbm:lambdarank', 30, 7, 4)
+        >>> Ranker.from_lightgbm(params, loss="ndcg-loss2++", lambdarank_truncation_level=20).loss
+        ndcg-loss2++(k=20)
+        """
+        given = params.get_params() if hasattr(params, "get_params") else dict(params or {})
+        return cls(**translated({**given, **more}, loss))
+
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all parameters by name, those of the engine included.
 
@@ -154,6 +178,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 self._engine_parameters = {**self._engine_parameters, name: value}
         return self
 
+    # What scikit-learn's pipelines and searches pass on once `sklearn.set_config(enable_metadata_routing=True)` is set.
+    __metadata_request__fit: ClassVar[dict[str, Any]] = {"qid": True}
+    __metadata_request__score: ClassVar[dict[str, Any]] = {"qid": True}
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
@@ -173,10 +201,17 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         eval_qid: Any = None,
         eval_X: Any = None,
         eval_y: Any = None,
+        eval_names: Any = None,
+        eval_metric: Any = None,
+        eval_at: Any = None,
         weights: Any = None,
+        sample_weight: Any = None,
         propensities: Any = None,
+        feature_name: Any = None,
+        categorical_feature: Any = None,
         init_model: Any = None,
-        callbacks: Sequence[Callback] = (),
+        callbacks: Iterable[Callback] | None = None,
+        **others: Any,
     ) -> Ranker:
         """Train: ``fit(X, y, qid=qid, eval_set=(Xv, yv, qv))`` or ``fit(train, valid)`` with `RankingData`.
 
@@ -187,24 +222,36 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             group: the number of rows of each query, in order.
             eval_set: validation data, ``(X, y, qid)`` or `RankingData`; or, as in LightGBM, ``[(X, y)]`` with
             eval_group: the number of rows of each of its queries, or
-            eval_qid: the query of each of its rows; an array, or a list of one.
+            eval_qid: the query of each of its rows; an array, or a list of one. A list of several sets, with a list
+                of their groups or queries, is judged after each tree; the first one decides early stopping.
             eval_X, eval_y: features and labels of the validation data, as in LightGBM 4.7, instead of `eval_set`.
+            eval_names: names of the validation sets in `evals_result_`; by default valid, valid_1, ...
+            eval_metric: further metrics to compute after each tree: names or metrics, one or several.
+            eval_at: cutoffs of those metrics; without `eval_metric`, of NDCG.
             weights: one per query (or one per row, equal within a query): they scale the loss, not the metric.
+            sample_weight: the same, as scikit-learn calls it.
             propensities: one per row, for the softmax losses: the probability that a user looked at the document.
                 Labels are then clicks; see `tautrank.losses.SoftmaxLoss`.
+            feature_name: names of the columns of an array, as in LightGBM.
+            categorical_feature: as the parameter of `Ranker`.
             init_model: a ranker, or anything that `load` takes, to add ``n_estimators`` trees to. With a loss of this
                 library the result is the same bits as training in one go, unless the engine samples documents or
                 features.
             callbacks: functions of one argument, a `Step`, called after each tree; training stops if one returns True.
+                Of LightGBM's, `early_stopping`, `log_evaluation`, `record_evaluation` and `reset_parameter` of the
+                learning rate do here what they do there.
+            **others: LightGBM's other arguments are refused in a sentence that says where they went.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_
         1.0
         """
+        refuse_arguments(others, self._get_param_names())
         beside = None
         if isinstance(X, RankingData) and isinstance(y, RankingData):
             y, beside = None, y
-        train = inputs.ranking_data(X, y, qid, group)
+        names = None if isinstance(feature_name, str) else feature_name
+        train = inputs.ranking_data(X, y, qid, group, names)
         if train.n_documents == 0 or train.n_features == 0:
             raise DataError(
                 f"X: found {train.n_documents} documents of {train.n_features} features; expected at least one of each"
@@ -217,7 +264,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         start = None if init_model is None else self._start(init_model, engine.name)
         if start is not None:
             train = start._like_fit(train, "init_model, X")
-        valid = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train)
+        if weights is not None and sample_weight is not None:
+            raise OptionError("weights, sample_weight: found both; expected one of them")
+        weights = sample_weight if weights is None else weights
+        valid, sets = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train, eval_names)
+        judge = metric(self.metric)
         if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
             warnings.warn(
                 f"X: has values above 2^24 that {engine.name} rounds to float32; lightgbm keeps them",
@@ -226,13 +277,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             )
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
+        columns = columns if categorical_feature is None else categorical_feature
         if isinstance(extra.get("monotone_constraints"), Mapping):
             extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
         task = Task(
             train=train,
             loss=loss,
-            metric=metric(self.metric),
+            metric=judge,
+            metrics=judging(eval_metric, eval_at, judge),
             valid=valid,
+            sets=sets,
             weights=inputs.query_weights(weights, train, "weights"),
             propensities=inputs.document_propensities(propensities, train, loss),
             categorical=inputs.category_columns(columns, train),
@@ -242,7 +296,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         seed = inputs.drawn_seed(self.random_state)
         own = {field.name for field in dataclasses.fields(Settings)} & {*self._get_param_names()}
         given = {name: getattr(self, name) for name in own}
-        settings = Settings(**given, seed=seed, callbacks=tuple(callbacks), extra=extra)
+        called, said, records = from_callbacks(callbacks or ())
+        settings = Settings(**{**given, **said}, seed=seed, callbacks=called, extra=extra)
         if valid is None:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
         probe = dataclasses.replace(
@@ -253,15 +308,30 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self.list_features, task, lambda task: fit(engine, task, probe), settings.threads, before
         )
         self._keep(*fit(engine, task, settings), train.feature_names, lists, train.categories)
+        for record in records:
+            record.update(self.evals_result_)
         return self
 
-    def predict(self, X: Any, qid: Any = None, *, group: Any = None) -> F64:
+    def predict(
+        self,
+        X: Any,
+        qid: Any = None,
+        *,
+        group: Any = None,
+        num_iteration: int | None = None,
+        pred_leaf: bool = False,
+        pred_contrib: bool = False,
+    ) -> Array:
         """Return the score of each document, in the order of the rows.
 
         Args:
             X: features, as in `fit`; or `RankingData`.
             qid: the query of each row, which the scores depend on if there are list features; or
             group: the number of rows of each query; with neither, all rows are one list.
+            num_iteration: number of the first trees to predict with; None or -1 for all.
+            pred_leaf: whether to return the leaf of each document in each tree instead.
+            pred_contrib: whether to return what each column of the model adds to each score, and in a last column
+                where all scores start; `explain` says more.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> low, high = Ranker(n_estimators=3).fit(data).predict([[0.0], [1.0]])
@@ -274,8 +344,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         features = self._like_fit(data, "X").X
         if self.list_features_ is not None:
             features = self.list_features_.transform(features, data.offsets, usable_threads(self.n_jobs))
-        scores = self.model_.predict(features, self.n_jobs)
-        return scores if data is X else data.in_source_order(scores)
+        model = self.model_ if num_iteration is None or num_iteration < 1 else self.model_.first(num_iteration)
+        answer = model.leaves if pred_leaf else model.contributions if pred_contrib else model.predict
+        found: Array = answer(features, self.n_jobs)
+        return found if data is X else data.in_source_order(found)
 
     def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
         """Return the metric on these documents, the mean over queries; greater is better.

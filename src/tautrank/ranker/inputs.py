@@ -25,7 +25,7 @@ _SEEDS = 2**31
 _PADDING = " (RankingData.with_n_features adds columns of zeros)"
 
 
-def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None) -> RankingData:
+def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any = None) -> RankingData:
     """Return documents, labels and queries as one `RankingData`.
 
     Args:
@@ -33,6 +33,7 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None) -> RankingD
         y: labels, one per row.
         qid: the query of each row; or
         group: the number of rows of each query.
+        names: names of the columns; a frame brings its own.
     """
     if isinstance(X, RankingData):
         if y is not None or qid is not None or group is not None:
@@ -43,9 +44,9 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None) -> RankingD
     if qid is None and group is None:
         raise DataError(
             "qid, group: found neither; expected one of them, to say which documents belong together (inside a "
-            "pipeline or GridSearchCV: set_fit_request(qid=True) and set_score_request(qid=True))"
+            "pipeline or GridSearchCV: sklearn.set_config(enable_metadata_routing=True), then fit(X, y, qid=qid))"
         )
-    data = RankingData.from_arrays(X, y, qid, group=group)
+    data = RankingData.from_arrays(X, y, qid, group=group, feature_names=names)
     if data.n_documents == 0:
         raise DataError("X: found no documents; expected at least one")
     return data
@@ -74,28 +75,46 @@ def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
 
 
 def validation_data(
-    beside: RankingData | None, given: Any, group: Any, qid: Any, X: Any, y: Any, train: RankingData
-) -> RankingData | None:
-    """Return the validation data, checked against the training data; None if there is none.
+    beside: RankingData | None, given: Any, group: Any, qid: Any, X: Any, y: Any, train: RankingData, names: Any = None
+) -> tuple[RankingData | None, tuple[tuple[str, int], ...]]:
+    """Return all validation data, one set after the other, and the name and number of queries of each set.
 
     Args:
         beside: what was given beside the training data.
-        given: `eval_set`: ``(X, y, qid)``, `RankingData`, or ``[(X, y)]`` beside `eval_group` or `eval_qid`.
-        group, qid: `eval_group` and `eval_qid`.
-        X, y: `eval_X` and `eval_y`, instead of `eval_set`.
+        given: `eval_set`: ``(X, y, qid)``, `RankingData`, or ``[(X, y)]`` beside `eval_group` or `eval_qid`; or a list
+            of several of them.
+        group, qid: `eval_group` and `eval_qid`; for several sets, a list of them.
+        X, y: `eval_X` and `eval_y`, instead of `eval_set`; for several sets, tuples of them.
         train: the training data.
+        names: `eval_names`; None for valid, valid_1, ...
     """
-    pair = None if X is None and y is None else tuple(map(_only_set, ("eval_X", "eval_y"), (X, y)))
-    ways = [way for way in (beside, given, pair) if way is not None]
+    ways = [way for way in (beside, given, _pairs(X, y)) if way is not None]
     if len(ways) > 1:
         raise OptionError("eval_set, eval_X, eval_y: validation data is given twice; expected it once")
-    given = ways[0] if ways else None
     queries = {name: value for name, value in (("group", group), ("qid", qid)) if value is not None}
-    if given is None and not queries:
-        return None
+    if not ways and not queries:
+        return None, ()
     if len(queries) == 2:
         raise OptionError("eval_group, eval_qid: found both; expected one of them")
-    valid, *apart = map(_only_one, (given, *queries.values()))
+    sets = ways[0] if ways else None
+    if isinstance(sets, list) and len(sets) > 1 and all(isinstance(each, tuple | RankingData) for each in sets):
+        for name, values in queries.items():
+            if not isinstance(values, list | tuple) or len(values) != len(sets):
+                raise DataError(f"eval_{name}: found something else; expected a list of {len(sets)}, one per eval_set")
+        of_sets = [{name: values[at] for name, values in queries.items()} for at in range(len(sets))]
+        parts = [_one_set(each, of_set, train) for each, of_set in zip(sets, of_sets, strict=True)]
+    else:
+        parts = [_one_set(_only_one(sets), {name: _only_one(each) for name, each in queries.items()}, train)]
+    called = ["valid", *(f"valid_{number}" for number in range(1, len(parts)))]
+    called = called if names is None else [names] if isinstance(names, str) else [*map(str, names)]
+    if len(called) != len(parts) or len({*called, "train"}) <= len(called):
+        raise OptionError(f"eval_names: found {called}; expected {len(parts)} different names, none of them 'train'")
+    all_of_them = parts[0] if len(parts) == 1 else RankingData.concat(parts, repeated="separate")
+    return all_of_them, tuple(zip(called, (part.n_queries for part in parts), strict=True))
+
+
+def _one_set(valid: Any, queries: Mapping[str, Any], train: RankingData) -> RankingData:
+    """Return one validation set, checked against the training data."""
     if queries or not isinstance(valid, RankingData):
         if not queries and isinstance(valid, (tuple, list)) and len(valid) == 2:
             raise DataError("eval_group, eval_qid: found neither; expected one of them beside features and labels")
@@ -104,7 +123,7 @@ def validation_data(
             forms = "(X, y, qid) or RankingData, or [(X, y)] beside eval_group or eval_qid"
             raise DataError(f"eval_set: found something else{with_it}; expected {'[(X, y)]' if queries else forms}")
         try:
-            valid = ranking_data(*valid, **dict(zip(queries, apart, strict=True)))
+            valid = ranking_data(*valid, **queries)
         except DataError as error:
             raise DataError(f"eval_set: {error}") from None
     known = train.n_features, train.feature_names
@@ -112,13 +131,16 @@ def validation_data(
     return with_levels(valid, train.categories, "eval_set")
 
 
-def _only_set(name: str, part: Any) -> Any:
-    """Unwrap `eval_X` or `eval_y`: as in LightGBM, a tuple holds several data sets."""
-    if part is None:
-        raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
-    if isinstance(part, tuple) and len(part) != 1:
-        raise OptionError(f"{name}: found {len(part)} data sets; expected one")
-    return part[0] if isinstance(part, tuple) else part
+def _pairs(X: Any, y: Any) -> Any:
+    """Return `eval_X` and `eval_y` as `eval_set`: as in LightGBM, tuples hold several data sets."""
+    if X is None and y is None:
+        return None
+    for name, part in (("eval_X", X), ("eval_y", y)):
+        if part is None:
+            raise OptionError(f"{name}: found none; expected eval_X and eval_y together")
+    if isinstance(X, tuple) != isinstance(y, tuple) or (isinstance(X, tuple) and len(X) != len(y)):
+        raise OptionError("eval_X, eval_y: found different numbers of data sets; expected one y for each X")
+    return [*zip(X, y, strict=True)] if isinstance(X, tuple) else (X, y)
 
 
 def _only_one(given: Any) -> Any:
