@@ -9,6 +9,7 @@ import pytest
 import tautrank as tr
 from tautrank.commands import demo
 from tautrank.losses import REGISTRY
+from tautrank.metrics import METRICS
 
 
 @pytest.fixture(scope="session")
@@ -39,8 +40,9 @@ def small_demo(monkeypatch):
 
 @pytest.fixture
 def own_losses() -> Iterator[None]:
-    """Losses that a test registers are forgotten after it."""
-    before = dict(REGISTRY)
+    """Losses and metrics that a test registers are forgotten after it."""
+    before = [(registry, dict(registry)) for registry in (REGISTRY, METRICS)]
     yield
-    REGISTRY.clear()
-    REGISTRY.update(before)
+    for registry, known in before:
+        registry.clear()
+        registry.update(known)

@@ -160,6 +160,9 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if "@register" in block.text
     )
     (folder / "my_loss.py").write_text(own.text)
+    typed = (ROOT / "docs" / "metrics.md").read_text().partition("## A metric of your own")[2].partition(">>> tm.")[0]
+    lines = [line[4:] for line in typed.splitlines() if line.startswith((">>>", "..."))]
+    (folder / "my_metric.py").write_text("\n".join(lines))
     return folder
 
 

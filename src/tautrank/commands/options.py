@@ -50,7 +50,7 @@ def argument(text: str, default: Any = ...) -> Any:
 
 
 AS_JSON = option(False, "Print JSON instead of a table.", "--json")
-IMPORTED = option(None, "Python file or module that registers your own loss. Its code is run.", "--import")
+IMPORTED = option(None, "Python file or module that registers your own loss or metric. Its code is run.", "--import")
 LEARNING_RATE = option(Settings.learning_rate, "Learning rate: the factor by which each tree is scaled.")
 LEAVES = option(Settings.num_leaves, "Maximum number of leaves per tree.")
 METRIC = option("ndcg@10", "Metric for validation and early stopping.")

@@ -115,6 +115,7 @@ def evaluate(
     ties: str | None = option(None, "Order of tied documents: worst (default), expected, best or input."),
     empty: str | None = option(None, "Value of queries without relevant documents: skip (default), zero or one."),
     like: str | None = options.LIKE,
+    imported: list[str] | None = options.IMPORTED,
     per_query: Path | None = option(None, "Also write the values of every query to this CSV file."),
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
@@ -125,6 +126,7 @@ def evaluate(
 
     As another tool: [bold]tautrank evaluate --scores bm25.trec qrels.txt --metrics P@10,bpref --like trec_eval[/bold]
     """
+    options.import_losses(imported)
     chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
     if scores is not None and model is None:
         judged = reading.scored(scores, data)

@@ -418,7 +418,7 @@ def settle(study: Experiment, source: DataSource, budget: Budget) -> dict[str, A
         budget: with nothing left open.
     """
     found: dict[str, Any] = {"study": study, "data": source, "budget": budget}
-    found["codes"] = tuple((own.name, own.code) for own in own_losses(study.losses))
+    found["codes"] = tuple((own.name, own.code) for own in own_losses([*study.losses, *study.metrics]))
     folds = source.folds()
     used = {fold for trial in range(budget.trials or 1) for fold in folds_of(study.protocol, trial, folds)}
     marks = {}

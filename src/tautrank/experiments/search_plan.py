@@ -142,7 +142,7 @@ class SearchPlan:
             spec |= {f"space {key}": space[name].to_plain() for name, key in self.keys(loss).items()}
         spec |= {f"parameter {name}": repr(value) for name, value in sorted(self.fixed.items())}
         # The text of a loss of this library says everything; a loss of the user's own may mean something else tomorrow.
-        spec |= {f"code of {own.name}": own.code for own in own_losses(self.losses)}
+        spec |= {f"code of {own.name}": own.code for own in own_losses([*self.losses, self.metric])}
         return {**spec, "data": data}
 
 

@@ -159,7 +159,7 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
         waiting = [number for number in range(plan.n_trials) if number not in ended]
         tell(f"continuing after {len(result().trials)} trials" if ended else "")
         n = min(plan.workers, len(waiting))
-        own = sendable(plan.losses) if n > 1 else ()
+        own = sendable([*plan.losses, plan.metric]) if n > 1 else ()
         around = Surroundings(own=own, held={spec["data"]: data}, threads=plan.threads)
         work = partial(run_search_trial, plan=plan, around=around, deadline=deadline if n == 1 else None)
         trials = _proposed(proposer, spec, waiting, deadline)

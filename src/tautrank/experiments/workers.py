@@ -156,7 +156,8 @@ def own_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...
         trials: the trials.
         needed_by: the argument that asks for other processes.
     """
-    return sendable([trial.spec["loss"] for trial in trials if "loss" in trial.spec], needed_by)
+    trained = [trial.spec for trial in trials if "loss" in trial.spec]
+    return sendable([name for spec in trained for name in (spec["loss"], *spec["metrics"])], needed_by)
 
 
 def _attempt(around: Surroundings, trial: Trial, _: Ask) -> Outcome:

@@ -1,4 +1,4 @@
-"""Import user-defined losses from a file or a module, here and in other processes.
+"""Import user-defined losses and metrics from a file or a module, here and in other processes.
 
 A new process only knows the losses of this library. Work that is sent there names its losses as text and carries one
 `OwnLoss` per user-defined loss: where its code is, and a hash of it.
@@ -16,10 +16,11 @@ import traceback
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from tautrank.errors import OptionError, TautrankError
 from tautrank.losses.base import REGISTRY, Loss
+from tautrank.metrics import METRICS, Metric
 from tautrank.names import is_ours, name_of
 
 _FILE_MODULE = "_tautrank_own_"
@@ -76,18 +77,18 @@ class OwnLoss(NamedTuple):
 
 
 def own_losses(losses: Iterable[object]) -> tuple[OwnLoss, ...]:
-    """Return the user-defined losses among these, without repeats.
+    """Return the user-defined losses and metrics among these, without repeats.
 
     Args:
-        losses: losses, or their text; objectives of other tools are ignored.
+        losses: losses and metrics, or their text; objectives of other tools are ignored.
 
     >>> own_losses(["lambdarank(k=5)", "lightgbm:lambdarank"])
     ()
     """
     found: dict[str, OwnLoss] = {}
     for item in losses:
-        name = item.name if isinstance(item, Loss) else name_of(str(item))
-        cls = type(item) if isinstance(item, Loss) else REGISTRY.get(name)
+        name = item.name if isinstance(item, Loss | Metric) else name_of(str(item))
+        cls = type(item) if isinstance(item, Loss | Metric) else REGISTRY.get(name) or METRICS.get(name)
         if cls is not None and not is_ours(cls):
             found[name] = OwnLoss(name, *_origin(cls))
     return tuple(found.values())
@@ -134,7 +135,7 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
 
 
 @functools.cache
-def _origin(cls: type[Loss]) -> tuple[str, str]:
+def _origin(cls: type[Any]) -> tuple[str, str]:
     """Return where another process finds a class, and a hash of its file."""
     module = sys.modules.get(cls.__module__)
     file = getattr(module, "__file__", None)

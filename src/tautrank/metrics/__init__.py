@@ -5,6 +5,7 @@ from tautrank.metrics.base import METRICS, BoundMetric, Metric, metric, register
 from tautrank.metrics.cascade import ERR, MRR, Success
 from tautrank.metrics.counts import AUC, BPref, RPrecision
 from tautrank.metrics.gains import Discount, Gain, discount_values, gain_values
+from tautrank.metrics.list_metric import ListMetric
 from tautrank.metrics.ordering import rank_order
 from tautrank.metrics.other_tools import TOOLS
 from tautrank.metrics.positional import ARP, DCG, NDCG, RBP, JudgedShare, LambdaRankMetric, Precision, Recall
@@ -12,6 +13,6 @@ from tautrank.metrics.selection import DCGRR
 
 __all__ = [
     "ARP", "AUC", "DCG", "DCGRR", "ERR", "MAP", "METRICS", "MRR", "NDCG", "RBP", "TOOLS", "BPref", "BoundMetric",
-    "Discount", "Gain", "JudgedShare", "LambdaRankMetric", "Metric", "Precision", "RPrecision", "Recall", "Success",
-    "discount_values", "gain_values", "metric", "rank_order", "register",
+    "Discount", "Gain", "JudgedShare", "LambdaRankMetric", "ListMetric", "Metric", "Precision", "RPrecision", "Recall",
+    "Success", "discount_values", "gain_values", "metric", "rank_order", "register",
 ]  # fmt: skip
