@@ -45,10 +45,9 @@ def test_it_is_the_metric_it_writes_down(own):
     offsets = np.arange(0, 201, 4)
     for ties in ("worst", "best", "input"):
         for k in (None, 2):
-            given = {"k": k, "ties": ties, "empty": "zero"}
+            given, names = {"k": k, "ties": ties, "empty": "zero"}, ("own-ndcg", "ndcg")
             ours, theirs = (
-                tr.metric(name, **given).per_query(np.maximum(scores, -9), labels, offsets)
-                for name in ("own-ndcg", "ndcg")
+                tr.metric(name, **given).per_query(np.maximum(scores, -9), labels, offsets) for name in names
             )
             assert np.allclose(ours, theirs)
     assert np.array_equal(
