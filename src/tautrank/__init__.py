@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from tautrank.losses.torch_loss import torch_loss
     from tautrank.ranker.estimator import Ranker
     from tautrank.ranker.list_features import ListFeatures
+    from tautrank.report.side_by_side import side_by_side
 
 __version__ = "0.1.0"
 
@@ -60,6 +61,7 @@ _LATER = {
     "compare_runs": "tautrank.experiments.runs",
     "torch_loss": "tautrank.losses.torch_loss",
     "export_model": "tautrank.export",
+    "side_by_side": "tautrank.report.side_by_side",
     "tune": "tautrank.experiments.tune",
 }
 
@@ -81,6 +83,6 @@ __all__ = [
     "OptionError", "Ranker", "RankingData", "Result", "Splits", "TautrankError", "TautrankWarning",
     "bootstrap_interval", "checks", "compare", "compare_runs", "corrected_resampled_t_test", "evaluate", "export_model",
     "holm", "judge_run", "list_folds", "loss", "losses", "metric", "metrics", "paired_t_test", "randomisation_test",
-    "read_csv", "read_folder", "read_letor", "read_parquet", "read_qrels", "read_run", "read_scores", "simulate",
-    "systems_test", "theory", "torch_loss", "tune", "write_letor",
+    "read_csv", "read_folder", "read_letor", "read_parquet", "read_qrels", "read_run", "read_scores",
+    "side_by_side", "simulate", "systems_test", "theory", "torch_loss", "tune", "write_letor",
 ]  # fmt: skip

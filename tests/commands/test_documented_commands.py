@@ -147,7 +147,8 @@ def stand_ins(tmp_path_factory: pytest.TempPathFactory) -> Path:
             for name in parts:
                 shutil.copy(folder / f"{name}.txt", folder / data_set / f"Fold{fold}" / f"{name}.txt")
     ranker = tr.Ranker(n_estimators=2, n_jobs=1).fit(parts["train"])
-    ranker.save(folder / "model.taut")
+    for name in ("model.taut", "old.taut"):
+        ranker.save(folder / name)
     (folder / "lgb.txt").write_text(ranker.model_.to_text())
     for name in ("scores", "scores2"):
         (folder / f"{name}.txt").write_text("".join(f"{score}\n" for score in ranker.predict(parts["test"])))

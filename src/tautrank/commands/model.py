@@ -88,26 +88,47 @@ def sparkline(values: Sequence[float]) -> str:
 def explain(
     model: Path = argument("Model of 'tautrank train', LightGBM or XGBoost."),
     data: Path = argument("Documents (LETOR, Parquet, CSV)."),
-    qid: str = option(..., "The query to explain.", "--qid"),
+    qid: str | None = option(None, "The query to explain.", "--qid"),
     above: str | None = option(None, "A document of the query, with --below: why is it above the other?"),
     below: str | None = option(None, "The document below it."),
+    against: Path | None = option(None, "Another model, for a page with both rankings of all queries (--report)."),
+    report: Path | None = option(None, "With --against: the page to write."),
+    metric: str = option("ndcg@10", "With --against: what a query gains or loses by."),
     zero_based: bool = option(False, "Feature indices in LETOR text start at 0.", "--zero-based"),
     allow_nan: bool = option(False, "Read 'nan' as a missing value.", "--allow-nan"),
     qid_column: str = option("qid", "Query id column of Parquet and CSV files."),
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Explain the scores of one query: what each feature adds, and why one document is above another.
+    """Explain the scores of one query, or write a page with the rankings of two models side by side.
 
     Documents are called by their ids, or by their numbers within the query, from 0.
 
     Example: [bold]tautrank explain model.taut test.txt --qid 17 --above 3 --below 5[/bold]
+    Example: [bold]tautrank explain model.taut test.txt --against old.taut --report moves.html[/bold]
     """
+    if (against is None) != (report is None):
+        raise OptionError("--against, --report: found one of them; expected both, or neither")
+    if (qid is None) == (against is None):
+        raise OptionError(
+            "--qid, --against: found both or none; expected --qid QUERY, or --against MODEL --report PAGE"
+        )
     if (above is None) != (below is None):
         raise OptionError("--above, --below: found one of them; expected both, or neither")
     ranker = options.load_ranker(model, data)
     given: dict[str, Any] = {"zero_based": zero_based, "allow_nan": allow_nan, "qid": qid_column}
     defaults = {each.name: each.default.default for each in dataclasses.fields(options.Reading)}  # type: ignore[union-attr]
-    documents = options.Reading(**{**defaults, **given}).for_ranker(ranker, data, unlabelled=True)
+    reading = options.Reading(**{**defaults, **given})
+    if against is not None:
+        _side_by_side(
+            ranker,
+            options.load_ranker(against, data),
+            reading.for_ranker(ranker, data),
+            metric,
+            (model, against),
+            report,
+        )
+        return
+    documents = reading.for_ranker(ranker, data, unlabelled=True)
     explained = ranker.explain(documents, qid=qid)
     if above is not None:
         difference = explained.why(above, below)
@@ -125,3 +146,13 @@ def explain(
         largest = [at for at in (-abs(parts)).argsort(kind="stable")[:4] if parts[at]]
         why = ", ".join(f"{explained.features[at]} {parts[at]:+.4f}" for at in largest)
         say(f"{explained.documents[row]!s:>8}  {explained.scores[row]:+.4f}  {why}")
+
+
+def _side_by_side(new: Any, old: Any, documents: Any, metric: str, files: tuple[Path, Path], report: Any) -> None:
+    from tautrank.report.side_by_side import side_by_side
+
+    names = [path.name for path in files] if files[0].name != files[1].name else [str(path) for path in files]
+    page = side_by_side(old, new, documents, metric=metric, names=names[::-1])
+    page.to_html(report)
+    say(page.lead)
+    say(f"wrote {report}")

@@ -42,6 +42,10 @@ class Section(abc.ABC):
             level: the level of the section's heading, 2 for a section directly on the page.
         """
 
+    def scripts(self) -> tuple[str, ...]:
+        """Return the programs that the section needs besides that of every page."""
+        return ()
+
 
 @dataclass(frozen=True)
 class Text(Section):
@@ -127,8 +131,14 @@ class FigureSection(Section):
             f'aria-label="{html.escape(self.summary)}"></div>\n'
             "<noscript><p>This figure is drawn by JavaScript, which is switched off here.</p></noscript>\n"
             f"<figcaption>{html.escape(self.caption)}</figcaption>\n</figure>\n"
-            + _data_script(f"{name}-figure", _plain_figure(self.figure))
+            + data_script(f"{name}-figure", _plain_figure(self.figure))
         )
+
+    def scripts(self) -> tuple[str, ...]:
+        """Return Plotly."""
+        from tautrank.report.figures import plotly_javascript
+
+        return (plotly_javascript(),)
 
 
 @dataclass(frozen=True)
@@ -190,6 +200,10 @@ class Group(Section):
         """Return the sections, one after the other."""
         return _sections(self.sections, name, level + 1)
 
+    def scripts(self) -> tuple[str, ...]:
+        """Return what its sections need."""
+        return tuple(script for section in self.sections for script in section.scripts())
+
 
 @dataclass(frozen=True)
 class Page:
@@ -234,24 +248,21 @@ class Page:
         >>> Page("a <b>", interactive=False).to_html().count("a &lt;b&gt;")
         2
         """
-        with_figures = _has_figure(self.sections)
-        if with_figures and not self.interactive:
+        scripts = list(dict.fromkeys(script for section in self.sections for script in section.scripts()))
+        if scripts and not self.interactive:
             raise OptionError("interactive: found False for a page with figures; expected True")
-        scripts = [_file("page.js")] if self.interactive else []
-        if with_figures:
-            from tautrank.report.figures import plotly_javascript
-
-            scripts.insert(0, plotly_javascript())
+        if self.interactive:
+            scripts.append(packaged("page.js"))
         hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
-        data = [_data_script("dark-colours", dark_counterparts())] if scripts else []
+        data = [data_script("dark-colours", dark_counterparts())] if scripts else []
         links = "".join(
             f'<li><a href="#section-{i}">{html.escape(section.title)}</a></li>'
             for i, section in enumerate(self.sections, 1)
         )
-        text = Template(_file("page.html")).substitute(
+        text = Template(packaged("page.html")).substitute(
             allowed=" ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'",
             title=html.escape(self.title),
-            style=_file("page.css"),
+            style=packaged("page.css"),
             lead=f'<p class="lead">{html.escape(self.lead)}</p>\n' if self.lead else "",
             contents=f'<nav aria-label="Contents"><ul>{links}</ul></nav>\n' if len(self.sections) > 2 else "",
             sections=_sections(self.sections, "section", 2),
@@ -269,10 +280,6 @@ def _sections(sections: Sequence[Section], name: str, level: int) -> str:
         f"{section.body(f'{name}-{i}', level)}\n</section>"
         for i, section in enumerate(sections, 1)
     )
-
-
-def _has_figure(sections: Sequence[Section]) -> bool:
-    return any(isinstance(s, FigureSection) or (isinstance(s, Group) and _has_figure(s.sections)) for s in sections)
 
 
 def _preformatted(text: str) -> str:
@@ -303,8 +310,13 @@ def _plain_figure(figure: Any) -> dict[str, Any]:
     return {"data": plain["data"], "layout": layout}
 
 
-def _data_script(name: str, value: Any) -> str:
-    """Return a script element with JSON in which no HTML parser sees the end of a script or the start of a comment."""
+def data_script(name: str, value: Any) -> str:
+    """Return a script element with JSON in which no HTML parser sees the end of a script or the start of a comment.
+
+    Args:
+        name: the id of the element.
+        value: plain values; no NaN.
+    """
     try:
         text = json.dumps(value, separators=(",", ":"), allow_nan=False, ensure_ascii=False)
     except ValueError:
@@ -313,5 +325,10 @@ def _data_script(name: str, value: Any) -> str:
     return f'<script type="application/json" id="{name}">{text}</script>'
 
 
-def _file(name: str) -> str:
+def packaged(name: str) -> str:
+    """Return a file of this room: a style or a program of pages.
+
+    Args:
+        name: its name.
+    """
     return files("tautrank.report").joinpath(name).read_text(encoding="utf-8")

@@ -1,0 +1,165 @@
+"""Two rankings of the same queries side by side: what moved, where it gained or lost, and which features say so."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from tautrank.arguments import whole
+from tautrank.arrays import F64, I64
+from tautrank.data import RankingData
+from tautrank.errors import DataError, OptionError
+from tautrank.metrics import Metric, rank_order
+from tautrank.metrics import metric as read_metric
+from tautrank.ranker import Ranker
+from tautrank.report.page import Page, Section, Text, data_script, packaged
+from tautrank.significance.systems import systems_test
+
+_MOST_QUERIES = 1_000
+_REASONS = 4
+
+
+@dataclass(frozen=True)
+class Rankings(Section):
+    """The queries in a list to search and sort; the chosen one as two columns of documents with the moves between them.
+
+    Args:
+        title: the heading.
+        content: what `side_by_side` collects; see there.
+    """
+
+    content: dict[str, Any]
+
+    def body(self, name: str, level: int) -> str:
+        """Return the place of the rankings, and their data."""
+        return (
+            f'<div class="rankings" data-rankings="{name}-rankings"></div>\n'
+            "<noscript><p>The rankings are drawn by JavaScript, which is switched off here.</p></noscript>\n"
+            + data_script(f"{name}-rankings", self.content)
+        )
+
+    def scripts(self) -> tuple[str, ...]:
+        """Return the program that draws them."""
+        return (packaged("side_by_side.js"),)
+
+
+def side_by_side(
+    a: Any,
+    b: Any,
+    data: RankingData,
+    *,
+    metric: str | Metric = "ndcg@10",
+    names: Sequence[str] = ("A", "B"),
+    documents: int = 20,
+) -> Page:
+    """Return a page with two rankings of the same queries side by side; ``page.to_html(path)`` writes it.
+
+    Of each query it has the documents that one of the rankings has among its first, with their labels and moves, and
+    for models the features that weigh most in their scores (exact TreeSHAP). Of more than 1,000 queries the page has
+    those whose metric changed most.
+
+    Args:
+        a, b: rankers, or the scores of all documents from any tool.
+        data: the queries, with labels.
+        metric: what a query gains or loses by.
+        names: what the two are called.
+        documents: how many of the first documents of each ranking are shown.
+
+    >>> data = RankingData.from_arrays([[0.0], [1.0]], [1, 0], group=[2])
+    >>> page = side_by_side([0.3, 0.7], [0.7, 0.3], data, metric="ndcg@1", names=("old", "new"))
+    >>> page.lead
+    'new is above old by 1.0000 ndcg@1 on average over 1 query: 1 better, 0 worse, 0 as before.'
+    """
+    if len(names) != 2 or names[0] == names[1] or not all(names):
+        raise OptionError(f"names: found {list(names)}; expected two names that differ")
+    documents = whole("documents", documents, least=1)
+    judge = read_metric(metric)
+    scores = [_scores(given, data, name) for given, name in zip((a, b), names, strict=True)]
+    values = np.array([judge.per_query(each, data.labels, data.offsets) for each in scores])
+    gains = (values[1] - values[0]) * (1.0 if judge.higher_is_better else -1.0)
+    known = np.flatnonzero(~np.isnan(gains))
+    if not known.size:
+        raise DataError(f"data: found no query that {judge} can judge; expected labels")
+    chosen = np.sort(known[np.argsort(-np.abs(gains[known]), kind="stable")[:_MOST_QUERIES]])
+    some = data.subset(chosen)
+    rows = np.concatenate([np.arange(data.offsets[at], data.offsets[at + 1]) for at in chosen])
+    ranks = np.array([_ranks(each[rows], some) for each in scores])
+    weighed = [_reasons(given, some, ranks.min(axis=0) <= documents) for given in (a, b)]
+    content = {
+        "names": list(names),
+        "metric": str(judge),
+        "features": next((features for features, _ in weighed if features), []),
+        "queries": [
+            {
+                "qid": str(some.qids[at]),
+                "values": [round(float(value), 4) for value in values[:, chosen[at]]],
+                "gain": round(float(gains[chosen[at]]), 4),
+                "size": int(some.sizes[at]),
+                "documents": [
+                    [
+                        str(row - some.offsets[at] if some.doc_ids is None else some.doc_ids[row]),
+                        float(some.labels[row]),
+                        *ranks[:, row].tolist(),
+                        *(reasons[row] for _, reasons in weighed if reasons),
+                    ]
+                    for row in range(some.offsets[at], some.offsets[at + 1])
+                    if ranks[:, row].min() <= documents
+                ],
+            }
+            for at in range(some.n_queries)
+        ],
+    }
+    answer, *more = _summary(gains[known], values[:, known], names, judge, chosen.size)
+    sections = [*([Text("How sure is this?", more)] if more else []), Rankings("Query by query", content)]
+    return Page(f"{names[0]} and {names[1]} side by side", sections, lead=answer)
+
+
+def _summary(gains: F64, values: F64, names: Sequence[str], judge: Metric, shown: int) -> list[str]:
+    mean, n = float(gains.mean()), gains.size
+    words = "above" if mean > 0 else "below" if mean < 0 else "level with"
+    by = f" by {abs(mean):.4f} {judge} on average" if mean else f" in {judge}"
+    up, down = int(np.sum(gains > 0)), int(np.sum(gains < 0))
+    counts = f"{up} better, {down} worse, {n - up - down} as before"
+    found = [f"{names[1]} is {words} {names[0]}{by} over {n} quer{'y' if n == 1 else 'ies'}: {counts}."]
+    if n > 1:
+        test = systems_test(values[:, np.newaxis, :])
+        low, high = sorted((test.low[1, 0], test.high[1, 0]))
+        found.append(
+            f"The 95 % interval of the difference is {low:+.4f} to {high:+.4f}, p = {test.p_values[1, 0]:.2g}: "
+            "of these two models, not of the methods that trained them."
+        )
+    if shown < n:
+        found.append(f"Below are the {shown:,} queries whose {judge} changed most.")
+    return found
+
+
+def _scores(given: Any, data: RankingData, name: str) -> F64:
+    scores: F64 = given.predict(data) if isinstance(given, Ranker) else np.asarray(given, dtype=np.float64)
+    if scores.shape != (data.n_documents,) or np.isnan(scores).any():
+        found = "NaN" if scores.shape == (data.n_documents,) else f"scores of shape {scores.shape}"
+        raise DataError(f"{name}: found {found}; expected a ranker, or {data.n_documents} scores")
+    return scores
+
+
+def _ranks(scores: F64, data: RankingData) -> I64:
+    """The rank of each document within its query, from 1; equal scores as metrics rank them by default."""
+    ranks = np.empty(scores.size, dtype=np.int64)
+    order = rank_order(scores, data.labels, data.offsets)
+    ranks[order] = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
+    return ranks
+
+
+def _reasons(given: Any, data: RankingData, shown: Any) -> tuple[list[str], list[list[float]]]:
+    """The features of a model, and of each shown document those with the largest contributions: place, amount, ..."""
+    if not isinstance(given, Ranker):
+        return [], []
+    explained = given.explain(data)
+    reasons: list[list[float]] = [[] for _ in range(data.n_documents)]
+    for row in np.flatnonzero(shown):
+        parts = explained.contributions[row]
+        largest = np.argsort(-np.abs(parts), kind="stable")[:_REASONS]
+        reasons[row] = [number for at in largest if parts[at] for number in (int(at), float(f"{parts[at]:.3g}"))]
+    return list(explained.features), reasons
