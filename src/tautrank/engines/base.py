@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tautrank.arguments import job_count, real, whole
 from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
+from tautrank.engines.binned import Bins
 from tautrank.engines.langevin import Langevin, check_langevin
 from tautrank.engines.packages import make_safe, package, usable_threads
 from tautrank.engines.registry import ENGINES, AnyLoss, engine_named, other_name
@@ -75,10 +76,11 @@ class Task:
         start: model to add trees to.
         start_step: number of steps that `start` was trained for.
         categorical: columns of category codes.
-        shared: what the members of a committee share, such as the binned data; None for a training of its own.
         metrics: further metrics that judge each round.
         sets: names and numbers of queries of the validation sets that `valid` holds one after the other, of which the
             first decides; empty for one, called valid.
+        bins: binned data of this and other trainings; None for a training that bins its own.
+        bin_seed: seed of the sample that bins are made from; None for the seed of the training.
     """
 
     train: RankingData
@@ -90,9 +92,10 @@ class Task:
     start: FittedModel | None = None
     start_step: int = 0
     categorical: tuple[int, ...] = ()
-    shared: dict[Any, Any] | None = None
     metrics: tuple[Metric, ...] = ()
     sets: tuple[tuple[str, int], ...] = ()
+    bins: Bins | None = None
+    bin_seed: int | None = None
 
     def validation_sets(self) -> dict[str, tuple[RankingData, slice]]:
         """Return the validation sets by name, each with its documents' place in `valid`; the first one decides."""

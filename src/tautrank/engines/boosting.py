@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from tautrank.arrays import F32, F64, Bools, place
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, History, LeafValues, Part, Record, Settings, Step, Task, scaled
+from tautrank.engines.binned import shared_bins
 from tautrank.engines.langevin import leaf_values, with_noise
 from tautrank.engines.progress import Show, show_progress
 from tautrank.engines.query_bagging import QueryBagging
@@ -41,6 +42,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         settings: how.
     """
     refuse(engine.wrong_names(task, settings))
+    task = dataclasses.replace(task, bins=shared_bins())
     if settings.n_jobs is None and engine.uses_openmp:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)
         settings = dataclasses.replace(settings, n_jobs=min(settings.threads, worth))

@@ -24,6 +24,7 @@ from tautrank.arguments import choice, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
+from tautrank.engines.binned import Bins
 from tautrank.engines.boosting import Watch
 from tautrank.engines.query_bagging import QueryBagging
 from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
@@ -147,11 +148,11 @@ class CommitteeEngine(Engine):
         side_by_side = min(settings.threads, len(losses))
         settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)
         progress = _Progress(watch)
-        shared: dict[Any, Any] = {"seed": settings.seed}
+        bins = task.bins or Bins()
         trained = []
         with ThreadPoolExecutor(side_by_side) as pool:
             for number, loss in enumerate(losses):
-                member = dataclasses.replace(task, loss=loss, shared=shared)
+                member = dataclasses.replace(task, loss=loss, bins=bins, bin_seed=settings.seed)
                 own = self._own_settings(number, loss, settings)
                 trained.append(pool.submit(self._member, member, own, progress))
             try:

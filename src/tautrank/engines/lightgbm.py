@@ -5,8 +5,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-import threading
 from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from tautrank.arguments import whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
+from tautrank.engines.binned import content_key
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
@@ -47,8 +48,16 @@ _MORE_THAN_A_STEP = ("lambda_l1", "max_delta_step", "path_smooth", "linear_tree"
 # Leaves whose values differ by more than this part of the scores can be told apart by what they add to them.
 _CLEAR = 2.0**-40
 
-# Members of a committee train side by side: the first one bins the data, the others wait for it.
-_SHARING = threading.Lock()
+# Parameters that do not change the bins; all others are taken to.
+_NOT_OF_BINS = {
+    "learning_rate", "num_leaves", "num_threads", "seed", "verbosity", "metric", "objective", "deterministic",
+    "force_row_wise", "force_col_wise", "bagging_fraction", "bagging_freq", "bagging_seed", "feature_fraction",
+    "feature_fraction_bynode", "feature_fraction_seed", "lambda_l1", "lambda_l2", "min_gain_to_split",
+    "min_sum_hessian_in_leaf", "max_depth", "path_smooth", "max_delta_step", "extra_trees", "extra_seed",
+    "boosting", "data_sample_strategy", "top_rate", "other_rate", "use_quantized_grad", "num_grad_quant_bins",
+    "quant_train_renew_leaf", "stochastic_rounding", "lambdarank_truncation_level", "lambdarank_norm", "sigmoid",
+    "histogram_pool_size",
+}  # fmt: skip
 
 _FEW_FEATURES = 300
 _FEW_THREADS = 16
@@ -252,21 +261,9 @@ class _Learner:
         params = {**self._params, "learning_rate": rate, "seed": (self._settings.seed + task.start_step) % 2**31}
         self._rate = rate
 
-        def dataset(data: RankingData, weights: F64 | None, reference: Any) -> Any:
-            made = lightgbm.Dataset(
-                data.X,
-                label=data.labels,
-                group=data.sizes,
-                weight=weights,
-                reference=reference,
-                params=params,
-                categorical_feature=list(task.categorical) or "auto",
-            )
-            return made if task.shared is None else made.construct()
-
         # A loss of this library is bound to the weights already, and continues the unscaled trees.
         own = objective is not None
-        train, valid = self._binned(dataset, own)
+        train, valid = self._binned(params, own)
         start = task.start if isinstance(task.start, LightGBMModel) else None
         self._booster = lightgbm.train(
             {**params, "objective": objective} if own else params,
@@ -277,24 +274,57 @@ class _Learner:
             keep_training_booster=True,
         )
 
-    def _binned(self, dataset: Callable[..., Any], own: bool) -> tuple[Any, Any]:
-        """Return the binned training and validation data; the members of a committee share them."""
+    def _binned(self, params: dict[str, Any], own: bool) -> tuple[Any, Any]:
+        """Return the binned training and validation data."""
         task = self._task
-        with _SHARING:
-            key = own or task.weights is None  # whether LightGBM is given no weights
-            if task.shared is not None and key in task.shared:
-                found: tuple[Any, Any] = task.shared[key]
-                return found
-            train = dataset(task.train, None if own else document_weights(task.train, task.weights), None)
-            made = train, None if task.valid is None else dataset(task.valid, None, train)
-            if task.shared is not None:
-                task.shared[key] = made
-        return made
+        binning = _Binning(task, params, None if own else document_weights(task.train, task.weights))
+        if task.bins is None or not binning.is_shared:
+            return binning.make()
+        seen = {name: value for name, value in sorted(params.items()) if name not in _NOT_OF_BINS}
+        if seen.get("feature_pre_filter") is False:
+            seen.pop("min_data_in_leaf", None)
+        parts = task.train, task.valid
+        key = content_key(parts, seen, task.categorical, binning.weights)
+        found: tuple[Any, Any] = task.bins.get(key, task.train.n_documents * task.train.n_features, binning)
+        return found
 
     def _set_rate(self, rate: float) -> None:
         if rate != self._rate:
             self._booster.reset_parameter({"learning_rate": rate})
             self._rate = rate
+
+
+class _Binning:
+    """LightGBM's data sets of one training: training and validation data, the latter None if there is none."""
+
+    def __init__(self, task: Task, params: dict[str, Any], weights: F64 | None) -> None:
+        self.weights = weights
+        # LightGBM adds the scores that a training starts from to its data.
+        self.is_shared = task.bins is not None and task.start is None
+        self._task = task
+        self._how = {"params": params, "categorical_feature": list(task.categorical) or "auto"}
+
+    def make(self) -> tuple[Any, Any]:
+        valid = self._task.valid
+        train = self._dataset(self._task.train, self.weights, None)
+        return train, None if valid is None else self._dataset(valid, None, train)
+
+    def _dataset(self, data: RankingData, weights: F64 | None, reference: Any) -> Any:
+        dataset = package("lightgbm").Dataset
+        given = {"label": data.labels, "group": data.sizes, "weight": weights, "reference": reference}
+        made = dataset(data.X, **given, **self._how)
+        return made.construct() if self.is_shared else made
+
+    def write(self, binned: tuple[Any, Any], path: Path) -> None:
+        for part, made in zip(("train", "valid"), binned, strict=True):
+            if made is not None:
+                made.save_binary(f"{path}.{part}")
+
+    def read(self, path: Path) -> tuple[Any, Any]:
+        dataset = package("lightgbm").Dataset
+        train = dataset(f"{path}.train", **self._how).construct()
+        has_valid = self._task.valid is not None
+        return train, dataset(f"{path}.valid", reference=train, **self._how).construct() if has_valid else None
 
 
 class _RefillingLearner(_Learner):
@@ -372,7 +402,7 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "num_leaves": settings.num_leaves,
         "num_threads": settings.threads,
         # Members of a committee share the bins.
-        "data_random_seed": settings.seed if task.shared is None else task.shared["seed"],
+        "data_random_seed": settings.seed if task.bin_seed is None else task.bin_seed,
         "verbosity": -1,
         "metric": "None",
     }

@@ -16,6 +16,7 @@ import numpy as np
 import tautrank
 from tautrank.arrays import F64
 from tautrank.data import RankingData, Splits
+from tautrank.engines.binned import forget_bins, sharing_bins
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
 from tautrank.experiments.divide import divide, part_sizes, pooled, takes_all_queries
@@ -23,7 +24,7 @@ from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.perturb import changed
 from tautrank.experiments.space import Search, parameters_of, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
-from tautrank.json_values import canonical, from_json, or_none
+from tautrank.json_values import canonical, digest, from_json, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.base import mean_over_queries
@@ -38,12 +39,14 @@ class Surroundings:
         own: losses that are not of this library, to be imported.
         held: data in memory, by its fingerprint.
         threads: threads of one trial, unless its specification says how many.
+        bins: folder where the processes that run trials share binned data; empty for nowhere.
     """
 
     version: str = field(default_factory=lambda: tautrank.__version__)
     own: tuple[OwnLoss, ...] = ()
     held: Mapping[str, Splits] = field(default_factory=dict)
     threads: int = 1
+    bins: str = ""
 
 
 _Values: TypeAlias = dict[str, F64]
@@ -69,26 +72,25 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     if "measure" in spec:
         return _measure(spec, data)
     assert data is not None
-    splits = _divide(spec, data)
-    sizes = part_sizes(splits)
-    splits = changed(splits, from_json(spec["changes"]), spec["seed"])
+    splits, sizes = _divided(spec, data)
     metrics = [metric(name) for name in spec["metrics"]]
     fixed = {"random_state": spec["seed"], "n_jobs": spec.get("n_jobs", around.threads), "verbose": 0}
     fixed |= {"eval_train": "train" in spec["curves"], **from_json(spec["parameters"])}
     # The configuration that validates best by the first metric is the result; the others are told beside it.
     sign = 1 if metrics[0].higher_is_better else -1
-    best: tuple[float, tautrank.Ranker, dict[str, Any], _Values] | None = None
+    best: tuple[float, tautrank.Ranker, dict[str, Any], _Values, bool] | None = None
     tried = []
     for configuration in _configurations(spec):
         ranker = tautrank.Ranker(metric=metrics[0], **parameters_of({"loss": spec["loss"], **configuration}, fixed))
         ranker.fit(splits.train, splits.valid)
         valid = mean_over_queries(_per_query(ranker, splits.valid, metrics[:1])[str(metrics[0])])
-        test = _per_query(ranker, splits.test, metrics)
+        scores = ranker.predict(splits.test)
+        test = {str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics}
         tried.append({"configuration": configuration, "valid": or_none(valid), "test": _means(test)})
         if best is None or sign * valid > sign * best[0]:
-            best = valid, ranker, configuration, test
+            best = valid, ranker, configuration, test, bool(np.ptp(scores) == 0)
     assert best is not None
-    valid, ranker, configuration, test = best
+    valid, ranker, configuration, test, constant = best
     judged = {part: _per_query(ranker, getattr(splits, part), metrics) for part in spec["judged"] if part != "test"}
     result = {
         "test": {name: [or_none(x) for x in values.tolist()] for name, values in test.items()},
@@ -97,7 +99,7 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
         "trees": int(ranker.n_trees_),
         "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}",
         # Nothing could be split: such a model ranks nothing, and a report has to say so.
-        "constant": bool(np.ptp(ranker.predict(splits.test)) == 0),
+        "constant": constant,
         "queries": sizes,
     }
     if spec["configurations"]:
@@ -130,7 +132,7 @@ def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial | None 
     except Exception as error:
         return outcome(IMPOSSIBLE, error=f"{host}: {in_a_sentence(error)}")
     try:
-        with warnings.catch_warnings():
+        with sharing_bins(around.bins), warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
             return outcome(DONE, result=canonical((run or run_trial)(spec, around)))
@@ -166,6 +168,28 @@ def _means(values: _Values) -> dict[str, float | None]:
 def _divide(spec: Mapping[str, Any], data: RankingData | Splits) -> Splits:
     protocol = from_json(spec["protocol"])
     return divide(data, protocol, spec["trial"], spec["study_seed"], spec["seed"], spec["data"]["fold"])
+
+
+# The parts of the last trial: the trials of one repetition follow each other and have the same.
+_last_parts: list[tuple[str, tuple[Splits, dict[str, int]]]] = []
+
+
+def _divided(spec: Mapping[str, Any], data: RankingData | Splits) -> tuple[Splits, dict[str, int]]:
+    """The parts of a trial after the changes of its condition, and the sizes before them."""
+    key = digest({name: spec[name] for name in ("data", "protocol", "trial", "study_seed", "seed", "changes")})
+    for known, parts in (*_last_parts,):  # Dask runs trials on several threads
+        if known == key:
+            return parts
+    splits = _divide(spec, data)
+    made = changed(splits, from_json(spec["changes"]), spec["seed"]), part_sizes(splits)
+    _last_parts[:] = [(key, made)]
+    return made
+
+
+def forget_data() -> None:
+    """Free what trials have kept in memory for the next ones on the same data."""
+    _last_parts.clear()
+    forget_bins()
 
 
 def _configurations(spec: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -8,6 +8,7 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from itertools import starmap
 from pathlib import Path
@@ -25,7 +26,7 @@ from tautrank.experiments.search_plan import SearchPlan, check_data, plan_search
 from tautrank.experiments.space import parameters_of
 from tautrank.experiments.store import IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import Progress, run_trials
+from tautrank.experiments.workers import Progress, folder_for_bins, run_trials
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
@@ -151,7 +152,7 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
         if progress is not None:
             progress(len(result().trials), plan.n_trials, what)
 
-    with _open_store(plan, spec) as store, store.running():
+    with _open_store(plan, spec) as store, store.running(), ExitStack() as stack:
         proposer = Proposer(plan)
         for trial in starmap(TunedTrial.of, store.finished()):
             ended[trial.number] = trial
@@ -160,7 +161,8 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
         tell(f"continuing after {len(result().trials)} trials" if ended else "")
         n = min(plan.workers, len(waiting))
         own = sendable([*plan.losses, plan.metric]) if n > 1 else ()
-        around = Surroundings(own=own, held={spec["data"]: data}, threads=plan.threads)
+        bins = stack.enter_context(folder_for_bins(n))
+        around = Surroundings(own=own, held={spec["data"]: data}, threads=plan.threads, bins=bins)
         work = partial(run_search_trial, plan=plan, around=around, deadline=deadline if n == 1 else None)
         trials = _proposed(proposer, spec, waiting, deadline)
         # A trial that lost its process is left unfinished; the next run proposes it again.

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol, TypeAlias
@@ -12,7 +14,7 @@ from tautrank.errors import DataError, OptionError
 from tautrank.experiments.plan import Plan
 from tautrank.experiments.processes import MOST_LOSSES, Ask, Lost, no_answer, run_jobs
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
-from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.experiments.trial import Surroundings, attempt, forget_data
 from tautrank.losses.own_losses import OwnLoss, sendable
 
 Progress: TypeAlias = Callable[[int, int, str], None]
@@ -52,9 +54,27 @@ class LocalProcesses:
             trials: the trials.
             around: what all of them need.
         """
-        if self.n > 1:
-            around = replace(around, own=own_losses_of(trials, "workers"))
-        return run_trials(self.n, partial(_attempt, around), trials)
+        with folder_for_bins(self.n) as bins:
+            if self.n > 1:
+                around = replace(around, own=own_losses_of(trials, "workers"), bins=bins)
+            yield from run_trials(self.n, partial(_attempt, around), trials)
+
+
+@contextmanager
+def folder_for_bins(n: int) -> Iterator[str]:
+    """Make a folder where processes share binned data, for as long as the block; a single process needs none.
+
+    Args:
+        n: the number of processes.
+    """
+    try:
+        if n == 1:
+            yield ""
+            return
+        with tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True) as folder:
+            yield folder
+    finally:
+        forget_data()
 
 
 def run_trials(

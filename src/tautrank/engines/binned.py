@@ -1,0 +1,145 @@
+"""Binned data for several trainings on the same data: kept in memory, and in files for other processes."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import threading
+from collections import OrderedDict
+from collections.abc import Iterator
+from contextvars import ContextVar
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+
+from tautrank.data import RankingData
+
+# Binning fewer values than this takes less time than reading a file.
+_FILES_FROM = 2_000_000
+_MOST_IN_MEMORY = 2
+_MOST_FILES = 8
+
+
+class Binning(Protocol):
+    """How a tool bins the data of one training."""
+
+    def make(self) -> Any:
+        """Return the binned data."""
+
+    def write(self, binned: Any, path: Path) -> None:
+        """Write binned data to files whose names begin with that of ``path``."""
+
+    def read(self, path: Path) -> Any:
+        """Return what `write` wrote."""
+
+
+class Bins:
+    """The binned data of the last trainings, for the next ones on the same data.
+
+    Args:
+        folder: where binned data is kept for other processes; None for nowhere.
+    """
+
+    def __init__(self, folder: Path | None = None) -> None:
+        self._folder = folder
+        self._kept: OrderedDict[str, Any] = OrderedDict()
+        # Trainings run side by side: the first one bins the data, the others wait for it.
+        self._lock = threading.Lock()
+
+    def get(self, key: str, values: int, binning: Binning) -> Any:
+        """Return binned data, from memory, from a file, or made now.
+
+        Args:
+            key: what decides the bins; see `content_key`.
+            values: number of values of the data.
+            binning: how to make, write and read it.
+        """
+        with self._lock:
+            if key not in self._kept:
+                while len(self._kept) >= _MOST_IN_MEMORY:
+                    self._kept.popitem(last=False)
+                in_files = self._folder is not None and values >= _FILES_FROM
+                self._kept[key] = self._in_file(key, binning) if in_files else binning.make()
+            self._kept.move_to_end(key)
+            return self._kept[key]
+
+    def _in_file(self, key: str, binning: Binning) -> Any:
+        assert self._folder is not None
+        path, done = self._folder / key, self._folder / f"{key}.done"
+        with _alone(self._folder / f"{key}.lock"):
+            if done.exists():
+                with contextlib.suppress(Exception):  # another process may just have removed it, as too old
+                    return binning.read(path)
+            made = binning.make()
+            with contextlib.suppress(Exception):  # a full disk: each process then bins its own
+                binning.write(made, path)
+                done.touch()
+                oldest = sorted(self._folder.glob("*.done"), key=lambda file: file.stat().st_mtime)[:-_MOST_FILES]
+                for file in (part for old in oldest for part in self._folder.glob(f"{old.stem}*")):
+                    file.unlink(missing_ok=True)
+            return made
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Wait until no other process is in a block with the same path."""
+    try:
+        import fcntl
+    except ImportError:  # Windows: several processes may bin the same data
+        yield
+        return
+    with open(path, "w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def content_key(parts: tuple[RankingData | None, ...], *more: Any) -> str:
+    """Return a hash of everything in some data, and of what else decides its bins.
+
+    Args:
+        parts: the data.
+        more: arrays, and values that print as what they are.
+    """
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if part is None:
+            digest.update(b"none")
+            continue
+        X: Any = part.X
+        features = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
+        for array in (part.labels, part.offsets, *features):
+            digest.update(f"{array.dtype.str}{array.shape}".encode())
+            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
+    for each in more:
+        digest.update(each.tobytes() if isinstance(each, np.ndarray) else repr(each).encode())
+    return digest.hexdigest()
+
+
+_bins: ContextVar[Bins | None] = ContextVar("bins", default=None)
+_of_folders: dict[str, Bins] = {}
+
+
+@contextlib.contextmanager
+def sharing_bins(folder: str = "") -> Iterator[None]:
+    """Within the block, trainings on the same data share its bins, until `forget_bins`.
+
+    Args:
+        folder: where processes share them too; empty for this process alone.
+    """
+    bins = _of_folders.setdefault(folder, Bins(Path(folder) if folder else None))
+    token = _bins.set(bins)
+    try:
+        yield
+    finally:
+        _bins.reset(token)
+
+
+def shared_bins() -> Bins | None:
+    """Return the bins that trainings share here; None where each has its own."""
+    return _bins.get()
+
+
+def forget_bins() -> None:
+    """Free the memory of all bins that trainings shared."""
+    _of_folders.clear()
