@@ -7,6 +7,7 @@ from functools import partial
 
 from tautrank.experiments.divide import OnItself
 from tautrank.experiments.plan import Condition, Measurement
+from tautrank.papers.catalogue.notes import note
 from tautrank.papers.claims import Better, BetterUnder, Reaches, each
 from tautrank.papers.study import Study
 
@@ -41,14 +42,7 @@ SIGMA = Study(
     axis="sigma, where scores are 1 apart",
     trials=20,
     data="none",
-    note=(
-        "The paper proves, and measures nothing; this is the curve its last paragraph describes. Lists of ten "
-        "documents are in random order with scores exactly 1 apart, their labels as in the study of XE-NDCG's Figure "
-        "1; data that is given brings its own lists and labels. The bound is that of the proof, and beside it that of "
-        "the theorem, which drops a factor (N - 1)/4; for ten documents the proof's says nothing from sigma = 0.354 "
-        "on, for longer lists from less. The sharper bound counts contests that the noise turns round. A query within "
-        "the bound counts 1, one beyond it 0: the mean has to be 1. Judged by t-tests over trials."
-    ),
+    note=note("directness-sigma"),
 )
 
 _LOSSES = {
@@ -85,11 +79,5 @@ LOSSES = Study(
     protocol=OnItself(),
     trials=10,
     data="simulated:mslr:200",
-    note=(
-        "The paper proves, and measures nothing. The rankers to choose from are fifteen scorings from chance to near "
-        "the labels' own order, other ones in each trial, on all queries of the data; the theorem's supremum is taken "
-        "over those queries. 'directness' is minus 2 eps1 + eps2, 'by-means' minus what the same argument gives with "
-        "means over queries, 'cost' what is measured. Losses are read on NDCG's scale as `tautrank.theory.surrogate` "
-        "says. Judged by t-tests over trials."
-    ),
+    note=note("directness-losses"),
 )

@@ -7,6 +7,7 @@ from functools import partial
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.plan import Condition, System
 from tautrank.experiments.space import Choice, Search
+from tautrank.papers.catalogue.notes import note
 from tautrank.papers.catalogue.printed_tables import OTHERS, by_data_set, leaves, printed_tables, recipes
 from tautrank.papers.claims import Better, BetterUnder, Converges, each
 from tautrank.papers.study import PaperTest, Study
@@ -37,21 +38,6 @@ _LAMBDAMART = System("lightgbm:lambdarank", "lambdamart")
 _NDCG_LOSS2 = System("ndcg-loss2(k=5)", "ndcg-loss2")
 _NDCG_LOSS2PP = System("ndcg-loss2++(k=5,mu=5)", "ndcg-loss2++")
 
-_TRAININGS = (
-    "The paper trains once on the published parts of Fold 1 (Set 1 for Yahoo!); so does the first trial here, and the "
-    "others divide training and validation queries anew, so that the chance of one training is seen."
-)
-_JUDGED = (
-    "Judged by a t-test over the test queries of the first trial, as the paper's seems to be (on other queries over "
-    "trials), and by a test over queries and trials."
-)
-_TIES = "Ties count as the worst case here; RankLib and LightGBM take the order of the rows."
-_TEN_LEAVES = (
-    "LightGBM with RankLib's defaults stands for RankLib: 10 leaves, learning rate 0.1, one document a leaf (and "
-    "LightGBM's least hessian of 0.001, without which some trainings diverge), at most 1000 trees, stopped after 100 "
-    "without a gain; LambdaMART is this library's lambdarank. All losses are truncated "
-    "at the metric's cutoff, as sec. 6.2 says of LambdaLoss."
-)
 
 # Train, valid and test.
 _TABLE3 = printed_tables(
@@ -127,10 +113,7 @@ TABLE3 = _study(
     parameters=_RANKLIB,
     recipes=recipes(_TITLES, printed=_TABLE3),
     judged=_PARTS,
-    note=(
-        f"{_TEN_LEAVES} mu is 5, which the paper gives for Table 4. RankLib counts a query without a relevant document "
-        f"as 0, and so does the metric here. {_TIES} {_TRAININGS} {_JUDGED}"
-    ),
+    note=note("lambdaloss-table3"),
 )
 
 TABLE4 = _study(
@@ -152,16 +135,7 @@ TABLE4 = _study(
     ),
     recipes=(OTHERS, *recipes(_TITLES, systems=_TABLE2, printed=_TABLE4)),
     judged=_PARTS,
-    note=(
-        "Leaves, least hessian and least documents of a leaf are those of Table 2, found by the paper on validation "
-        "queries; on other data than the paper's they are LightGBM's defaults, or searched among the values of Table 2 "
-        "with --configs. Learning rate and number of trees are not printed: LightGBM's 0.1, and at most 1000 trees, "
-        "stopped after 30. LambdaMART is today's LightGBM, which normalises and truncates otherwise than that of 2018. "
-        "LightGBM counts a query without a relevant document as 1, and so does the metric here: that would lift the "
-        "49.20 of LambdaMART on WEB30K in the binary softmax paper, which discards them, to about 50.8, near the 50.74 "
-        "here. "
-        f"{_TIES} {_TRAININGS} On WEB10K the paper itself found no significant gain. {_JUDGED}"
-    ),
+    note=note("lambdaloss-table4"),
 )
 
 TABLE5 = _study(
@@ -181,10 +155,7 @@ TABLE5 = _study(
         *recipes(_TITLES, parameters={data: of["lambdamart"] for data, of in _TABLE2.items()}, printed=_TABLE5),
     ),
     judged=("train", "test"),
-    note=(
-        "The table has training queries only. That this is overfitting is read as: better on training queries, worse "
-        f"on test queries. The rest as for Table 4. {_TIES} {_TRAININGS} {_JUDGED}"
-    ),
+    note=note("lambdaloss-table5"),
 )
 
 _MUS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
@@ -207,11 +178,7 @@ FIGURE3 = _study(
         OTHERS,
         *recipes(_TITLES, systems={data: {"large trees": of["ndcg-loss2++"]} for data, of in _TABLE2.items()}),
     ),
-    note=(
-        "The figure is WEB30K's, with mu from 0.1 to 10; which values between is a choice. 'ten leaves' is as in Table "
-        "3, 'large trees' as in Table 4. The claim that is judged is that mu = 10 is better than mu = 0.1; how little "
-        f"the rest differs is for the figure to show. {_TIES} {_TRAININGS} {_JUDGED}"
-    ),
+    note=note("lambdaloss-figure3"),
 )
 
 _CUTOFFS = (1, 3, 5, 10)
@@ -232,10 +199,7 @@ FIGURE4 = _study(
     conditions=tuple(Condition(f"k={k}", k, loss={"k": k}, metrics=(f"ndcg@{k}",)) for k in _CUTOFFS),
     axis="cutoff of metric and loss",
     parameters=_RANKLIB,
-    note=(
-        f"The figure is WEB30K's in RankLib. {_TEN_LEAVES} Each cutoff is trained, stopped and judged by its own "
-        f"NDCG@k. {_TIES} {_TRAININGS} {_JUDGED}"
-    ),
+    note=note("lambdaloss-figure4"),
 )
 
 FIGURE5 = _study(
@@ -255,9 +219,5 @@ FIGURE5 = _study(
     ),
     parameters={**_RANKLIB, "early_stopping_rounds": None},
     curves=("train", "valid"),
-    note=(
-        f"Neither data set nor queries are named with the figure. {_TEN_LEAVES} Here nothing is stopped. "
-        "'Converges' has no number in the paper: here the last fifth of the trees has to give at most a twentieth of "
-        f"what all give after the first, by a t-test over trials. {_TIES} {_TRAININGS}"
-    ),
+    note=note("lambdaloss-figure5"),
 )

@@ -7,6 +7,7 @@ from functools import partial
 from tautrank.experiments.divide import FixedParts
 from tautrank.experiments.perturb import PARTS, Change
 from tautrank.experiments.plan import Condition, System
+from tautrank.papers.catalogue.notes import note
 from tautrank.papers.catalogue.printed_tables import OTHERS, Number, in_percent, leaves
 from tautrank.papers.claims import Better, GapGrows, each
 from tautrank.papers.study import PaperTest, Printed, Recipe, Study
@@ -65,15 +66,5 @@ TABLE1 = Study(
         ),
     ),
     test=PaperTest("intervals", "trials", 0.05),
-    note=(
-        "ListNet has the labels over their sum as its target, the paper's eq. 6. What differs between the five trials "
-        "is not in the text; here training and validation queries are divided anew after the first, which has the "
-        "published ones. LambdaMART is today's LightGBM with its own defaults where the paper says nothing: it "
-        "normalises the lambdas of a query (lambdarank_norm) and leaves out pairs below rank 30, which the LightGBM of "
-        "the paper did not. Ties count as the worst case, where LightGBM's NDCG takes the order of the rows. Which "
-        "hessian ListNet was given is not said. The hessians of small data do not add up to the 100 that a leaf must "
-        "have here, so other data than the paper's gets LightGBM's defaults for leaves. Judged by 95% intervals over "
-        "trials that do not touch, as the table shows them (for the relative gains, a t-test over trials), and by a "
-        "test over queries and trials."
-    ),
+    note=note("binary-table1"),
 )

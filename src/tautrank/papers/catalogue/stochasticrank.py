@@ -12,6 +12,7 @@ from tautrank.experiments.divide import FixedParts, OnItself
 from tautrank.experiments.perturb import PARTS, Change
 from tautrank.experiments.plan import Condition, System
 from tautrank.experiments.space import Choice, Dimension, Search, Uniform
+from tautrank.papers.catalogue.notes import note
 from tautrank.papers.catalogue.printed_tables import in_percent, printed_tables, recipes
 from tautrank.papers.claims import Better, Claim, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
@@ -70,14 +71,7 @@ TABLE1 = Study(
     ),
     recipes=(Recipe("five-documents", "synthetic data", printed=in_percent(_OPTIMA, ("ndcg@3",))),),
     data="five-documents",
-    note=(
-        "1000 trees of depth 3, learning rate 0.1, temperature 10^3 and shrink rate 10^-3 are the paper's; the trees "
-        "are LightGBM's. Not in the text: mu (0.1 here), the strength of the Gumbel noise in the two methods with an "
-        "expected gradient (0.5, the middle of appendix F's range), and how often it was run (here with ten seeds). "
-        "SoftRank's gradient is estimated by coordinate conditional sampling, as in Table 2. What counts is the order "
-        "after the last tree. The paper has no test; here a t-test over seeds says whether StochasticRank reaches the "
-        "best order, .917, and whether it is above the others."
-    ),
+    note=note("stochasticrank-table1"),
     version=3,
 )
 
@@ -119,16 +113,6 @@ _TABLE2_SEARCH = {
     "sr-soft": _SGLB,
     "sr": _SHIFTED,
 }
-
-_OPEN = (
-    "The paper's trees are CatBoost's; here LightGBM's of the same greatest depth, with LightGBM's defaults for what "
-    "appendix F does not name. At most 1000 trees, the best number by validation, stopped after 100 without a gain. "
-    "Without a search (--configs 0) the learning rate is 0.1, the depth 6, the temperature 10^8, the shrink rate 10^-4 "
-    "and mu 0.1. Ties count as the worst case, as in the paper; what a query without a relevant document counts is not "
-    "said, here it is skipped. The paper trains once (Fold 1 of WEB10K and WEB30K, both sets of Yahoo!: --fold 2 for "
-    "the second); with more trials the others divide training and validation queries anew. Judged by the paper's "
-    "one-tailed paired t-test, taken to be over test queries, and by a test over queries and trials."
-)
 
 
 def _smoothed(metric: str, mu: float, sfa: bool, loss: str = "stochasticrank") -> str:
@@ -190,7 +174,7 @@ TABLE2_NDCG = _table2(
             text="in most cases, SR-R1 outperforms SR-R1 soft (in print on WEB30K it does not)",
         ),
     ),
-    note=f"'sr' is the paper's SR-R1, 'sr-soft' SR-R1 with mu = 0; 'e-' stands for Gumbel noise on the scores. {_OPEN}",
+    note=note("stochasticrank-table2-ndcg"),
 )
 
 TABLE2_MRR = _table2(
@@ -207,11 +191,7 @@ TABLE2_MRR = _table2(
         System(_smoothed("mrr", 0.1, True), "sr", _LANGEVIN),
     ),
     conditions=(Condition(changes=(Change("binarise", parts=PARTS),)),),
-    note=(
-        "Labels are made binary, as in the paper. How LambdaMART was adapted to MRR is not said; here a pair weighs "
-        "what swapping it changes in a sum of reciprocal ranks. SoftRank is StochasticRank without shift, acceleration "
-        f"and Langevin boosting, since the paper estimates its gradient the same way. {_OPEN}"
-    ),
+    note=note("stochasticrank-table2-mrr"),
 )
 
 _STEPS = {
@@ -241,5 +221,5 @@ TABLE3 = _study(
     claims=tuple(Better(better=better, worse=worse, metric="ndcg@5") for worse, better in itertools.pairwise(_STEPS)),
     search=Search(_EVERYONE, {"ccs+sfa+sglb": _SGLB, "ccs+sfa+sglb+mu": _SHIFTED}),
     recipes=(Recipe("yahoo1", _DATA_SETS["yahoo1"], printed=in_percent(_STEPS, ("ndcg@5",))),),
-    note=f"One draw of the noise a gradient, as in the paper. {_OPEN}",
+    note=note("stochasticrank-table3"),
 )

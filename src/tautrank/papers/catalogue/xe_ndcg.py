@@ -9,6 +9,7 @@ from typing import Any
 from tautrank.experiments.divide import OnItself
 from tautrank.experiments.perturb import Change
 from tautrank.experiments.plan import Condition, Measurement, System
+from tautrank.papers.catalogue.notes import note
 from tautrank.papers.catalogue.printed_tables import in_percent
 from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
@@ -34,15 +35,6 @@ _PRINTED = {
     "yahoo1": {"listnet": (71.76, 76.52), "lambdamart": (73.00, 77.49), "xendcg": (73.37, 77.84)},
 }
 
-_LIGHTGBM = (
-    "LambdaMART is today's LightGBM with the paper's settings; LightGBM's truncation of pairs at rank 30 came after "
-    "the paper and is left as it is. Ties count as the worst case here, where LightGBM's NDCG takes the order of the "
-    "rows."
-)
-_JUDGED = (
-    "Judged by the paper's paired t-test over trials, which takes trials that share most of their queries for "
-    "independent, and by one that does not."
-)
 
 _study = partial(Study, trees=500, parameters=_PARAMETERS, recipes=_RECIPES, test=PaperTest("paired-t", "trials", 0.01))
 
@@ -60,10 +52,7 @@ TABLE1 = _study(
     ),
     trials=100,
     recipes=tuple(replace(recipe, printed=in_percent(_PRINTED[recipe.data], _BOTH)) for recipe in _RECIPES),
-    note=(
-        "ListNet has the softmax of the labels as its target, the paper's eq. 3, and the approximate inverse hessian "
-        f"of sec. 4.4. {_LIGHTGBM} {_JUDGED}"
-    ),
+    note=note("xe-table1"),
 )
 
 FIGURE1 = Study(
@@ -84,12 +73,7 @@ FIGURE1 = Study(
     protocol=OnItself(),
     trials=20,
     data="none",
-    note=(
-        "Scores are uniform in [0, 1], lists have 100 documents. The figure does not say with which probabilities it "
-        "draws labels 0 to 4; here they are those of sec. 5.4. How many lists and gammas it shows is a choice, too. "
-        "The paper has no number for 'stretched': here the best gamma has to save a tenth of a list's mean gap, by a "
-        "t-test over trials of 20 lists each."
-    ),
+    note=note("xe-figure1"),
 )
 
 FIGURE2 = _study(
@@ -109,11 +93,7 @@ FIGURE2 = _study(
     ),
     trials=10,
     curves=("valid",),
-    note=(
-        "The figure shows one of Table 1's 100 trials and says that others look alike; here are ten. Few trees are a "
-        "tenth of them; curves hold the best value so far, as early stopping keeps it. The paper tests nothing here; "
-        f"the test is Table 1's. {_LIGHTGBM}"
-    ),
+    note=note("xe-figure2"),
 )
 
 
@@ -140,10 +120,7 @@ FIGURE3_NEGATIVES = _degrading(
     conditions=_growing("add-negatives", "share", (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)),
     axis="documents added to each training list, as a share of its own",
     trials=100,
-    note=(
-        "Of the figure's axis the text names 40% and 60%; these levels are a choice. Only training lists are changed. "
-        f"{_LIGHTGBM} {_JUDGED}"
-    ),
+    note=note("xe-figure3-negatives"),
 )
 
 FIGURE3_LABELS = _degrading(
@@ -155,12 +132,7 @@ FIGURE3_LABELS = _degrading(
     conditions=_growing("perturb-labels", "probability", (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)),
     axis="share of the training labels set to random values",
     trials=100,
-    note=(
-        "The axis of the figure is not in the text; these levels are a choice. Only training labels are changed. Where "
-        "the highest grade of the data is below the paper's 4, new labels go up to that grade, in the paper's "
-        "proportions. "
-        f"{_LIGHTGBM} {_JUDGED}"
-    ),
+    note=note("xe-figure3-labels"),
 )
 
 _CLICKS_ON_NOTHING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
@@ -183,9 +155,5 @@ FIGURE4 = _degrading(
     conditions=tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in _CLICKS_ON_NOTHING),
     axis="click probability of documents with label 0",
     trials=20,
-    note=(
-        "The noise rises in steps of .05; where it ends is not in the text, here at .3, the click probability of label "
-        "1. Models are picked by validation clicks, and tested on the judged labels. Impressions without a click have "
-        f"no list up to the first click and are dropped. {_LIGHTGBM} {_JUDGED}"
-    ),
+    note=note("xe-figure4"),
 )
