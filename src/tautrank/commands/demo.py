@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import tautrank as tr
@@ -36,21 +38,10 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
     OUT.print(summary_table(["simulated"], [data.describe()]))
     OUT.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
     train, valid, test = data.split([0.5, 0.2, 0.3], seed=seed)
+    how: dict[str, Any] = {"metrics": ["ndcg@10", "map"], "repeats": _REPEATS, "seed": seed}
+    how |= {"n_estimators": _TREES, "learning_rate": 0.1, "num_leaves": 15, "early_stopping_rounds": 20}
     with trainings_bar() as progress:
-        result = tr.compare(
-            train,
-            valid,
-            test,
-            metrics=["ndcg@10", "map"],
-            repeats=_REPEATS,
-            seed=seed,
-            workers=job_count(_WORKERS),
-            progress=progress,
-            n_estimators=_TREES,
-            learning_rate=0.1,
-            num_leaves=15,
-            early_stopping_rounds=20,
-        )
+        result = tr.compare(train, valid, test, workers=job_count(_WORKERS), progress=progress, **how)
     OUT.print(*result.tables(), result.note(), markup=False)
     sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
     OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")

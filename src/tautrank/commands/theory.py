@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import typer
@@ -65,16 +66,9 @@ def theory_check(
         labels, given = np.concatenate([part.labels for part in parts]), None
         offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
     with reading_bar("checking") as report:
-        reports = tr.checks.check_losses(
-            chosen,
-            labels,
-            offsets,
-            scores=given,
-            names=wanted,
-            queries=queries,
-            seed=seed,
-            progress=lambda done, total, what: report(done / max(total, 1)),
-        )
+        how: dict[str, Any] = {"progress": lambda done, total, what: report(done / max(total, 1))}
+        how |= {"scores": given, "names": wanted, "queries": queries, "seed": seed}
+        reports = tr.checks.check_losses(chosen, labels, offsets, **how)
     count, source = len(offsets) - 1, str(data or "synthetic lists")
     if as_json:
         found = {"data": source, "queries": count, "looked_at": min(count, queries)}

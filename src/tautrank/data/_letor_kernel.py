@@ -43,6 +43,15 @@ def _ends_token(c: Any) -> Any:
 
 
 @nb.njit(inline="always", cache=True)
+def same_bytes(one: Any, start: Any, other: Any, other_start: Any, length: Any) -> Any:
+    """Return whether two pieces of text of the same length are equal."""
+    i = 0
+    while i < length and one[start + i] == other[other_start + i]:
+        i += 1
+    return i == length
+
+
+@nb.njit(inline="always", cache=True)
 def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
     """Read digits at `pos` behind those of `number`, while it is below `most`: (number, digits left out, end)."""
     left_out = 0
@@ -232,13 +241,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             length = pos - start
             if length == 0:
                 return BAD_QID, start, lines, row, stored, n_runs, n_slow, width
-            same = length == qid_length
-            if same:
-                for i in range(length):
-                    if buf[start + i] != buf[qid_start + i]:
-                        same = False
-                        break
-            if not same:
+            if length != qid_length or not same_bytes(buf, start, buf, qid_start, length):
                 runs[n_runs] = row, start, length
                 n_runs += 1
             qid_start = start

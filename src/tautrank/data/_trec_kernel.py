@@ -11,7 +11,7 @@ from typing import Any
 import numba as nb
 import numpy as np
 
-from tautrank.data._letor_kernel import POWERS, decimal
+from tautrank.data._letor_kernel import POWERS, decimal, same_bytes
 
 _NEWLINE, _SPACE = 10, 32
 _MAX_EXACT = 2**53
@@ -97,15 +97,8 @@ def parse_lines(buf: Any, columns: Any, value_column: Any, out: Any) -> Any:
             while not _ends_word(buf[pos]):
                 pos += 1
             if column == 0:
-                same = pos - start == qid_length
-                i = 0
-                while same and i < qid_length:
-                    same = buf[start + i] == buf[qid_start + i]
-                    i += 1
-                if not same:
-                    runs[n_runs, 0] = row
-                    runs[n_runs, 1] = start
-                    runs[n_runs, 2] = pos - start
+                if pos - start != qid_length or not same_bytes(buf, start, buf, qid_start, qid_length):
+                    runs[n_runs] = row, start, pos - start
                     n_runs += 1
                 qid_start = start
                 qid_length = pos - start
@@ -116,9 +109,7 @@ def parse_lines(buf: Any, columns: Any, value_column: Any, out: Any) -> Any:
                 known, value, end = _double(buf, start)
                 values[row] = value
                 if not known or end != pos:
-                    slow[n_slow, 0] = row
-                    slow[n_slow, 1] = start
-                    slow[n_slow, 2] = pos
+                    slow[n_slow] = row, start, pos
                     n_slow += 1
             column += 1
         pos += 1
@@ -145,12 +136,7 @@ def _find(names: Any, table: Any, mask: Any, text: Any, start: Any, length: Any)
     slot = _hash(text, start, length) & mask
     while table[slot] >= 0:
         other = table[slot]
-        same = lengths[other] == length
-        i = 0
-        while same and i < length:
-            same = its_text[starts[other] + i] == text[start + i]
-            i += 1
-        if same:
+        if lengths[other] == length and same_bytes(its_text, starts[other], text, start, length):
             break
         slot = (slot + 1) & mask
     return slot

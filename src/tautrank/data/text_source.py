@@ -80,9 +80,8 @@ class TextSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._compression: str | None = None
-        self._carry: bytes | None = (
-            None  # the start of a line whose end is still to be read; None before the first read
-        )
+        # The start of a line whose end is still to be read; None before the first read.
+        self._carry: bytes | None = None
         try:
             self._raw = _standard_input() if str(path) == STANDARD else open(path, "rb")  # noqa: SIM115
             # Of a pipe `peek` would see only what was written first.

@@ -78,12 +78,9 @@ class DaskCluster:
     def _client(self, stack: ExitStack) -> Any:
         dask = self._distributed
         if self.address == LOCAL:
-            cluster = stack.enter_context(
-                dask.LocalCluster(
-                    n_workers=self.n, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=40
-                )
-            )
-            return stack.enter_context(dask.Client(cluster))
+            quiet = {"dashboard_address": None, "silence_logs": 40}
+            cluster = dask.LocalCluster(n_workers=self.n, threads_per_worker=1, processes=True, **quiet)
+            return stack.enter_context(dask.Client(stack.enter_context(cluster)))
         where = {"address": self.address}
         if "://" not in self.address and Path(self.address).is_file():
             where = {"scheduler_file": self.address}

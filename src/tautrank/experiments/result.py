@@ -282,7 +282,7 @@ class Comparison(Result):
         n_constant: how many of them have a model that gives every document the same score.
         trained_with: the tools and their versions.
         overlap: held out over trained on if trials draw their training queries again; else 0.
-        alpha: the significance level.
+        alpha: the significance level; that of the paper's test in a study.
         pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
         meta: what the store says about itself.
         cells: condition by condition, system by system, metric by metric, each compared with the baseline.
@@ -335,11 +335,6 @@ class Comparison(Result):
         lead = tested.difference if m.higher_is_better else -tested.difference
         adjusted = float(found.adjusted[index, baseline])
         return replace(cell, tested=replace(tested, adjusted=adjusted, verdict=verdict_of(adjusted, lead, self.alpha)))
-
-    @property
-    def level(self) -> float:
-        """The significance level: `alpha`, or that of the paper's test."""
-        return self.alpha
 
     @property
     def _baseline(self) -> int:

@@ -100,22 +100,9 @@ def tune(
     >>> found.ranker.score(valid) == found.best_score
     True
     """
-    plan = plan_search(
-        loss,
-        metric,
-        space,
-        fixed,
-        n_trials=n_trials,
-        sampler=sampler,
-        storage=storage,
-        prune=prune,
-        n_jobs=n_jobs,
-        workers=workers,
-        seed=seed,
-        timeout=timeout,
-        refit=refit,
-    )
-    return run_search(plan, train, valid, progress)
+    how: dict[str, Any] = {"sampler": sampler, "prune": prune, "n_trials": n_trials, "timeout": timeout, "seed": seed}
+    how |= {"n_jobs": n_jobs, "workers": workers, "storage": storage, "refit": refit}
+    return run_search(plan_search(loss, metric, space, fixed, **how), train, valid, progress)
 
 
 class SearchInterrupted(KeyboardInterrupt):

@@ -193,30 +193,21 @@ class _SampledObjective(Objective):
         self._scale = np.where(query_sums(gains != 0, lists.offsets) > 0, lists.weights, 0.0)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
-        from tautrank.losses._sampled_kernel import (
-            COUNTS,
-            DISTRIBUTIONS,
-            READS,
-            STOPS,
-            Samples,
-            neighbour_pairs,
-            policy_gradients,
-        )
+        from tautrank.losses import _sampled_kernel as kernel
 
         loss, lists = self.loss, self.lists
         grad, hess, values = np.zeros_like(scores), np.zeros_like(scores), np.zeros(lists.sizes.size)
-        draws = Samples(
+        draws = kernel.Samples(
             held, lists.arrangement, self._gains, lists.offsets, self._scale, self._weights,
             loss.samples, np.uint64(self.seed), step,
         )  # fmt: skip
         if isinstance(loss, YetiLoss):
-            reader = (
-                COUNTS if isinstance(loss.metric, MAP) else STOPS if getattr(loss.metric, "stops", False) else READS
-            )
-            options = (DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
-            self._fill(neighbour_pairs, (draws, options, scores), grad, hess, values)
+            reader = kernel.STOPS if getattr(loss.metric, "stops", False) else kernel.READS
+            reader = kernel.COUNTS if isinstance(loss.metric, MAP) else reader
+            options = (kernel.DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
+            self._fill(kernel.neighbour_pairs, (draws, options, scores), grad, hess, values)
         else:
-            self._fill(policy_gradients, (draws,), grad, hess, values)
+            self._fill(kernel.policy_gradients, (draws,), grad, hess, values)
             np.maximum(np.abs(hess), np.abs(grad), out=hess)
         return grad, hess, values
 

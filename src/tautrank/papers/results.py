@@ -88,11 +88,6 @@ class StudyResult(Comparison):
     verdicts: tuple[Verdict, ...]
 
     @property
-    def level(self) -> float:
-        """The level of the paper's test."""
-        return self.plan.study.test.level
-
-    @property
     def verdict(self) -> str:
         """The verdict on the study as a whole, by the test over queries and trials: it holds if all claims do."""
         return _whole([v.tested.verdict for v in self.verdicts])
@@ -120,7 +115,8 @@ def collect(store: StudyStore) -> StudyResult:
         store: the store.
     """
     found = _Judged(store.plan, store)
-    return StudyResult(**found.fields(), meta=store.meta, cells=_cells(found), verdicts=_verdicts(found))
+    level = store.plan.study.test.level
+    return StudyResult(**found.fields(), meta=store.meta, alpha=level, cells=_cells(found), verdicts=_verdicts(found))
 
 
 def own_test(advantage: Advantage, test: PaperTest) -> Judgement:

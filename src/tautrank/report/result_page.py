@@ -105,7 +105,7 @@ def answer(result: Comparison) -> list[str]:
         counts = tested if own == tested else f"{tested}; by the paper's own test: {own}"
         comparisons = "1 comparison" if len(result.verdicts) == 1 else f"{len(result.verdicts)} comparisons"
         found.append(f"{_WHOLE[result.verdict]}. Verdicts on {comparisons}: {counts}.")
-        found.append(power_note([v.tested for v in result.verdicts], result.level))
+        found.append(power_note([v.tested for v in result.verdicts], result.alpha))
     if result.n_done < plan.size:
         things = "measurements" if study.measures_only else "trainings"
         failed = f", {len(result.failures)} failed" if result.failures else ""
@@ -236,17 +236,8 @@ def python_call(result: Comparison) -> str:
         system.loss if isinstance(system, System) and not (system.name or system.parameters) else system
         for system in study.systems
     ]
-    return _call(
-        "tr.compare",
-        "train, valid, test",
-        losses=losses,
-        metrics=list(study.metrics),
-        repeats=plan.budget.trials,
-        vary=vary(result),
-        seed=plan.seed,
-        tune=plan.budget.configurations,
-        **tested,
-    )
+    how = {"repeats": plan.budget.trials, "vary": vary(result), "seed": plan.seed, "tune": plan.budget.configurations}
+    return _call("tr.compare", "train, valid, test", losses=losses, metrics=list(study.metrics), **how, **tested)
 
 
 def _call(function: str, data: str, **options: Any) -> str:

@@ -281,9 +281,9 @@ def reading(result: Comparison, cells: Sequence[CellResult] = ()) -> str:
         return text
     compared = "every two systems" if result.pairs == "all" else f"every system with {study.baseline}"
     text += (
-        f" 'minus {study.baseline}' has its {100 * (1 - result.level):g} % confidence interval. p is from the "
+        f" 'minus {study.baseline}' has its {100 * (1 - result.alpha):g} % confidence interval. p is from the "
         f"{' or '.join(tests)}, adjusted by Holm's method for comparing {compared} on a metric; {MARK} marks p of at "
-        f"most {result.level:g}. Detectable is the smallest true difference that the comparison alone would find with "
+        f"most {result.alpha:g}. Detectable is the smallest true difference that the comparison alone would find with "
         f"80 % power. {_seen(result, cells or result.cells)}"
     )
     if not study.measures_only:
@@ -300,7 +300,7 @@ def _seen(result: Comparison, cells: Sequence[CellResult]) -> str:
             by_metric.setdefault(cell.metric, []).append(cell.tested)
     compared = None if result.pairs == "baseline" else math.comb(len(result.plan.study.systems), 2)
     several = len(by_metric) > 1
-    found = [power_note(each, result.level, compared, name if several else "") for name, each in by_metric.items()]
+    found = [power_note(each, result.alpha, compared, name if several else "") for name, each in by_metric.items()]
     notes = dict.fromkeys(f"Note: {each.note}." for judged in by_metric.values() for each in judged if each.note)
     return " ".join(filter(None, [*found, *notes]))
 
@@ -481,10 +481,10 @@ def claim_table(result: StudyResult) -> ReportTable:
     note = f"In the paper's words: {'; '.join(words)}. " if words else ""
     note += (
         "Advantage: the number that the claim says is positive, with its "
-        f"{100 * (1 - result.level):g} % confidence interval. holds: significantly above 0; fails: significantly below "
-        f"0; undecided: neither. p: {tested}, adjusted by Holm's method for all rows, level {result.level:g}. "
+        f"{100 * (1 - result.alpha):g} % confidence interval. holds: significantly above 0; fails: significantly below "
+        f"0; undecided: neither. p: {tested}, adjusted by Holm's method for all rows, level {result.alpha:g}. "
         "Detectable: the smallest true advantage that the row alone would find with 80 % power. "
-        f"The paper's test: {own}. {power_note([v.tested for v in result.verdicts], result.level)}"
+        f"The paper's test: {own}. {power_note([v.tested for v in result.verdicts], result.alpha)}"
     )
     return ReportTable.of_rows(rows, note)
 

@@ -322,22 +322,11 @@ def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level
     first_step = _student(differences, errors, degrees, level / int(compared.sum()))[2]
     diagonal = np.eye(systems, dtype=bool)
     errors, degrees, p, half = (np.where(diagonal, np.nan, each) for each in (errors, degrees, p, half))
+    largest, largest_first = float(detectable[compared].max()), float(first_step[compared].max())
     return SystemsTest(
-        differences,
-        errors,
-        degrees,
-        p,
-        np.fmax(adjusted, adjusted.T),
-        differences - half,
-        differences + half,
-        float(detectable[compared].max()),
-        float(first_step[compared].max()),
-        parts.runs,
-        parts.queries,
-        level,
-        baseline,
-        _note(systems, parts.runs, parts.freedom),
-    )
+        differences, errors, degrees, p, np.fmax(adjusted, adjusted.T), differences - half, differences + half,
+        largest, largest_first, parts.runs, parts.queries, level, baseline, _note(systems, parts.runs, parts.freedom),
+    )  # fmt: skip
 
 
 def _run_variance(x: F64, tested: Bools, n: I64) -> tuple[float, float, int]:

@@ -172,8 +172,7 @@ def smallest_jensen_gaps(log_rho: F64, least: F64, unit: F64, offsets: I64) -> t
                     best = gap
                     from_place, to_place = begin - start, end + 1 - start
         gaps[query] = best
-        windows[query, 0] = from_place
-        windows[query, 1] = to_place
+        windows[query] = from_place, to_place
     return gaps, windows
 
 
@@ -214,7 +213,5 @@ def pair_sums(ranks: I32, gains: F64, levels: F64, offsets: I64, v: F64, gap: F6
                     unlike += w * min(u[i], u[j])
                     if level[i] < level[j]:
                         wrong += w * min(u[j] - u[i], cap)
-        sums[query, 0] = wrong
-        sums[query, 1] = alike
-        sums[query, 2] = unlike
+        sums[query] = wrong, alike, unlike
     return sums
