@@ -126,8 +126,7 @@ def _sort_by_digits(scores: Array, n: int, ranks: I32) -> None:
         shift = np.uint64(8 * byte)
         if (common >> shift) & np.uint64(255) == np.uint64(0):
             continue  # every key has this byte in common
-        for digit in range(256):
-            ends[digit] = 0
+        ends[:] = 0
         for i in range(n):
             ends[np.int64((keys[i] >> shift) & np.uint64(255))] += 1
         begin = 0

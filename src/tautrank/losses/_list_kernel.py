@@ -52,19 +52,9 @@ def _compiled_of_list(held: Any, start: int, stop: int) -> Any:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def each_list(
-    one_list: Any,
-    scores: Array,
-    labels: Array,
-    held: Array | None,
-    offsets: I64,
-    scale: F64,
-    parameters: Any,
-    first: int,
-    last: int,
-    grad: Array,
-    hess: Array,
-    values: F64,
-) -> None:
+    one_list: Any, scores: Array, labels: Array, held: Array | None, offsets: I64, scale: F64, parameters: Any,
+    first: int, last: int, grad: Array, hess: Array, values: F64,
+) -> None:  # fmt: skip
     """Call ``one_list`` for the queries ``first`` to ``last``.
 
     Args:

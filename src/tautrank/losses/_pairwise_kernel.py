@@ -150,22 +150,11 @@ def _swap_rows(rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, 
             l3, c3 = _pull(a3 * bj, max(v3 - vj, zero) + gap[t], u3 - uj, zero, one)
             g[j] += (l0 + l1) + (l2 + l3)
             h[j] += (c0 + c1) + (c2 + c3)
-            g0 += l0
-            g1 += l1
-            g2 += l2
-            g3 += l3
-            h0 += c0
-            h1 += c1
-            h2 += c2
-            h3 += c3
-        g[i] -= g0
-        g[i1] -= g1
-        g[i2] -= g2
-        g[i3] -= g3
-        h[i] += h0
-        h[i1] += h1
-        h[i2] += h2
-        h[i3] += h3
+            g0, g1, g2, g3 = g0 + l0, g1 + l1, g2 + l2, g3 + l3
+            h0, h1, h2, h3 = h0 + c0, h1 + c1, h2 + c2, h3 + c3
+        for at, gi, hi in ((i, g0, h0), (i1, g1, h1), (i2, g2, h2), (i3, g3, h3)):
+            g[at] -= gi
+            h[at] += hi
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
@@ -388,15 +377,11 @@ def pair_gradients(
                 share[ranks[p]] = 0.5 if ideal[p] else 1.0
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         # Padding: x = 0, no gain, and a finite distance, so that it adds nothing to any row.
-        for p in range(n, n + LANES):
-            s[p] = s[n - 1]
-            level[p] = 0.0
-            b[p] = 0.0
-            share[p] = 0.0
-        for p in range(n + LANES):
-            u[p] = 0.0
-            g[p] = 0.0
-            h[p] = 0.0
+        s[n : n + LANES] = s[n - 1]
+        for padded in (level, b, share):
+            padded[n : n + LANES] = 0.0
+        for begun in (u, g, h):
+            begun[: n + LANES] = 0.0
         total = 0.0
         end = min(k, n - 1)
         for sample in range(samples):

@@ -64,18 +64,9 @@ def _log_total(scores: F64, start: int, stop: int) -> tuple[float, float]:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def tight_targets(
-    base: F64,
-    unit: F64,
-    offsets: I64,
-    scores: F64,
-    arrangement: I64,
-    ranks: I32,
-    scale: F64,
-    first: int,
-    last: int,
-    phi: F64,
-    sums: F64,
-) -> None:
+    base: F64, unit: F64, offsets: I64, scores: F64, arrangement: I64, ranks: I32, scale: F64, first: int, last: int,
+    phi: F64, sums: F64,
+) -> None:  # fmt: skip
     """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where ``c = -log rho``.
 
     A ratio of linear functions over a box takes its minimum at a corner: ``t_i`` is at its upper end where ``c_i`` lies

@@ -266,9 +266,8 @@ def _return(block: Block, room: Recursion, first: int, last: int, played: int, r
 def _expect(block: Block, room: Recursion, at: int, ranks: int) -> None:
     """For the state at ``at``: ``sum_r p(r)``, the chance of any discount, and ``sum_r p(r) a(r)``, what to expect."""
     states, ahead, chance, expected = room.states, room.ahead, room.chance, block.expected
-    for lane in range(LANES):
-        chance[_U(lane)] = 0.0
-        expected[_U(lane)] = 0.0
+    chance[:] = 0.0
+    expected[:] = 0.0
     for r in range(ranks):
         state = _U(at) + _U(r + 1) * _L
         row = _U(r) * _L
@@ -284,36 +283,28 @@ def _by_recursion(block: Block, room: Recursion, first: int, last: int, ranks: i
     states, stride, checkpoints, segment, _, chance, none = room
     size = (ranks + 1) * LANES
     # A loop: filling a slice costs a twelfth of the whole here.
-    for j in range(size):
-        checkpoints[j] = 0.0
-    for lane in range(LANES):
-        checkpoints[LANES + lane] = 1.0
+    checkpoints[:size] = 0.0
+    checkpoints[LANES : 2 * LANES] = 1.0
     start, at = first, 0
     while True:
         stop = min(start + segment, last)
-        for j in range(size):
-            states[j] = checkpoints[at + j]
+        states[:size] = checkpoints[at : at + size]
         contests(block, start, stop)
         _play(block, room, start, stop, start - first, ranks)
         end = (stop - start) * stride
         _expect(block, room, end, _reached(stop - first, ranks))
-        best = 0.0
-        for lane in range(LANES):
-            best = max(best, chance[lane])
-        if best < none:
+        if chance.max() < none:
             return False
         if stop == last:
             break
         start, at = stop, at + stride
-        for j in range(size):
-            checkpoints[at + j] = states[end + j]
+        checkpoints[at : at + size] = states[end : end + size]
     while derive:
         _return(block, room, start, stop, start - first, ranks)
         if start == first:
             break
         start, stop, at = start - segment, start, at - stride
-        for j in range(size):
-            states[j] = checkpoints[at + j]
+        states[:size] = checkpoints[at : at + size]
         _play(block, room, start, stop, start - first, ranks)
     return True
 
@@ -440,22 +431,10 @@ def _find_rich(u: Array, rich_at: I32, number: I32) -> int:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softrank_queries(
-    scores: Array,
-    arrangement: I64,
-    ranks: I32,
-    gains: Array,
-    offsets: I64,
-    scale: F64,
-    discount: Array | None,
-    powers: tuple[Array, Array, I64, I64] | None,
-    sigma: float,
-    derive: bool,
-    first: int,
-    last: int,
-    values: F64,
-    grad: Array,
-    hess: Array,
-) -> None:
+    scores: Array, arrangement: I64, ranks: I32, gains: Array, offsets: I64, scale: F64, discount: Array | None,
+    powers: tuple[Array, Array, I64, I64] | None, sigma: float, derive: bool, first: int, last: int, values: F64,
+    grad: Array, hess: Array,
+) -> None:  # fmt: skip
     """``1 - SoftNDCG`` of each query and, if ``derive``, its gradient and the size of its curvature.
 
     Args:
@@ -491,9 +470,8 @@ def softrank_queries(
     if powers is not None:
         gaps, coefficients, terms, reach = powers
         products = np.empty(gaps.shape[1] * LANES, scores.dtype)
-    beaten = np.empty(longest * LANES, scores.dtype)
-    density = np.empty(longest * LANES, scores.dtype)
-    slopes = np.empty(longest * LANES, scores.dtype)
+    size = longest * LANES
+    beaten, density, slopes = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     own, gain, expected = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
     own_g, own_h = np.empty(LANES, scores.dtype), np.empty(LANES, scores.dtype)
     place = np.empty(LANES, np.int32)

@@ -161,8 +161,7 @@ def _collect_points(
             if stops:
                 reach *= 1.0 - np.float64(u)
         while count % 4:
-            for row in range(6):
-                points[row, count] = 0.0
+            points[:, count] = 0.0
             count += 1
     return without, count
 
@@ -235,14 +234,9 @@ def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array
     width = min(k + 1, longest) + 2 * LANES
     _, drops, stops = more
     x, t, noise, (best, _, order, some, top) = scratch(longest)
-    high = np.empty(size, scores.dtype)
-    low = np.empty(size, scores.dtype)
-    gain = np.empty(size, scores.dtype)
-    rank = np.empty(size, scores.dtype)
-    g = np.empty(size, scores.dtype)
-    h = np.empty(size, scores.dtype)
-    points = np.empty((6, width), scores.dtype)
-    ranked = np.empty((6, width), scores.dtype)
+    high, low, gain = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    rank, g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
+    points, ranked = np.empty((6, width), scores.dtype), np.empty((6, width), scores.dtype)
     for query in range(first, last):
         if scale[query] == 0.0:
             continue
@@ -256,21 +250,17 @@ def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array
             low[p] = x[p] - high[p]
             gain[p] = gains[start + p]
             gainless += gain[p] == 0.0
-        for p in range(n, padded):
-            high[p] = 0.0
-            low[p] = 0.0
-            gain[p] = 0.0
-        for p in range(padded):
-            g[p] = 0.0
-            h[p] = 0.0
+        for rest in (high, low, gain):
+            rest[n:padded] = 0.0
+        for begun in (g, h):
+            begun[:padded] = 0.0
         for sample in range(samples):
             draw_positions(draws, query, sample, x, noise, t)
             wanted = min(k + 1, n)
             if stops and gain[n - 1] == 1.0:
                 wanted = min(wanted, up_to_second_certain_stop(t, gain, n))
             first_documents(t, n, wanted, best, order, some, top)
-            for p in range(padded):
-                rank[p] = _NOT_AMONG_THE_FIRST
+            rank[:padded] = _NOT_AMONG_THE_FIRST
             for r in range(wanted):
                 rank[top[r]] = r
             # Two documents without a gain change places for nothing, so points without one need only part of a pass.

@@ -162,13 +162,9 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
 
 
 def training_sections(
-    histories: Mapping[str, Sequence[ArrayLike]],
-    metric: str,
-    queries: str,
-    styles: Styles,
-    under: str = "",
+    histories: Mapping[str, Sequence[ArrayLike]], metric: str, queries: str, styles: Styles, under: str = "",
     remark: str = "",
-) -> Iterator[FigureSection]:
+) -> Iterator[FigureSection]:  # fmt: skip
     """Draw a metric after each tree; nothing where no history was kept.
 
     Args:
