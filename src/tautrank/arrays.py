@@ -27,6 +27,16 @@ Array: TypeAlias = NDArray[Any]
 _LARGEST_EXACT_INTEGER = 2**53
 
 
+def dense(X: Any) -> Array:
+    """Return a matrix as a dense array; a sparse one has zeros where nothing is stored.
+
+    >>> from scipy.sparse import csr_matrix
+    >>> dense(csr_matrix([[0, 2]])).tolist()
+    [[0, 2]]
+    """
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
+
+
 def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.number], I64]:
     """Return labels and offsets as arrays that describe lists of documents.
 

@@ -7,8 +7,8 @@ import pytest
 from sklearn.base import clone
 
 import tautrank as tr
-from tautrank.engines import Task, read_loss
-from tautrank.engines.committee import Committee, SeveralModels, added, member_factors
+from tautrank.engines import Settings, Task, read_loss
+from tautrank.engines.committee import Committee, CommitteeEngine, SeveralModels, added, member_factors
 from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.errors import OptionError, TautrankWarning
 from tests.ranker_examples import synthetic
@@ -70,6 +70,32 @@ def test_the_same_bits_for_any_number_of_threads(train: tr.RankingData, valid: t
     losses = ["lambdarank", "xendcg", "stochasticrank"]
     one, two = (tr.Ranker(losses, **FEW, n_jobs=jobs).fit(train, valid).predict(valid) for jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.parametrize("engine", ["xgboost", "torch"])
+def test_other_engines_share_their_data_and_take_turns(
+    engine: str, train: tr.RankingData, valid: tr.RankingData
+) -> None:
+    pytest.importorskip(engine)
+    few = {"n_estimators": 3, "num_leaves": 7, "engine": engine}
+    one, *others = (
+        tr.Ranker(["xendcg", "mse", "listnet"], n_jobs=jobs, **few).fit(train, valid).predict(valid)
+        for jobs in (1, 2, 2)
+    )
+    for found in others:
+        np.testing.assert_allclose(found, one, rtol=0, atol=1e-5 if engine == "torch" else 0)
+
+
+def test_the_user_may_say_how_rows_and_features_are_sampled() -> None:
+    def own(engine: str, **extra: float) -> Settings:
+        return CommitteeEngine(engine)._own_settings(1, tr.loss("mse"), Settings(extra=extra))
+
+    assert (own("lightgbm").extra, own("lightgbm").bagging.share) == ({"colsample_bytree": 0.8}, 0.8)
+    assert own("lightgbm", sub_feature=0.5).extra == {"sub_feature": 0.5}
+    assert own("lightgbm", sub_row=0.5).bagging is None
+    assert own("xgboost", colsample_bylevel=0.5).extra == {"colsample_bylevel": 0.5}
+    assert own("xgboost", subsample=0.5).bagging is None
+    assert own("torch", dropout=0.1).extra == {"dropout": 0.1}
 
 
 def test_members_of_one_loss_differ_by_their_seeds(train: tr.RankingData) -> None:

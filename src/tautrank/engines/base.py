@@ -439,6 +439,8 @@ class Engine(abc.ABC):
     """Whether it trains the losses of this library."""
     has_langevin: ClassVar[bool] = False
     """Whether it has Langevin boosting of its own, for its own objectives."""
+    sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {}
+    """Its parameters that sample ``"features"`` and ``"rows"`` for each round, under their main names."""
     uses_openmp: ClassVar[bool] = False
     """Whether it hangs in a forked process unless it is held to one thread (see `packages`)."""
 
@@ -489,6 +491,15 @@ class Engine(abc.ABC):
             settings: `Settings.extra` holds the engine's own parameters.
         """
         return None
+
+    def may_sample(self, what: str, extra: Collection[str]) -> bool:
+        """Whether ``"features"`` or ``"rows"`` can be sampled, and the user has not said how.
+
+        Args:
+            what: a key of `sampling`.
+            extra: names of the parameters that the user has set.
+        """
+        return what in self.sampling and not set(self.sampling[what]) & set(extra)
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return the tool's own exceptions about a training that it cannot do."""

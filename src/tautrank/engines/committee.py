@@ -177,14 +177,14 @@ class CommitteeEngine(Engine):
 
     def _own_settings(self, number: int, loss: Member, settings: Settings) -> Settings:
         seed = (settings.seed + number * _SEED_STEP) % 2**31
+        engine = engine_for(self._engine, loss)
         # The parameters of the committee's engine mean nothing to members of other tools.
-        of_this_engine = engine_for(self._engine, loss).name == self._engine
-        extra, bagging = dict(settings.extra) if of_this_engine else {}, None
+        extra, bagging = dict(settings.extra) if engine.name == self._engine else {}, None
         if isinstance(loss, Loss):
-            sampled = engine_for(self._engine, loss).in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
-            extra = extra if _samples_features(extra) else {**sampled, **extra}
-            if not _samples_rows(extra):
+            if engine.may_sample("rows", extra):
                 bagging = QueryBagging(_QUERY_SHARE, 1, seed)
+            if engine.may_sample("features", extra):
+                extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
     def _member(self, task: Task, settings: Settings, progress: _Progress) -> FittedModel:
@@ -192,31 +192,6 @@ class CommitteeEngine(Engine):
         watch = Watch(task, settings, lambda done, value: None)
         assert isinstance(task.loss, Loss | NativeLoss)
         return engine_for(self._engine, task.loss).train(task, settings, watch)
-
-
-def _samples_features(extra: Mapping[str, Any]) -> bool:
-    names = {
-        "feature_fraction",
-        "sub_feature",
-        "colsample_bytree",
-        "feature_fraction_bynode",
-        "colsample_bynode",
-        "rsm",
-    }
-    return bool(names & extra.keys())
-
-
-def _samples_rows(extra: Mapping[str, Any]) -> bool:
-    names = {
-        "bagging_fraction",
-        "sub_row",
-        "subsample",
-        "bagging",
-        "bagging_freq",
-        "subsample_freq",
-        "bagging_by_query",
-    }
-    return bool(names & extra.keys())
 
 
 class _Progress:

@@ -153,6 +153,10 @@ class LightGBM(Engine):
     written: ClassVar[str] = "LightGBM"
     model_class: ClassVar[type[FittedModel]] = LightGBMModel
     objectives: ClassVar[tuple[str, ...]] = ("lambdarank", "rank_xendcg", "regression")
+    sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "features": ("feature_fraction", "feature_fraction_bynode"),
+        "rows": ("bagging_fraction", "bagging_freq", "bagging_by_query"),
+    }
     uses_openmp: ClassVar[bool] = True
 
     def start(self, task: Task, settings: Settings) -> Learner:
@@ -186,6 +190,18 @@ class LightGBM(Engine):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
         return QueryBagging.of(extra.get("bagging_fraction", 1.0), extra.get("bagging_freq", 0), seed)
+
+    def may_sample(self, what: str, extra: Collection[str]) -> bool:
+        """Whether features or rows can be sampled, and the user has not said how under any of LightGBM's names.
+
+        Args:
+            what: a key of `sampling`.
+            extra: names of the parameters that the user has set.
+
+        >>> LightGBM().may_sample("features", ["sub_feature"]), LightGBM().may_sample("rows", ["sub_feature"])
+        (False, True)
+        """
+        return super().may_sample(what, [_main_names().get(name, name) for name in extra])
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return LightGBM's exceptions about a training that it cannot do."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import threading
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -16,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64
+from tautrank.arrays import F64, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Part, Settings, Task, shares
 from tautrank.engines.packages import package
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 _RATE = 50.0
 # Documents scored at a time.
 _CHUNK = 65_536
+# PyTorch has one random generator and one number of threads: the members of a committee train one after the other.
+_ALONE = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,14 +169,15 @@ class Torch(Engine):
                             ("init_model", task.start), ("propensities", task.propensities)):  # fmt: skip
             if given is not None and given != ():
                 raise OptionError(f"{what}: a network has no use for it; expected none, or the engine lightgbm")
-        threads = torch.get_num_threads()
-        torch.set_num_threads(settings.threads)
-        try:
-            with torch.random.fork_rng(devices=[]):
-                torch.manual_seed(settings.seed)
-                return _train(task, settings, shape, watch)
-        finally:
-            torch.set_num_threads(threads)
+        with _ALONE:
+            threads = torch.get_num_threads()
+            torch.set_num_threads(settings.threads)
+            try:
+                with torch.random.fork_rng(devices=[]):
+                    torch.manual_seed(settings.seed)
+                    return _train(task, settings, shape, watch)
+            finally:
+                torch.set_num_threads(threads)
 
 
 def network(n_features: int, hidden: tuple[int, ...], dropout: float = 0.0, noise: float = 0.0) -> Any:
@@ -242,7 +246,7 @@ def _train(task: Task, settings: Settings, shape: Shape, watch: Watch) -> TorchM
         for first in range(0, order.size, shape.batch_queries):
             queries = order[first : first + shape.batch_queries]
             rows = np.concatenate([np.arange(*task.train.offsets[query : query + 2]) for query in queries])
-            x = torch.from_numpy(_dense(task.train.X[rows])).to(place)
+            x = torch.from_numpy(_single(task.train.X[rows])).to(place)
             sizes = torch.from_numpy(task.train.sizes[queries])
             optimiser.zero_grad()
             own = None if weights is None else weights[torch.from_numpy(queries)]
@@ -284,11 +288,11 @@ def _standards(data: RankingData) -> tuple[Any, Any]:
 
 def _chunks(X: Any) -> Iterator[NDArray[np.float32]]:
     for first in range(0, X.shape[0], _CHUNK):
-        yield _dense(X[first : first + _CHUNK])
+        yield _single(X[first : first + _CHUNK])
 
 
-def _dense(X: Any) -> NDArray[np.float32]:
-    return np.ascontiguousarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float32)
+def _single(X: Any) -> NDArray[np.float32]:
+    return np.ascontiguousarray(dense(X), dtype=np.float32)
 
 
 def _safetensors() -> Any:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import functools
 import json
 import math
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arrays import F64
+from tautrank.arrays import F64, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.boosting import document_weights
@@ -41,11 +42,11 @@ class XGBoostModel(FittedModel):
 
     def _scores(self, X: Any, threads: int) -> Any:
         self.booster.set_param({"nthread": threads})
-        return self.booster.predict(package("xgboost").DMatrix(_dense(X), nthread=threads), output_margin=True)
+        return self.booster.predict(package("xgboost").DMatrix(dense(X), nthread=threads), output_margin=True)
 
     def _contributions(self, X: Any, threads: int) -> Any:
         scores = np.asarray(self._scores(X, threads), dtype=np.float64)
-        matrix = package("xgboost").DMatrix(_dense(X), nthread=threads)
+        matrix = package("xgboost").DMatrix(dense(X), nthread=threads)
         found = np.asarray(self.booster.predict(matrix, pred_contribs=True), dtype=np.float64)
         # XGBoost adds float32 numbers; what its rounding has lost goes to the features by their size.
         sizes = np.abs(found)
@@ -157,6 +158,10 @@ class XGBoost(Engine):
     written: ClassVar[str] = "XGBoost"
     model_class: ClassVar[type[FittedModel]] = XGBoostModel
     objectives: ClassVar[tuple[str, ...]] = ("rank:ndcg", "rank:pairwise", "rank:map", "reg:squarederror")
+    sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {
+        "features": ("colsample_bytree", "colsample_bylevel", "colsample_bynode"),
+        "rows": ("subsample",),
+    }
     uses_openmp: ClassVar[bool] = True
 
     def start(self, task: Task, settings: Settings) -> Learner:
@@ -188,9 +193,9 @@ class XGBoost(Engine):
 class _Learner:
     def __init__(self, task: Task, settings: Settings) -> None:
         xgboost = package("xgboost")
-        self._parts: dict[Part, Any] = _matrices(task, settings)
         self._rate = settings.learning_rate
         self._params = _parameters(task, settings)
+        self._parts: dict[Part, Any] = _matrices(task, settings, self._params)
         self._booster: Booster = xgboost.Booster(
             self._params,
             cache=list(self._parts.values()),
@@ -276,8 +281,12 @@ class _RefillingLearner(_Learner):
         return XGBoostModel.from_bytes(json.dumps(described).encode(), self._booster.num_features())
 
 
-def _matrices(task: Task, settings: Settings) -> dict[Part, Any]:
-    """Return XGBoost's matrices of the training and validation data; the members of a committee share them."""
+def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
+    """Return XGBoost's matrices of the training and validation data.
+
+    The members of a committee share them, with their bins: XGBoost adds those to a matrix when it is first trained on,
+    so that one tree is grown on it before any other member may see it.
+    """
     native = task.loss if isinstance(task.loss, NativeLoss) else None
     ranks = native is not None and native.objective.startswith("rank:")
 
@@ -286,7 +295,7 @@ def _matrices(task: Task, settings: Settings) -> dict[Part, Any]:
         if task.categorical:
             kinds = ["c" if column in task.categorical else "q" for column in range(data.n_features)]
         return package("xgboost").DMatrix(
-            _dense(data.X),
+            dense(data.X),
             label=data.labels,
             weight=weights,
             group=data.sizes if ranks else None,
@@ -299,9 +308,16 @@ def _matrices(task: Task, settings: Settings) -> dict[Part, Any]:
     weights = None
     if native is not None:
         weights = task.weights if ranks else document_weights(task.train, task.weights)
-    made: dict[Part, Any] = {"train": matrix(task.train, weights)}
-    if task.valid is not None:
-        made["valid"] = matrix(task.valid, None)
+    with _SHARING:
+        key = ranks, weights is None
+        if task.shared is not None and key in task.shared:
+            return dict(task.shared[key])
+        made: dict[Part, Any] = {"train": matrix(task.train, weights)}
+        if task.valid is not None:
+            made["valid"] = matrix(task.valid, None)
+        if task.shared is not None:
+            package("xgboost").Booster(dict(params), cache=[made["train"]]).update(made["train"], 0)
+            task.shared[key] = made
     return made
 
 
@@ -321,7 +337,8 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "tree_method": "hist",
         "learning_rate": settings.learning_rate,
         "nthread": settings.threads,
-        "seed": settings.seed if own is False else (settings.seed + task.start_step) % 2**31,
+        # Trees that are added to a model take other samples.
+        "seed": (settings.seed + (task.start_step if own else 0)) % 2**31,
         "disable_default_eval_metric": 1,
         "verbosity": 1,
         "reg_lambda": 1.0,
@@ -332,6 +349,9 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         params |= {"grow_policy": "lossguide", "max_leaves": settings.num_leaves, "max_depth": 0}
     return {**params, **extra}
 
+
+# Members of a committee train side by side: the first one makes the matrices, the others wait for it.
+_SHARING = threading.Lock()
 
 # As many documents as a leaf of LightGBM needs by default.
 _LEAST_DOCUMENTS = 20
@@ -382,7 +402,3 @@ def _put_trees(model: dict[str, Any], trees: list[dict[str, Any]]) -> None:
     model["gbtree_model_param"]["num_trees"] = str(len(trees))
     if "iteration_indptr" in model:
         model["iteration_indptr"] = list(range(len(trees) + 1))
-
-
-def _dense(X: Any) -> NDArray[np.float32]:
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X)

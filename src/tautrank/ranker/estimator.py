@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tautrank.arguments import job_count
-from tautrank.arrays import F64, Array
+from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData
 from tautrank.data.categories import Levels, with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
@@ -425,7 +425,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         return Explanation(
             documents=np.arange(data.n_documents) if data.doc_ids is None else data.doc_ids,
             features=tuple(map(str, names)),
-            values=np.asarray(data.X.toarray() if hasattr(data.X, "toarray") else data.X),
+            values=dense(data.X),
             contributions=parts[:, :-1] if lists is None else lists.by_source(parts[:, :-1].T).T,
             base=float(parts[0, -1]) if len(parts) else 0.0,
             scores=self.model_.predict(columns(data.X), self.n_jobs),
