@@ -37,6 +37,7 @@ def train(
     valid: Path | None = option(None, "Validation data, for early stopping."),
     loss: str = option("lambdarank", "Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'."),
     metric: str = options.METRIC,
+    refit: bool = option(False, "Choose the trees by cross-validation, and train as many on all queries.", "--refit"),
     training: options.Training,
     learning_rate: float = options.LEARNING_RATE,
     leaves: int = options.LEAVES,
@@ -66,14 +67,14 @@ def train(
     require_writable(model)
     if init_model is not None:
         check_model(init_model)
-    how = {"langevin": langevin, "random_state": training.seed, "n_jobs": training.jobs}
+    how: dict[str, Any] = {"langevin": langevin, "refit": refit, "random_state": training.seed, "n_jobs": training.jobs}
     parts, aside = reading.training(data, valid, weights=weights, propensities=propensity)
     with _interrupted() as interrupts:
         ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
         ranker.fit(*parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
     ranker.save(model)
     summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
-    if valid is not None:
+    if ranker.best_score_ is not None:
         summary += f", validation {judge} {ranker.best_score_:.4f}"
     say(f"{model}: {summary}")
     if interrupts:

@@ -130,6 +130,7 @@ class Settings:
         callbacks: functions called after each tree.
         rates: learning rate of each tree instead of `learning_rate`: one number per tree, or a function of its number.
         langevin: noise on the gradients and shrinkage of the model; None for neither.
+        refit: whether to choose the number of trees by cross-validation and train as many on all queries.
         extra: the engine's own parameters, under its own names.
         bagging: the queries that each tree learns from, for losses of this library; None for what the engine's own
             parameters say.
@@ -150,6 +151,7 @@ class Settings:
     callbacks: tuple[Callback, ...] = ()
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
+    refit: bool = False
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None
 
@@ -163,6 +165,8 @@ class Settings:
         if self.early_stopping_rounds is not None:
             put("early_stopping_rounds", whole("early_stopping_rounds", self.early_stopping_rounds, least=1))
         job_count(self.n_jobs)
+        if not isinstance(self.refit, bool | np.bool_):
+            raise OptionError(f"refit: found {self.refit!r}; expected True or False")
         for callback in self.callbacks:
             kind = type(callback)
             if kind.__module__.partition(".")[0] in ENGINES:  # a tool's own callbacks take other arguments
@@ -439,6 +443,8 @@ class Engine(abc.ABC):
     """Whether it trains the losses of this library."""
     has_langevin: ClassVar[bool] = False
     """Whether it has Langevin boosting of its own, for its own objectives."""
+    refits: ClassVar[bool] = True
+    """Whether a model of it is refitted; not a committee, whose members are."""
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Its parameters that sample ``"features"`` and ``"rows"`` for each round, under their main names."""
     uses_openmp: ClassVar[bool] = False

@@ -42,13 +42,16 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         settings: how.
     """
     refuse(engine.wrong_names(task, settings))
+    if settings.refit:
+        from tautrank.engines.cross_validation import pooled
+
+        task = pooled(task)
     task = dataclasses.replace(task, bins=shared_bins())
     if settings.n_jobs is None and engine.uses_openmp:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)
         settings = dataclasses.replace(settings, n_jobs=min(settings.threads, worth))
     with show_progress(str(task.loss), engine.most_rounds(task, settings), settings.verbose) as show:
-        watch = Watch(task, settings, show)
-        model = engine.train(task, settings, watch)
+        model, record = train_model(engine, task, settings, show)
     if not model.importances().any():
         warnings.warn(
             f"loss {task.loss}: no tree could be split, so every document gets the same score; expected queries with "
@@ -56,6 +59,24 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
             TautrankWarning,
             stacklevel=2,
         )
+    return model, record
+
+
+def train_model(engine: Engine, task: Task, settings: Settings, show: Show) -> tuple[FittedModel, Record]:
+    """Train one model, or choose its number of trees by cross-validation and train it on all queries.
+
+    Args:
+        engine: what grows the model; a committee refits its members.
+        task: what to learn from what.
+        settings: how.
+        show: shows the progress of the training.
+    """
+    if settings.refit and engine.refits:
+        from tautrank.engines.cross_validation import refitted
+
+        return refitted(engine, task, settings, show)
+    watch = Watch(task, settings, show)
+    model = engine.train(task, settings, watch)
     return model, watch.record()
 
 

@@ -25,7 +25,7 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
 from tautrank.engines.binned import Bins
-from tautrank.engines.boosting import Watch
+from tautrank.engines.boosting import Watch, train_model
 from tautrank.engines.query_bagging import QueryBagging
 from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
 from tautrank.engines.trees import Tree
@@ -114,6 +114,7 @@ class CommitteeEngine(Engine):
 
     name: ClassVar[str] = "committee"
     written: ClassVar[str] = "a committee"
+    refits: ClassVar[bool] = False
 
     def __init__(self, engine: str = DEFAULT_ENGINE) -> None:
         self._engine = engine
@@ -189,9 +190,8 @@ class CommitteeEngine(Engine):
 
     def _member(self, task: Task, settings: Settings, progress: _Progress) -> FittedModel:
         settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress.callback()))
-        watch = Watch(task, settings, lambda done, value: None)
         assert isinstance(task.loss, Loss | NativeLoss)
-        return engine_for(self._engine, task.loss).train(task, settings, watch)
+        return train_model(engine_for(self._engine, task.loss), task, settings, lambda done, value: None)[0]
 
 
 class _Progress:

@@ -166,7 +166,8 @@ class Torch(Engine):
                 raise unknown("parameter of torch", name, known)
         shape = Shape(**settings.extra)
         for what, given in (("langevin", settings.langevin), ("categorical_feature", task.categorical),
-                            ("init_model", task.start), ("propensities", task.propensities)):  # fmt: skip
+                            ("init_model", task.start), ("propensities", task.propensities),
+                            ("refit", settings.refit or None)):  # fmt: skip
             if given is not None and given != ():
                 raise OptionError(f"{what}: a network has no use for it; expected none, or the engine lightgbm")
         with _ALONE:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import math
-import threading
 from collections.abc import Collection, Mapping, Sequence
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from tautrank.arrays import F64, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
+from tautrank.engines.binned import content_key
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.packages import package
 from tautrank.engines.registry import OTHER_NAMES, NativeLoss
@@ -284,8 +285,8 @@ class _RefillingLearner(_Learner):
 def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
     """Return XGBoost's matrices of the training and validation data.
 
-    The members of a committee share them, with their bins: XGBoost adds those to a matrix when it is first trained on,
-    so that one tree is grown on it before any other member may see it.
+    Trainings side by side share them, with their bins. XGBoost adds those to a matrix when it is first trained on, so
+    one tree is grown on it before any other training may see it.
     """
     native = task.loss if isinstance(task.loss, NativeLoss) else None
     ranks = native is not None and native.objective.startswith("rank:")
@@ -308,17 +309,21 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
     weights = None
     if native is not None:
         weights = task.weights if ranks else document_weights(task.train, task.weights)
-    with _SHARING:
-        key = ranks, weights is None
-        if task.shared is not None and key in task.shared:
-            return dict(task.shared[key])
+
+    def make() -> dict[Part, Any]:
         made: dict[Part, Any] = {"train": matrix(task.train, weights)}
         if task.valid is not None:
             made["valid"] = matrix(task.valid, None)
-        if task.shared is not None:
+        if task.bins is not None:
             package("xgboost").Booster(dict(params), cache=[made["train"]]).update(made["train"], 0)
-            task.shared[key] = made
-    return made
+        return made
+
+    if task.bins is None:
+        return make()
+    more = "xgboost", ranks, weights, task.categorical, params.get("max_bin")
+    kept: Any = SimpleNamespace(make=make)  # XGBoost has no files for bins
+    found: dict[Part, Any] = task.bins.get(content_key((task.train, task.valid), *more), 0, kept)
+    return found
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -349,9 +354,6 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         params |= {"grow_policy": "lossguide", "max_leaves": settings.num_leaves, "max_depth": 0}
     return {**params, **extra}
 
-
-# Members of a committee train side by side: the first one makes the matrices, the others wait for it.
-_SHARING = threading.Lock()
 
 # As many documents as a leaf of LightGBM needs by default.
 _LEAST_DOCUMENTS = 20

@@ -1,0 +1,139 @@
+"""Trees chosen by cross-validation, and a model of as many trees that learns from every query.
+
+NDCG of a few hundred validation queries jumps from tree to tree, and its highest value may be luck. Here every query
+judges a model that has not seen it: the queries are divided into parts, and for each part a model is trained on the
+others, all side by side, one tree at a time. The number of trees is the best for the metric over all queries; the final
+model has as many and is trained on all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.arrays import I64
+from tautrank.data import RankingData
+from tautrank.engines.base import Engine, FittedModel, Part, Record, Settings, Task, scaled
+from tautrank.engines.boosting import Watch
+from tautrank.engines.progress import Show
+from tautrank.errors import DataError, OptionError
+
+FOLDS = 4
+"""Parts that the queries are divided into."""
+
+
+def pooled(task: Task) -> Task:
+    """Return the task with its validation queries among those to learn from.
+
+    Args:
+        task: what to learn.
+    """
+    if task.start is not None:
+        raise OptionError("refit: found init_model, which may have seen every query; expected one of the two")
+    if task.valid is None:
+        return task
+    if task.weights is not None or task.propensities is not None:
+        raise OptionError(
+            "refit: found weights or propensities, which the validation data does not have; expected all queries as "
+            "training data, without an eval_set"
+        )
+    every = RankingData.concat([task.train, task.valid], repeated="separate")
+    return dataclasses.replace(task, train=every, valid=None)
+
+
+def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tuple[FittedModel, Record]:
+    """Choose the number of trees by cross-validation, and train as many on all queries.
+
+    Args:
+        engine: what grows the models.
+        task: what to learn, without validation data.
+        settings: how.
+        show: shows the progress of the cross-validation.
+    """
+    n = task.train.n_queries
+    if n < FOLDS:
+        raise DataError(f"refit: found {n} queries; expected at least {FOLDS}, for cross-validation")
+    order = np.random.default_rng(settings.seed).permutation(n)
+    patience = settings.early_stopping_rounds or settings.n_estimators
+    judged = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience)
+    folds = _Folds(Watch(dataclasses.replace(task, valid=task.train.subset(order)), judged, show))
+    plain = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=None, callbacks=())
+    each = dataclasses.replace(plain, n_jobs=max(1, settings.threads // FOLDS))
+    with ThreadPoolExecutor(FOLDS) as pool:
+        running = [
+            pool.submit(folds.train, engine, _without(task, part), each, number)
+            for number, part in enumerate(np.array_split(order, FOLDS))
+        ]
+        try:
+            failures = [future.exception() for future in running]
+        finally:
+            folds.together.abort()  # where the user has interrupted, the folds end with their next tree
+    for failure in failures:
+        if failure is not None and not isinstance(failure, threading.BrokenBarrierError):
+            raise failure
+    found = folds.watch.record()
+    once = dataclasses.replace(plain, n_estimators=found.steps, eval_train=settings.eval_train)
+    last = Watch(task, once, lambda done, value: None)
+    model = engine.train(task, once, last)
+    return model, dataclasses.replace(found, best_iteration=model.n_trees, history=found.history | last.history)
+
+
+def _without(task: Task, part: I64) -> Task:
+    """Return the task of learning from all queries but a part, which is held out."""
+    data, rest = task.train, np.ones(task.train.n_queries, bool)
+    rest[part] = False
+    return dataclasses.replace(
+        task,
+        train=data.subset(rest),
+        valid=data.subset(part),
+        weights=None if task.weights is None else task.weights[rest],
+        propensities=None if task.propensities is None else task.propensities[np.repeat(rest, data.sizes)],
+        bins=None,
+    )
+
+
+class _Folds:
+    """Folds that grow one tree at a time and wait for each other, judged by the scores of all held-out documents.
+
+    Args:
+        watch: judges the queries of all folds, one fold after the other.
+    """
+
+    def __init__(self, watch: Watch) -> None:
+        self.watch = watch
+        self.together = threading.Barrier(FOLDS, self._judge)
+        self._scores: list[NDArray[Any]] = [np.zeros(0)] * FOLDS
+        self._steps = 0
+        self._stop = False
+
+    def train(self, engine: Engine, task: Task, settings: Settings, number: int) -> None:
+        try:
+            engine.train(task, settings, _FoldWatch(self, number, task, settings))
+        except BaseException:
+            self.together.abort()
+            raise
+
+    def after_tree(self, number: int, scores: NDArray[Any]) -> bool:
+        self._scores[number] = scores
+        self.together.wait()
+        return self._stop
+
+    def _judge(self) -> None:
+        self._steps += 1
+        self._stop = self.watch.judge(self._steps, lambda part: np.concatenate(self._scores))
+
+
+class _FoldWatch(Watch):
+    def __init__(self, folds: _Folds, number: int, task: Task, settings: Settings) -> None:
+        super().__init__(task, settings, lambda done, value: None)
+        self._folds, self._number = folds, number
+
+    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
+        super().judge(rounds, scores, scale)
+        return self._folds.after_tree(self._number, scaled(scores("valid"), scale))
