@@ -104,5 +104,7 @@ def test_few_queries_other_models_and_interrupts(refitted: tr.Ranker) -> None:
         tr.Ranker("mse", refit=True, **FEW).fit(TRAIN.subset([0, 1, 2]))
     with pytest.raises(OptionError, match="refit: found init_model, which may have seen every query"):
         tr.Ranker("xendcg", refit=True, **FEW).fit(TRAIN, init_model=refitted)
+    with pytest.raises(OptionError, match="refit: found 2 validation sets; expected one, to learn from as well"):
+        tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, eval_set=[VALID, VALID])
     with pytest.raises(KeyboardInterrupt):
         tr.Ranker("mse", refit=True, **FEW).fit(TRAIN, callbacks=[interrupted])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -38,13 +38,15 @@ def pooled(task: Task) -> Task:
         raise OptionError("refit: found init_model, which may have seen every query; expected one of the two")
     if task.valid is None:
         return task
+    if len(task.sets) > 1:
+        raise OptionError(f"refit: found {len(task.sets)} validation sets; expected one, to learn from as well")
     if task.weights is not None or task.propensities is not None:
         raise OptionError(
             "refit: found weights or propensities, which the validation data does not have; expected all queries as "
             "training data, without an eval_set"
         )
     every = RankingData.concat([task.train, task.valid], repeated="separate")
-    return dataclasses.replace(task, train=every, valid=None)
+    return dataclasses.replace(task, train=every, valid=None, sets=())
 
 
 def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tuple[FittedModel, Record]:
@@ -78,7 +80,8 @@ def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tupl
         if failure is not None and not isinstance(failure, threading.BrokenBarrierError):
             raise failure
     found = folds.watch.record()
-    once = dataclasses.replace(plain, n_estimators=found.steps, eval_train=settings.eval_train)
+    rates = settings.rates[: found.steps] if isinstance(settings.rates, Sequence) else settings.rates
+    once = dataclasses.replace(plain, n_estimators=found.steps, eval_train=settings.eval_train, rates=rates)
     last = Watch(task, once, lambda done, value: None)
     model = engine.train(task, once, last)
     return model, dataclasses.replace(found, best_iteration=model.n_trees, history=found.history | last.history)

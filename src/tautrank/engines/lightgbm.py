@@ -201,7 +201,7 @@ class LightGBM(Engine):
         >>> LightGBM().may_sample("features", ["sub_feature"]), LightGBM().may_sample("rows", ["sub_feature"])
         (False, True)
         """
-        return super().may_sample(what, [_main_names().get(name, name) for name in extra])
+        return super().may_sample(what, [main_names().get(name, name) for name in extra])
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return LightGBM's exceptions about a training that it cannot do."""

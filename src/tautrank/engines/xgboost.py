@@ -56,7 +56,7 @@ class XGBoostModel(FittedModel):
         return found + sizes * (lost / np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
 
     def _leaves(self, X: Any, threads: int) -> Any:
-        return self.booster.predict(package("xgboost").DMatrix(_dense(X), nthread=threads), pred_leaf=True)
+        return self.booster.predict(package("xgboost").DMatrix(dense(X), nthread=threads), pred_leaf=True)
 
     def _first(self, trees: int) -> bytes:
         return bytes(self.booster[:trees].save_raw("ubj"))
