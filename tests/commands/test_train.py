@@ -123,7 +123,12 @@ def test_train_evaluate_and_rank(search, capsys):
     code, out, err = run(capsys, f"train train.txt --valid valid.txt --model m --loss xendcg {parameters}")
     assert (code, err) == (0, "")
     ranker = tr.Ranker.load("m")
-    assert out == f"m: {ranker.n_trees_} trees, validation ndcg@5 {ranker.best_score_:.4f}\n"
+    told, how = out.splitlines()
+    assert told == f"m: {ranker.n_trees_} trees, validation ndcg@5 {ranker.best_score_:.4f}"
+    top = ranker.feature_importances_.argmax() + 1
+    assert (
+        f" to tree 20; the best validation value came with tree {ranker.n_trees_}; top features by gain: f{top} " in how
+    )
 
     test = tr.read_letor("test.txt", n_features=16)
     expected = tr.metric("ndcg@5").mean(ranker.predict(test), test.labels, test.offsets)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from rich.console import Console
 
 from tautrank.errors import DataError
+from tautrank.report.page import TableSection
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 
@@ -59,3 +61,15 @@ def test_rows_that_do_not_fit_their_columns_are_refused(column, row, sentence):
     with pytest.raises(DataError) as caught:
         ReportTable((column,), (row,))
     assert str(caught.value) == sentence
+
+
+def test_the_best_value_is_bold_in_every_form():
+    table = ReportTable((Column("mean"),), ((Cell("0.5", style="bold"),), (Cell("0.4"),)))
+    assert "**0.5**" in table.to_markdown()
+    assert r"\textbf{0.5}" in table.to_latex()
+    assert "*" not in table.to_csv()
+    assert "<strong>0.5</strong>" in TableSection("T", table).body("s", 2)
+    console = Console(width=40, force_terminal=True, color_system="standard", highlight=False)
+    with console.capture() as captured:
+        console.print(table)
+    assert "\x1b[1m0.5" in captured.get()

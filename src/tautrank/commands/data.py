@@ -25,7 +25,7 @@ def data_info(
 ) -> None:
     """Count queries, documents, features and labels, list lengths, irregular queries and duplicate rows.
 
-    Example: [bold]tautrank data info train.txt test.txt.gz[/bold]
+    Example: tautrank data info train.txt test.txt.gz
     """
     summaries = {}
     for path in paths:

@@ -29,7 +29,7 @@ Next, on your own files:
 def demo(seed: int = option(0, "Random seed of the data and the training.")) -> None:
     """Compare losses with LightGBM's own LambdaRank on synthetic web search data, and show what to type next.
 
-    Example: [bold]tautrank demo[/bold]
+    Example: tautrank demo
     """
     from tautrank.experiments.compare import DEFAULT_LOSSES
 

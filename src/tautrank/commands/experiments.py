@@ -61,19 +61,20 @@ def compare(
     latex: bool = option(False, "Print a LaTeX table.", "--latex"),
     as_csv: bool = option(False, "Print CSV with all digits.", "--csv"),
     html: Path | None = option(None, "Also write the table as an HTML page without scripts."),
-    report: Path | None = option(None, "Also write an HTML page with figures; needs pip install 'tautrank\\[report]'."),
+    report: Path | None = option(None, "Also write an HTML page with figures; needs pip install 'tautrank[report]'."),
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Train several losses on the same data, repeatedly, and test which differences are significant.
 
-    Example: [bold]tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg[/bold]
+    Example: tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg
 
-    Existing runs: [bold]tautrank compare --runs bm25.trec dense.trec --qrels qrels.txt[/bold]
+    Existing runs: tautrank compare --runs bm25.trec dense.trec --qrels qrels.txt
     """
     from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits, comparison
     from tautrank.experiments.runs import compare_runs
     from tautrank.report.figures import require_plotly
+    from tautrank.report.result_page import answer
 
     judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
     tested: dict[str, Any] = {"alpha": alpha, "pairs": "all" if all_pairs else "baseline"}
@@ -113,6 +114,8 @@ def compare(
         sys.stdout.write(result.to_csv())
     else:
         OUT.print(*result.tables(), result.note(), markup=False)
+        for sentence in answer(result):
+            OUT.print(sentence, style="bold", markup=False)
         if not runs:
             say(f"All trainings: {results}")
         if report is not None:
@@ -181,7 +184,7 @@ def tune(
 ) -> None:
     """Search for the parameters that rank best on validation data and train the best model. Needs Optuna.
 
-    Example: [bold]tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut[/bold]
+    Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut
     """
     from tautrank.experiments.search_plan import plan_search
     from tautrank.experiments.space import space_named_or_in_file

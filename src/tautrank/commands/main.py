@@ -8,6 +8,7 @@ import warnings
 from typing import Any
 
 import typer
+from rich.text import Text
 from typer.core import TyperGroup
 
 from tautrank import __version__
@@ -47,7 +48,7 @@ app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode="rich",
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 for command in (demo, train, evaluate, rank, explain, export, compare, tune):
@@ -71,7 +72,7 @@ def main(arguments: list[str] | None = None) -> None:
             warnings.showwarning = _show_warning
             app(args=arguments, prog_name="tautrank", obj=sys.argv[1:] if arguments is None else arguments)
     except TautrankError as error:
-        ERR.print(f"error: {error}")
+        ERR.print(Text.assemble(("error:", "bold red"), f" {error}"))
         sys.exit(2)
     except BrokenPipeError:  # the program that reads our output, such as `head`, has closed it
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -80,7 +81,7 @@ def main(arguments: list[str] | None = None) -> None:
 
 def _show_warning(message: Warning | str, category: type[Warning], *_: Any, **__: Any) -> None:
     if issubclass(category, TautrankWarning):
-        ERR.print(f"note: {message}")
+        ERR.print(Text.assemble(("note:", "yellow"), f" {message}"))
 
 
 if __name__ == "__main__":

@@ -28,12 +28,10 @@ def model_info(
 ) -> None:
     """Show the loss, metric, engine and parameters of a model, its training history and its top features.
 
-    Example: [bold]tautrank model info model.taut[/bold]
+    Example: tautrank model info model.taut
     """
     ranker = options.load_ranker(model)
-    gains = ranker.feature_importances_
-    names = getattr(ranker, "feature_names_in_", [f"f{column}" for column in range(1, gains.size + 1)])
-    top = [(str(names[at]), float(gains[at])) for at in (-gains).argsort(kind="stable") if gains[at] > 0]
+    top = top_features(ranker)
     parameters = {name: value for name, value in ranker.get_params().items() if value is not None}
     if as_json:
         plain = {
@@ -59,6 +57,17 @@ def model_info(
         say(f"  {name:<{width}}  {gain:6.1%}  {'█' * round(40 * gain / top[0][1])}")
     if len(top) > _MOST_FEATURES:
         say(f"  and {len(top) - _MOST_FEATURES} more features")
+
+
+def top_features(ranker: Any) -> list[tuple[str, float]]:
+    """Return the features that the model uses with their shares of the gain, the largest first.
+
+    Args:
+        ranker: a fitted ranker.
+    """
+    gains = ranker.feature_importances_
+    names = getattr(ranker, "feature_names_in_", [f"f{column}" for column in range(1, gains.size + 1)])
+    return [(str(names[at]), float(gains[at])) for at in (-gains).argsort(kind="stable") if gains[at] > 0]
 
 
 def _is_other(model: Path) -> bool:
@@ -103,8 +112,8 @@ def explain(
 
     Documents are called by their ids, or by their numbers within the query, from 0.
 
-    Example: [bold]tautrank explain model.taut test.txt --qid 17 --above 3 --below 5[/bold]
-    Example: [bold]tautrank explain model.taut test.txt --against old.taut --report moves.html[/bold]
+    Example: tautrank explain model.taut test.txt --qid 17 --above 3 --below 5
+    Example: tautrank explain model.taut test.txt --against old.taut --report moves.html
     """
     if (against is None) != (report is None):
         raise OptionError("--against, --report: found one of them; expected both, or neither")

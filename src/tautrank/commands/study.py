@@ -42,7 +42,7 @@ _DASK = option("", "Run on Dask: address or file of a scheduler, or 'local' for 
 def list_studies(as_json: bool = AS_JSON) -> None:
     """List the studies.
 
-    Example: [bold]tautrank study list[/bold]
+    Example: tautrank study list
     """
     from tautrank.papers.catalogue import CATALOGUE
 
@@ -73,9 +73,9 @@ def run(
 ) -> None:
     """Run a study, or continue it; every finished training is stored at once.
 
-    Example: [bold]tautrank study run xe-table1 --data MSLR-WEB30K[/bold]
+    Example: tautrank study run xe-table1 --data MSLR-WEB30K
 
-    Example: [bold]tautrank study run xe-table1 --data simulated:mslr:200 --trials 5 --trees 50[/bold]
+    Example: tautrank study run xe-table1 --data simulated:mslr:200 --trials 5 --trees 50
     """
     from tautrank.experiments.plan import Budget
     from tautrank.papers.catalogue import find_study
@@ -102,7 +102,7 @@ def resume(
 ) -> None:
     """Continue a study where it stopped; the result is the same as without the stop.
 
-    Example: [bold]tautrank study resume xe-table1.db[/bold]
+    Example: tautrank study resume xe-table1.db
     """
     from tautrank.experiments.data_source import read_source
 
@@ -115,7 +115,7 @@ def resume(
 def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json: bool = AS_JSON) -> None:
     """Show the progress of a study, even while it runs.
 
-    Example: [bold]tautrank study status xe-table1.db[/bold]
+    Example: tautrank study status xe-table1.db
     """
     from tautrank.experiments.store import owner_of
 
@@ -147,9 +147,9 @@ def report(
 ) -> None:
     """Show the results of a study next to the numbers the paper printed, even while it runs.
 
-    Example: [bold]tautrank study report xe-table1.db -o report.html[/bold]
+    Example: tautrank study report xe-table1.db -o report.html
 
-    Example: [bold]tautrank study report xe-table1.db -o table1.tex[/bold]
+    Example: tautrank study report xe-table1.db -o table1.tex
     """
     from tautrank.papers.results import StudyResult, collect
 

@@ -43,9 +43,9 @@ def theory_check(
     With --import and no --loss, the losses that were registered are checked.
     Their code is run: import only what you trust.
 
-    Example: [bold]tautrank theory check train.txt --loss 'lambdarank(k=none)'[/bold]
+    Example: tautrank theory check train.txt --loss 'lambdarank(k=none)'
 
-    Example: [bold]tautrank theory check --import my_loss.py[/bold]
+    Example: tautrank theory check --import my_loss.py
     """
     from tautrank.report.theory import check_table
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,8 +16,9 @@ import typer
 import tautrank as tr
 from tautrank.arguments import choice
 from tautrank.commands import options
+from tautrank.commands.model import top_features
 from tautrank.commands.options import argument, option
-from tautrank.commands.output import ERR, OUT, print_json, say
+from tautrank.commands.output import ERR, OUT, duration_text, print_json, say
 from tautrank.data import Judged
 from tautrank.data.text_source import STANDARD
 from tautrank.data.trec import csv_lines, run_lines
@@ -26,6 +28,7 @@ from tautrank.metrics import METRICS
 from tautrank.ranker.model_file import check_model
 from tautrank.report.terminal import evaluation_table
 
+_TOP = 5
 _DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 
 
@@ -57,7 +60,7 @@ def train(
 ) -> None:
     """Train a model and save it in one file. Ctrl-C ends the training and keeps the trees so far.
 
-    Example: [bold]tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut[/bold]
+    Example: tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut
     """
     given = training.parameters([loss], learning_rate=learning_rate, num_leaves=leaves)
     judge = tr.metric(metric)  # refuse a wrong name before reading the data
@@ -70,6 +73,7 @@ def train(
     how: dict[str, Any] = {"langevin": langevin, "refit": refit, "random_state": training.seed, "n_jobs": training.jobs}
     parts, aside = reading.training(data, valid, weights=weights, propensities=propensity)
     with _interrupted() as interrupts:
+        start = time.perf_counter()
         ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
         ranker.fit(*parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
     ranker.save(model)
@@ -77,9 +81,20 @@ def train(
     if ranker.best_score_ is not None:
         summary += f", validation {judge} {ranker.best_score_:.4f}"
     say(f"{model}: {summary}")
+    say(_how_it_went(ranker, time.perf_counter() - start))
     if interrupts:
         ERR.print(f"stopped: {model} has the trees so far")
         raise typer.Exit(130)
+
+
+def _how_it_went(ranker: Any, seconds: float) -> str:
+    """How long it took, why it stopped, and which features count."""
+    told = f"trained in {duration_text(seconds)}"
+    grown = len(next(iter(ranker.evals_result_.get("valid", {}).values()), ()))
+    if grown > ranker.n_trees_ == ranker.best_iteration_:
+        told += f" to tree {grown}; the best validation value came with tree {ranker.n_trees_}"
+    top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
+    return f"{told}; top features by gain: {top}" if top else told
 
 
 @contextmanager
@@ -123,9 +138,9 @@ def evaluate(
 ) -> None:
     """Evaluate scores from any tool, with explicit rules for ties and for queries without relevant documents.
 
-    Example: [bold]tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected[/bold]
+    Example: tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected
 
-    As another tool: [bold]tautrank evaluate --scores bm25.trec qrels.txt --metrics P@10,bpref --like trec_eval[/bold]
+    As another tool: tautrank evaluate --scores bm25.trec qrels.txt --metrics P@10,bpref --like trec_eval
     """
     options.import_losses(imported)
     chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
@@ -184,7 +199,7 @@ def rank(
     Documents are named by their ids ('#docid = ...' in LETOR text), or d1, d2, ... by their position in the file;
     'tautrank evaluate --scores run.trec test.txt' judges a run by the labels of the same file.
 
-    Example: [bold]tautrank rank --model model.taut test.txt -o run.trec --format trec[/bold]
+    Example: tautrank rank --model model.taut test.txt -o run.trec --format trec
     """
     choice("format", kind, ("scores", "trec", "csv"))
     if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
@@ -220,7 +235,7 @@ def export(
 
     Every document reaches the same leaves there as here. docs/export.md explains how to upload the file.
 
-    Example: [bold]tautrank export model.taut -o model.json --format solr --features names.txt --store shop[/bold]
+    Example: tautrank export model.taut -o model.json --format solr --features names.txt --store shop
     """
     from tautrank.export import FORMATS
 

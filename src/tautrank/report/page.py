@@ -298,7 +298,8 @@ def _body_cell(column: Column, cell: Cell) -> str:
     # A cell without a key, for a missing value, comes last.
     key = "" if missing(cell.values[0]) else f' data-key="{html.escape(str(cell.values[0]))}"'
     marks = f"<sup>{html.escape(cell.marks)}</sup>" if cell.marks else ""
-    return f"<td{words}{key}>{html.escape(cell.text)}{marks}</td>"
+    text = html.escape(cell.text)
+    return f"<td{words}{key}>{f'<strong>{text}</strong>' if cell.style == 'bold' else text}{marks}</td>"
 
 
 def _plain_figure(figure: Any) -> dict[str, Any]:

@@ -13,7 +13,7 @@ import numpy as np
 import tautrank
 from tautrank.experiments.data_source import MEMORY
 from tautrank.experiments.plan import System
-from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, Comparison, Result
+from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, CellResult, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.results import StudyResult
 from tautrank.report import writer_of
@@ -114,7 +114,7 @@ def answer(result: Comparison) -> list[str]:
         found.append(f"{result.n_constant} of the models found no split and rank nothing.")
     if len(study.conditions) == 1 and not study.measures_only:
         condition = study.condition_names[0]
-        found += [_best(result, condition, name) for name in study.metrics_under(condition)]
+        found += _leads(result, condition, study.metrics_under(condition))
     return [sentence for sentence in found if sentence]
 
 
@@ -124,20 +124,33 @@ def _counts(verdicts: Sequence[str]) -> str:
     return ", ".join(f"{verdict} {counts[verdict]}" for verdict in _WHOLE if counts[verdict])
 
 
-def _best(result: Comparison, condition: str, name: str) -> str:
+def _leads(result: Comparison, condition: str, names: Sequence[str]) -> list[str]:
+    """Which system is best on each metric; one sentence for all of them where none is shown to be better."""
     study = result.plan.study
-    cells = [result.cell(condition, system, name) for system in study.system_names]
-    cells = [cell for cell in cells if cell.means.size]
-    if not cells:
-        return f"{name}: every query was skipped." if result.n_done else ""
-    best = max(cells, key=lambda cell: cell.mean if cell.higher_is_better else -cell.mean)
-    leader = f"{name}: {best.system} has the best mean, {best.mean:.4f}"
+    tables = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
+    known = {name: [cell for cell in cells if cell.means.size] for name, cells in tables.items()}
+    skipped = [f"{name}: every query was skipped." for name, cells in known.items() if not cells and result.n_done]
+    best = [
+        max(cells, key=lambda cell: cell.mean if cell.higher_is_better else -cell.mean)
+        for cells in known.values()
+        if cells
+    ]
+    tested = [cell.tested for cells in known.values() for cell in cells if cell.tested]
+    if len(best) > 1 and tested and not isinstance(result, StudyResult) and all(t.verdict != HOLDS for t in tested):
+        means = ", ".join(f"{cell.system} {cell.mean:.4f} {cell.metric}" for cell in best)
+        none = f"No system is significantly better than {study.baseline} on any metric."
+        return [*skipped, f"{none} The best means, which may be chance: {means}."]
+    return [*skipped, *(_lead(cell, study.baseline) for cell in best)]
+
+
+def _lead(best: CellResult, baseline: str) -> str:
+    leader = f"{best.metric}: {best.system} has the best mean, {best.mean:.4f}"
     if best.tested is None:
         return f"{leader}."
     how = "significant" if best.tested.verdict == HOLDS else "which may be chance"
     if best.own and best.own.verdict != best.tested.verdict:
         how += f" (by the paper's own test: {best.own.verdict})"
-    return f"{leader}: {difference_text(best.difference)} against {study.baseline}, {how}."
+    return f"{leader}: {difference_text(best.difference)} against {baseline}, {how}."
 
 
 def settings_of(result: Comparison) -> dict[str, str]:

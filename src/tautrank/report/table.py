@@ -57,6 +57,7 @@ class Cell:
         text: the text a person reads.
         values: the values in full, one per field of the column; the first one sorts. By default the text.
         marks: a superscript after the text.
+        style: ``"bold"``, in all forms; ``"green"`` or ``"red"``, in a terminal.
 
     >>> Cell("0.4512 ±.013", (0.451234, 0.0131, "ac"), marks="ac").values[0]
     0.451234
@@ -65,6 +66,7 @@ class Cell:
     text: str
     values: tuple[Value, ...] = ()
     marks: str = ""
+    style: str = ""
 
     def __post_init__(self) -> None:
         if not self.values:
@@ -152,7 +154,7 @@ class ReportTable:
 
     def to_latex(self) -> str:
         """Return the table for a paper (booktabs), followed by its note as a comment."""
-        head, *rows = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, "$^{{{}}}$"))
+        head, *rows = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$"))
         alignment = "".join("l" if column.words else "r" for column in self.columns)
         lines = [r"\begin{tabular}{" + alignment + "}", r"\toprule", head, r"\midrule", *rows]
         note = ["% " + " ".join(self.note.split())] if self.note else []
@@ -160,16 +162,17 @@ class ReportTable:
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, followed by its note."""
-        head, *rows = ("| " + " | ".join(row) + " |" for row in self._lines(_MARKDOWN, "<sup>{}</sup>"))
+        head, *rows = ("| " + " | ".join(row) + " |" for row in self._lines(_MARKDOWN, "**{}**", "<sup>{}</sup>"))
         lines = [head, "|" + "---|" * len(self.columns), *rows]
         return "\n".join([*lines, "", *([self.note, ""] if self.note else [])])
 
-    def _lines(self, escapes: dict[int, str], superscript: str) -> Iterator[list[str]]:
+    def _lines(self, escapes: dict[int, str], bold: str, superscript: str) -> Iterator[list[str]]:
         """The headings and the rows as text, marks included."""
         yield [column.title.translate(escapes) for column in self.columns]
         for row in self.rows:
+            texts = ((bold if c.style == "bold" else "{}").format(c.text.translate(escapes)) for c in row)
             marks = (superscript.format(c.marks.translate(escapes)) if c.marks else "" for c in row)
-            yield [c.text.translate(escapes) + mark for c, mark in zip(row, marks, strict=True)]
+            yield [text + mark for text, mark in zip(texts, marks, strict=True)]
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Table]:
         """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers are not.
@@ -202,6 +205,7 @@ class ReportTable:
         from rich import box
         from rich.markup import escape
         from rich.table import Table
+        from rich.text import Text
 
         # The widest columns are wrapped, to the same width where there are several.
         for most in range(max(full for _, full in shown.values()), -1, -1):
@@ -213,7 +217,8 @@ class ReportTable:
             justify: Literal["left", "right"] = "left" if self.columns[i].words else "right"
             table.add_column(escape(self.columns[i].title), justify=justify, width=width, overflow="fold")
         for row in self.rows:
-            table.add_row(*(escape(row[i].text + row[i].marks.translate(_SUPERSCRIPT)) for i in shown))
+            texts = (Text(row[i].text + row[i].marks.translate(_SUPERSCRIPT), style=row[i].style) for i in shown)
+            table.add_row(*texts)
         return table
 
 

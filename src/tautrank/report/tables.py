@@ -365,6 +365,7 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
     study = result.plan.study
     metrics = {cell.metric for cell in cells}
     printed, tried = any(c.printed is not None for c in cells), any(not math.isnan(c.tried) for c in cells)
+    best = _best_means(cells) if len(study.systems) > 1 else {}
     rows = []
     for cell in cells:
         lower = "" if cell.higher_is_better else " (lower is better)"
@@ -379,7 +380,8 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
             row.append(text_cell("queries", cell.part))
         fields, numbers = ("mean", "deviation", "low", "high"), (cell.mean, cell.deviation, *cell.interval)
         title = "mean" if len(metrics) > 1 else cell.metric + lower
-        row.append(mean_cell(title, fields, numbers, high_first=cell.higher_is_better))
+        style = "bold" if cell.mean == best.get((cell.condition, cell.metric, cell.part)) else ""
+        row.append(mean_cell(title, fields, numbers, high_first=cell.higher_is_better, style=style))
         row += [number_cell("all tried", cell.tried, mean_text(cell.tried, None))] if tried else []
         row += _printed_cells(result, cell) if printed else []
         row += _baseline_cells(result, cell) if len(study.systems) > 1 else []
@@ -387,6 +389,16 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
         spent = [] if isinstance(result, StudyResult) else _spent_cells(result, (cell.condition, cell.system))
         rows.append([*row, *spent])
     return ReportTable.of_rows(rows, reading(result, cells))
+
+
+def _best_means(cells: Sequence[CellResult]) -> dict[tuple[str, str, str], float]:
+    """The best mean of the systems that are compared in one place."""
+    best: dict[tuple[str, str, str], float] = {}
+    for cell in cells:
+        place, better = (cell.condition, cell.metric, cell.part), max if cell.higher_is_better else min
+        if not math.isnan(cell.mean):
+            best[place] = better(best.get(place, cell.mean), cell.mean)
+    return best
 
 
 def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
@@ -425,7 +437,8 @@ def _difference_cell(title: str, judged: Judgement, marks: str = "") -> Titled:
     text = "" if math.isnan(judged.difference) else difference_text(judged.difference)
     if not math.isnan(judged.low):
         text += f" [{difference_text(judged.low)}, {difference_text(judged.high)}]"
-    return Column(title, (title, f"{title} low", f"{title} high"), high_first=True), Cell(text, numbers, marks)
+    style = ("green" if judged.difference > 0 else "red") if MARK in marks else ""
+    return Column(title, (title, f"{title} low", f"{title} high"), high_first=True), Cell(text, numbers, marks, style)
 
 
 def _detectable_cell(judged: Judgement | None) -> Titled:
