@@ -98,9 +98,10 @@ def test_the_user_may_say_how_rows_and_features_are_sampled() -> None:
     assert own("torch", dropout=0.1).extra == {"dropout": 0.1}
 
 
-def test_members_of_one_loss_differ_by_their_seeds(train: tr.RankingData) -> None:
-    single = tr.Ranker("lambdarank", members=1, **FEW).fit(train)
-    double = tr.Ranker("lambdarank", members=2, **FEW).fit(train)
+@pytest.mark.parametrize("loss", ["lambdarank", "lightgbm:lambdarank"])
+def test_members_of_one_loss_differ_by_their_seeds(loss: str, train: tr.RankingData) -> None:
+    single = tr.Ranker(loss, members=1, **FEW).fit(train)
+    double = tr.Ranker(loss, members=2, **FEW).fit(train)
     assert double.n_trees_ == 2 * single.n_trees_
     correlation = np.corrcoef(single.predict(train), double.predict(train))[0, 1]
     assert 0.5 < correlation < 1 - 1e-6

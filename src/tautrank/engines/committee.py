@@ -46,7 +46,7 @@ _FEWEST_FOR_WEIGHTS = 500
 _SEED_STEP = 1_000_003
 
 
-DEFAULT_COMMITTEE = "lambdarank|ndcg-loss2++|ndcg-loss1|ranknet|xendcg|listnet|stochasticrank|mse"
+DEFAULT_COMMITTEE = "lambdarank(extend=all)|ndcg-loss2++|ndcg-loss1|ranknet|xendcg|stochasticrank"
 """The losses of ``loss="committee"``."""
 
 
@@ -181,11 +181,13 @@ class CommitteeEngine(Engine):
         engine = engine_for(self._engine, loss)
         # The parameters of the committee's engine mean nothing to members of other tools.
         extra, bagging = dict(settings.extra) if engine.name == self._engine else {}, None
-        if isinstance(loss, Loss):
-            if engine.may_sample("rows", extra):
+        if engine.may_sample("rows", extra):
+            if isinstance(loss, Loss):
                 bagging = QueryBagging(_QUERY_SHARE, 1, seed)
-            if engine.may_sample("features", extra):
-                extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
+            else:
+                extra |= engine.in_its_words({"subsample": _QUERY_SHARE}, extra)
+        if engine.may_sample("features", extra):
+            extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
     def _member(self, task: Task, settings: Settings, progress: _Progress) -> FittedModel:
