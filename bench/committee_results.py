@@ -50,12 +50,14 @@ class DataSet:
     Args:
         folds: reads its splits.
         repeats: the number of repeats, if it is not the page's.
+        parameters: parameters of every system on top of those of all sets.
         fewer: the number of models of single systems that train too slowly for all.
         cut: what was left out for lack of time, in a sentence.
     """
 
     folds: Callable[[], list[Splits]]
     repeats: int | None = None
+    parameters: Mapping[str, float] = field(default_factory=dict)
     fewer: Mapping[str, int] = field(default_factory=dict)
     cut: str = ""
 
@@ -64,7 +66,18 @@ SETS = {
     "MQ2007": DataSet(partial(folds_of, "mq2007")),
     "MQ2008": DataSet(partial(folds_of, "mq2008")),
     "ClueWeb09": DataSet(partial(folds_of, "clueweb09"), fewer={"catboost:YetiRank": 3}),
-    "MSRD": DataSet(partial(folds_of, "msrd", folds=1), repeats=3, fewer={"catboost:YetiRank": 1}),
+    "MSRD": DataSet(
+        partial(folds_of, "msrd", folds=1),
+        repeats=3,
+        parameters={"n_estimators": 400, "early_stopping_rounds": 50},
+        fewer={
+            "lightgbm:lambdarank": 4,
+            "lightgbm:rank_xendcg": 2,
+            "xgboost:rank:ndcg": 1,
+            "catboost:YetiRank": 1,
+            "catboost:QuerySoftMax": 0,
+        },
+    ),
 }
 # Too slow for as many models as the others.
 SLOW = {"xgboost:rank:ndcg": 3, "catboost:QuerySoftMax": 2}
@@ -77,7 +90,7 @@ def contenders(name: str) -> list[Contender]:
     return [
         Contender(COMMITTEE, "committee"),
         Contender(WITH_LISTS, "committee", parameters=lists),
-        *(Contender(loss, loss, fewer.get(loss, MODELS)) for loss in PEERS),
+        *(Contender(loss, loss, fewer.get(loss, MODELS)) for loss in PEERS if fewer.get(loss, MODELS)),
         Contender(BAGGED, bagged, parameters=SAMPLED),
         Contender(BAGGED_WITH_LISTS, bagged, parameters={**SAMPLED, **lists}),
         *(Contender(loss, loss) for loss in SINGLE),
@@ -90,7 +103,9 @@ def result_on(name: str, repeats: int, only_finished: bool) -> tuple[list[Row], 
     one, splits = SETS[name], SETS[name].folds()
     runs = min(repeats, one.repeats or repeats)
     title, systems = f"committees {name}", contenders(name)
-    found = measured(title, splits, systems, METRICS, runs, PARAMETERS, only_finished=only_finished)
+    found = measured(
+        title, splits, systems, METRICS, runs, {**PARAMETERS, **one.parameters}, only_finished=only_finished
+    )
     rows = []
     for system in systems:
         if system.name not in found:
