@@ -12,7 +12,7 @@ help:
 	@echo "make coverage  line coverage of each room by its own tests (make coverage-losses for one room)"
 	@echo "make docs      build the documentation in site/; it needs no network"
 	@echo "make bench     speed and memory compared with other tools (about 15 minutes)"
-	@echo "make results   every loss on five data sets (about two hours; it can be stopped and run again)"
+	@echo "make results   every loss and committees on real data sets (about three hours; it can be stopped and run again)"
 	@echo "make studies   every table and figure of the papers, repeated (about two hours; likewise)"
 	@echo "make dist      build and check what is uploaded to PyPI, in dist/"
 	@echo "make clean     remove the virtual environment and caches"
@@ -80,6 +80,7 @@ studies: $(VENV)/test.stamp
 
 results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.results --write docs/results/losses.md
+	$(BIN)/python -m bench.committee_results --write docs/results/committees.md
 	$(BIN)/python -m bench.smoothed_results --write docs/results/smoothed.md
 	$(BIN)/python -m bench.theory_results --write docs/results/theory.md
 	$(BIN)/python -m bench.click_results --write docs/results/clicks.md

@@ -66,6 +66,7 @@ NAVIGATION = {
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
     "Measured": [
         "results/losses",
+        "results/committees",
         "results/smoothed",
         "results/significance",
         "results/theory",
