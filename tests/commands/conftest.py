@@ -35,7 +35,7 @@ def search(written, tmp_path, monkeypatch):
 def small_demo(monkeypatch):
     """The demonstration, small enough for a test."""
     small = {"_QUERIES": 40, "_FEATURES": 16, "_TREES": 3, "_REPEATS": 2, "_WORKERS": 1}
-    for name, value in {**small, "_MORE_QUERIES": 60, "_MORE_FEATURES": 16}.items():
+    for name, value in {**small, "_MORE_QUERIES": 60, "_MORE_FEATURES": 16, "_MORE_TREES": 3}.items():
         monkeypatch.setattr(demo, name, value)
 
 

@@ -14,7 +14,7 @@ from tautrank.commands.output import OUT, trainings_bar
 from tautrank.report.terminal import summary_table
 
 _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
-_MORE_QUERIES, _MORE_FEATURES = 3000, 40
+_MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 40, 400
 _WORKERS: int | None = None  # all cores
 _TIES = """\
 LightGBM and XGBoost rank tied documents by 'input' order. Here the rows of a
@@ -40,7 +40,7 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
     data = tr.simulate.simulate_web_search(_QUERIES, n_features=_FEATURES, mean_length=80, seed=seed)
     OUT.print(summary_table(["simulated"], [data.describe()]))
     OUT.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
-    test = _compare(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS))
+    test = _compare(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES)
     sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
     OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")
     for ties in ("worst", "expected", "best", "input"):
@@ -49,15 +49,17 @@ def demo(seed: int = option(0, "Random seed of the data and the training.")) -> 
     OUT.print(_TIES, markup=False)
     OUT.print(f"No loss wins, but together they do. On {_MORE_QUERIES} queries, LightGBM's model and a committee:")
     more = tr.simulate.simulate_web_search(_MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed)
-    _compare(more, ("lightgbm:lambdarank", "committee"), 1, seed, 1)
+    _compare(more, ("lightgbm:lambdarank", "committee"), 1, seed, 1, _MORE_TREES)
     OUT.print(_NEXT, markup=False)
 
 
-def _compare(data: tr.RankingData, losses: Sequence[str], repeats: int, seed: int, workers: int) -> tr.RankingData:
+def _compare(
+    data: tr.RankingData, losses: Sequence[str], repeats: int, seed: int, workers: int, trees: int
+) -> tr.RankingData:
     """Print a comparison on half of the queries and return those it was tested on."""
     train, valid, test = data.split([0.5, 0.2, 0.3], seed=seed)
     how: dict[str, Any] = {"losses": losses, "metrics": ["ndcg@10", "map"], "repeats": repeats, "seed": seed}
-    how |= {"n_estimators": _TREES, "learning_rate": 0.1, "num_leaves": 15, "early_stopping_rounds": 20}
+    how |= {"n_estimators": trees, "learning_rate": 0.1, "num_leaves": 15, "early_stopping_rounds": max(20, trees // 8)}
     with trainings_bar() as progress:
         result = tr.compare(train, valid, test, workers=workers, progress=progress, **how)
     OUT.print(*result.tables(), result.note(), markup=False)
