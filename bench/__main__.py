@@ -26,6 +26,7 @@ PARTS = {
     "losses": ("loss_speed", "claims"),
     "smoothed": ("smoothed_speed", "claims"),
     "training": ("loss_speed", "training_claims"),
+    "quality": ("quality", "claims"),
     "studies": ("study_size", "claims"),
     "gpu": ("gpu_speed", "claims"),
 }

@@ -76,6 +76,7 @@ class Training:
         "Describe documents relative to their list too: all features, auto to choose them on validation data, or names "
         "or numbers (from 0) of features, separated by commas.",
     )
+    speed: str = option(Settings.speed, "exact, or fast for coarser bins and quantised gradients (LightGBM).")
     param: list[str] | None = option(None, "Engine parameter as name=value; may be repeated.")
     seed: int = SEED
     jobs: int | None = option(None, "Number of threads; default by the size of the data.", "--jobs", "-j")
@@ -95,6 +96,8 @@ class Training:
         others["early_stopping_rounds"] = self.early_stopping or None
         if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
             others["engine"] = self.engine
+        if self.speed != Settings.speed:
+            others["speed"] = choice("speed", self.speed, ("exact", "fast"))
         if self.list_features is not None:
             chosen = self.list_features
             others["list_features"] = {"all": True, "auto": "auto"}.get(chosen) or names_of([chosen], "--list-features")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arguments import job_count, real, whole
+from tautrank.arguments import choice, job_count, real, whole
 from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
 from tautrank.engines.binned import Bins
@@ -131,6 +131,7 @@ class Settings:
         rates: learning rate of each tree instead of `learning_rate`: one number per tree, or a function of its number.
         langevin: noise on the gradients and shrinkage of the model; None for neither.
         refit: whether to choose the number of trees by cross-validation and train as many on all queries.
+        speed: ``"exact"``, or ``"fast"`` for coarser bins and quantised gradients.
         extra: the engine's own parameters, under its own names.
         bagging: the queries that each tree learns from, for losses of this library; None for what the engine's own
             parameters say.
@@ -152,6 +153,7 @@ class Settings:
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
     refit: bool = False
+    speed: str = "exact"
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None
 
@@ -167,6 +169,7 @@ class Settings:
         job_count(self.n_jobs)
         if not isinstance(self.refit, bool | np.bool_):
             raise OptionError(f"refit: found {self.refit!r}; expected True or False")
+        choice("speed", self.speed, ("exact", "fast"))
         for callback in self.callbacks:
             kind = type(callback)
             if kind.__module__.partition(".")[0] in ENGINES:  # a tool's own callbacks take other arguments
@@ -447,6 +450,8 @@ class Engine(abc.ABC):
     """Whether a model of it is refitted; not a committee, whose members are."""
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Its parameters that sample ``"features"`` and ``"rows"`` for each round, under their main names."""
+    has_fast: bool = False
+    """Whether it knows a faster way to train, ``speed="fast"``."""
     uses_openmp: ClassVar[bool] = False
     """Whether it hangs in a forked process unless it is held to one thread (see `packages`)."""
 

@@ -46,6 +46,9 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         from tautrank.engines.cross_validation import pooled
 
         task = pooled(task)
+    if settings.speed == "fast" and (not engine.has_fast or settings.langevin is not None):
+        found = "langevin" if engine.has_fast else engine.written
+        raise OptionError(f"speed: found 'fast' with {found}; expected 'exact', or LightGBM without langevin")
     task = dataclasses.replace(task, bins=shared_bins())
     if settings.n_jobs is None and engine.uses_openmp:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)

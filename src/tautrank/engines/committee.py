@@ -118,6 +118,7 @@ class CommitteeEngine(Engine):
 
     def __init__(self, engine: str = DEFAULT_ENGINE) -> None:
         self._engine = engine
+        self.has_fast = engine_named(engine).has_fast
 
     def most_rounds(self, task: Task, settings: Settings) -> int:
         """Return the trees of all members together.

@@ -71,6 +71,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         refit: True to choose the number of trees by cross-validation, over training and validation data together, and
             to train as many on all of it. It takes about five times as long; ``evals_result_`` and ``best_score_`` are
             those of the queries that each of four models had not seen.
+        speed: ``"fast"`` for coarser bins (63) and quantised gradients, with LightGBM: less time per tree, and trees
+            that differ a little; docs/performance.md has measurements. ``"exact"`` for the engine's own defaults.
         **engine_parameters: any parameter of the engine under the engine's own name, such as ``min_data_in_leaf=50``;
             with LightGBM also ``categorical_feature``, the names or numbers of columns that hold category codes.
 
@@ -113,6 +115,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         members: int | None = None,
         list_features: Any = False,
         refit: bool = False,
+        speed: str = Settings.speed,
         **engine_parameters: Any,
     ) -> None:
         self.loss = loss
@@ -130,6 +133,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self.members = members
         self.list_features = list_features
         self.refit = refit
+        self.speed = speed
         self._engine_parameters = engine_parameters
 
     @classmethod
@@ -241,7 +245,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             categorical_feature: as the parameter of `Ranker`.
             init_model: a ranker, or anything that `load` takes, to add ``n_estimators`` trees to. With a loss of this
                 library the result is the same bits as training in one go, unless the engine samples documents or
-                features.
+                features, or rounds gradients at random (``speed="fast"``).
             callbacks: functions of one argument, a `Step`, called after each tree; training stops if one returns True.
                 Of LightGBM's, `early_stopping`, `log_evaluation`, `record_evaluation` and `reset_parameter` of the
                 learning rate do here what they do there.

@@ -1,0 +1,64 @@
+"""``speed="fast"``: coarser bins and quantised gradients, and still the same trees for any number of threads."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import tautrank as tr
+from tautrank import Ranker, RankingData
+from tautrank.engines.base import Settings, Task
+from tautrank.engines.lightgbm import _parameters
+from tautrank.errors import OptionError
+
+
+@pytest.fixture(scope="module")
+def data() -> RankingData:
+    draw = np.random.default_rng(0)
+    X = draw.standard_normal((3000, 8)).astype(np.float32)
+    labels = np.clip(np.rint(X[:, 0] + X[:, 1] * X[:, 2] + draw.standard_normal(3000)), 0, 4)
+    return RankingData.from_arrays(X, labels, group=[20] * 150)
+
+
+def test_it_sets_what_the_user_does_not(data: RankingData) -> None:
+    task = Task(train=data, loss=tr.loss("lambdarank"), metric=tr.metric("ndcg@10"))
+    fast = _parameters(task, Settings(speed="fast", extra={"max_bins": 15}))
+    assert (fast["max_bin"], fast["use_quantized_grad"], fast["num_grad_quant_bins"]) == (15, True, 16)
+    assert not {"max_bin", "use_quantized_grad"} & _parameters(task, Settings()).keys()
+
+
+@pytest.mark.parametrize("loss", ["lambdarank", "xendcg", "ranknet"])
+def test_it_learns_as_well_and_the_same_for_any_number_of_threads(loss: str, data: RankingData) -> None:
+    scores = {}
+    for speed, n_jobs in (("exact", 1), ("fast", 1), ("fast", 2), ("fast", 3)):
+        ranker = Ranker(loss, n_estimators=30, learning_rate=0.1, speed=speed, n_jobs=n_jobs).fit(data)
+        scores[speed, n_jobs] = ranker.predict(data)
+        last = ranker.score(data)
+        if speed == "exact":
+            exact = last
+        assert last > exact - 0.02
+    assert np.array_equal(scores["fast", 1], scores["fast", 2])
+    assert np.array_equal(scores["fast", 1], scores["fast", 3])
+    assert not np.array_equal(scores["fast", 1], scores["exact", 1])
+
+
+def test_committees_and_tuned_rates_train_fast_too(data: RankingData) -> None:
+    committee = Ranker(["lambdarank", "xendcg"], n_estimators=10, learning_rate=0.1, speed="fast").fit(data)
+    assert committee.score(data) > 0.6
+    again = Ranker(["lambdarank", "xendcg"], n_estimators=10, learning_rate=0.1, speed="fast", n_jobs=2).fit(data)
+    assert np.array_equal(committee.predict(data), again.predict(data))
+
+
+def test_lists_without_gradients_are_no_trouble() -> None:
+    data = RankingData.from_arrays(np.arange(40.0)[:, np.newaxis], np.zeros(40), group=[10] * 4)
+    with pytest.warns(tr.TautrankWarning, match="no tree could be split"):
+        assert not Ranker(n_estimators=3, speed="fast").fit(data).predict(data).any()
+
+
+def test_what_it_cannot_do_is_refused(data: RankingData) -> None:
+    with pytest.raises(OptionError, match="unknown speed 'fats'; did you mean 'fast'"):
+        Ranker(speed="fats").fit(data)
+    with pytest.raises(OptionError, match="speed: found 'fast' with langevin; expected 'exact', or LightGBM"):
+        Ranker(speed="fast", langevin=tr.Langevin()).fit(data)
+    with pytest.raises(OptionError, match="speed: found 'fast' with XGBoost"):
+        Ranker(speed="fast", engine="xgboost").fit(data)
