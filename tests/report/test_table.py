@@ -72,4 +72,4 @@ def test_the_best_value_is_bold_in_every_form():
     console = Console(width=40, force_terminal=True, color_system="standard", highlight=False)
     with console.capture() as captured:
         console.print(table)
-    assert "\x1b[1m0.5" in captured.get()
+    assert "\x1b[1m 0.5" in captured.get()
