@@ -12,7 +12,7 @@ from typing import Any, Protocol, TypeAlias
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.plan import Plan
-from tautrank.experiments.processes import MOST_LOSSES, Ask, Lost, no_answer, run_jobs
+from tautrank.experiments.processes import Ask, Lost, no_answer, run_jobs
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt, forget_data
 from tautrank.losses.own_losses import OwnLoss, sendable
@@ -83,23 +83,23 @@ def run_trials(
     trials: Iterable[Trial],
     *,
     answer: Callable[[Trial, Any], Any] = no_answer,
-    deadline: float | None = None,
-    most_losses: int = MOST_LOSSES,
     lost: str = FAILED,
+    **limits: Any,
 ) -> Iterator[tuple[Trial, Outcome]]:
     """Run trials in this process one after the other, or in others as `run_jobs` does.
 
     Args:
         n: the number of processes; 1 for this process.
-        work, answer, deadline, most_losses: as those of `run_jobs`.
+        work, answer: as those of `run_jobs`.
         trials: the trials.
         lost: the status of a trial whose processes died.
+        limits: `deadline` and `most_losses` of `run_jobs`.
     """
     if n == 1:
         for trial in trials:
             yield trial, work(trial, partial(answer, trial))
         return
-    for trial, outcome in run_jobs(n, work, trials, answer=answer, deadline=deadline, most_losses=most_losses):
+    for trial, outcome in run_jobs(n, work, trials, answer=answer, **limits):
         yield trial, Outcome(lost, error=str(outcome)) if isinstance(outcome, Lost) else outcome
 
 

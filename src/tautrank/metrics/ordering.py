@@ -73,11 +73,6 @@ class Block:
             laid[columns >= self.lengths[:, None]] = fill
         return laid
 
-    def keys(self, scores: NDArray[np.floating]) -> NDArray[np.floating]:
-        """Negated scores as rows, so that sorting upwards puts the best document first and padding last."""
-        keys: NDArray[np.floating] = np.negative(self.matrix(scores, -np.inf))
-        return keys
-
 
 def blocks(offsets: I64) -> Iterator[Block]:
     """Cut the queries into blocks of lists of similar length; queries without documents are in none.
@@ -209,7 +204,7 @@ def sort_rows(
     array([[1, 2, 0],
            [0, 1, 2]])
     """
-    keys = block.keys(scores)
+    keys: NDArray[np.floating] = np.negative(block.matrix(scores, -np.inf))  # ascending is best first; padding last
     order = np.argsort(keys, axis=1)
     # One rank further, since a tie between the last rank that matters and the next one matters.
     head = np.take_along_axis(keys, order[:, : depth + 1], axis=1)

@@ -239,16 +239,10 @@ def _format_value(value: Value) -> str:
 
 
 _SUPERSCRIPT = str.maketrans("abcdefghijklmnopqrstuvwxyz", "ᵃᵇᶜᵈᵉᶠᵍʰⁱʲᵏˡᵐⁿᵒᵖᵠʳˢᵗᵘᵛʷˣʸᶻ")
+_TEXT = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater"}
 _LATEX = str.maketrans(
-    {
-        "\\": r"\textbackslash{}",
-        "~": r"\textasciitilde{}",
-        "^": r"\textasciicircum{}",
-        "<": r"\textless{}",
-        ">": r"\textgreater{}",
-        "±": r"$\pm$",
-        "\n": " ",
-        **{c: "\\" + c for c in "&%#_{}$"},
-    }
+    {character: rf"\text{name}{{}}" for character, name in _TEXT.items()}
+    | {character: rf"\{character}" for character in "&%#_{}$"}
+    | {"±": r"$\pm$", "\n": " "}
 )
 _MARKDOWN = str.maketrans({"&": "&amp;", "<": "&lt;", "|": r"\|", "\n": " "})

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import ClassVar, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -270,15 +270,9 @@ def bootstrap_interval(
 
     from scipy.stats import bootstrap
 
-    drawn = bootstrap(
-        (x,),
-        np.mean,
-        n_resamples=resamples,
-        batch=max(1, _BATCH_BYTES // (8 * x.size)),
-        vectorized=True,
-        method="percentile",
-        rng=np.random.Generator(np.random.PCG64(seed)),
-    ).bootstrap_distribution
+    how: dict[str, Any] = {"n_resamples": resamples, "batch": max(1, _BATCH_BYTES // (8 * x.size)), "vectorized": True}
+    rng = np.random.Generator(np.random.PCG64(seed))
+    drawn = bootstrap((x,), np.mean, method="percentile", rng=rng, **how).bootstrap_distribution
     levels = np.array([(1 - confidence) / 2, (1 + confidence) / 2])
     if method == "bca":
         levels = _bca_levels(x, drawn, levels)

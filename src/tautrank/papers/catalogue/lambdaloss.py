@@ -40,35 +40,22 @@ _NDCG_LOSS2PP = System("ndcg-loss2++(k=5,mu=5)", "ndcg-loss2++")
 
 
 # Train, valid and test.
-_TABLE3 = printed_tables(
-    _COLUMNS,
-    {
-        "lambdamart": ((72.21, 69.07, 70.36), (44.99, 43.40, 42.19), (45.28, 43.81, 44.12)),
-        "arp-loss1": ((74.11, 69.70, 70.58), (47.24, 44.01, 42.88), (47.02, 44.59, 44.69)),
-        "arp-loss2": ((71.74, 69.24, 70.38), (46.06, 43.69, 42.70), (45.25, 43.86, 44.13)),
-        "ndcg-loss1": ((71.45, 68.95, 70.26), (45.49, 43.80, 42.56), (45.03, 43.60, 44.04)),
-        "ndcg-loss2": ((73.07, 69.57, 70.63), (47.33, 43.98, 43.19), (47.35, 44.71, 44.94)),
-        "ndcg-loss2++": ((73.65, 69.41, 70.72), (48.58, 44.03, 42.99), (46.89, 44.48, 44.82)),
-    },
-    (_AS_RANKLIB,),
-    _PARTS,
-)
-_TABLE4 = printed_tables(
-    _COLUMNS,
-    {
-        "lambdamart": ((91.84, 74.93, 75.40), (70.24, 49.05, 49.00), (64.23, 50.23, 50.74)),
-        "ndcg-loss2": ((77.96, 73.77, 74.78), (54.75, 49.40, 49.22), (52.60, 49.82, 50.08)),
-        "ndcg-loss2++": ((92.82, 75.00, 75.70), (62.75, 49.03, 49.25), (66.78, 50.97, 51.21)),
-    },
-    (_AS_LIGHTGBM,),
-    _PARTS,
-)
-_TABLE5 = printed_tables(
-    _COLUMNS,
-    {"lambdamart": ((91.84,), (70.24,), (64.23,)), "ndcg-loss2": ((92.62,), (88.09,), (98.74,))},
-    (_AS_LIGHTGBM,),
-    ("train",),
-)
+_TABLE3 = {
+    "lambdamart": ((72.21, 69.07, 70.36), (44.99, 43.40, 42.19), (45.28, 43.81, 44.12)),
+    "arp-loss1": ((74.11, 69.70, 70.58), (47.24, 44.01, 42.88), (47.02, 44.59, 44.69)),
+    "arp-loss2": ((71.74, 69.24, 70.38), (46.06, 43.69, 42.70), (45.25, 43.86, 44.13)),
+    "ndcg-loss1": ((71.45, 68.95, 70.26), (45.49, 43.80, 42.56), (45.03, 43.60, 44.04)),
+    "ndcg-loss2": ((73.07, 69.57, 70.63), (47.33, 43.98, 43.19), (47.35, 44.71, 44.94)),
+    "ndcg-loss2++": ((73.65, 69.41, 70.72), (48.58, 44.03, 42.99), (46.89, 44.48, 44.82)),
+}
+_TABLE4 = {
+    "lambdamart": ((91.84, 74.93, 75.40), (70.24, 49.05, 49.00), (64.23, 50.23, 50.74)),
+    "ndcg-loss2": ((77.96, 73.77, 74.78), (54.75, 49.40, 49.22), (52.60, 49.82, 50.08)),
+    "ndcg-loss2++": ((92.82, 75.00, 75.70), (62.75, 49.03, 49.25), (66.78, 50.97, 51.21)),
+}
+# Train alone.
+_TABLE5 = {"lambdamart": ((91.84,), (70.24,), (64.23,)), "ndcg-loss2": ((92.62,), (88.09,), (98.74,))}
+_printed = partial(printed_tables, _COLUMNS)
 # Parameters.
 _TABLE2 = by_data_set(
     _COLUMNS,
@@ -111,7 +98,7 @@ TABLE3 = _study(
         *each(Better, better="ndcg-loss2", worse=("ndcg-loss1", "arp-loss1", "arp-loss2"), metric=_AS_RANKLIB),
     ),
     parameters=_RANKLIB,
-    recipes=recipes(_TITLES, printed=_TABLE3),
+    recipes=recipes(_TITLES, printed=_printed(_TABLE3, (_AS_RANKLIB,), _PARTS)),
     judged=_PARTS,
     note=note("lambdaloss-table3"),
 )
@@ -133,7 +120,7 @@ TABLE4 = _study(
             "min_child_samples": Choice((5, 20, 50, 100)),
         }
     ),
-    recipes=(OTHERS, *recipes(_TITLES, systems=_TABLE2, printed=_TABLE4)),
+    recipes=(OTHERS, *recipes(_TITLES, systems=_TABLE2, printed=_printed(_TABLE4, (_AS_LIGHTGBM,), _PARTS))),
     judged=_PARTS,
     note=note("lambdaloss-table4"),
 )
@@ -152,7 +139,11 @@ TABLE5 = _study(
     parameters=_LIGHTGBM,
     recipes=(
         OTHERS,
-        *recipes(_TITLES, parameters={data: of["lambdamart"] for data, of in _TABLE2.items()}, printed=_TABLE5),
+        *recipes(
+            _TITLES,
+            parameters={data: of["lambdamart"] for data, of in _TABLE2.items()},
+            printed=_printed(_TABLE5, (_AS_LIGHTGBM,), ("train",)),
+        ),
     ),
     judged=("train", "test"),
     note=note("lambdaloss-table5"),

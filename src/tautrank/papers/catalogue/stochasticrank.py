@@ -104,15 +104,8 @@ _SGLB: Mapping[str, Dimension] = {
     "langevin.shrink_rate": Uniform(1e-5, 1e-2, log=True),
 }
 _SHIFTED: Mapping[str, Dimension] = {**_SGLB, "loss.mu": Uniform(1e-2, 1e1, log=True)}
-_TABLE2_SEARCH = {
-    "lambdamart": _BASELINE,
-    "lambdaloss": _BASELINE,
-    "e-lambdamart": _NOISY,
-    "e-lambdaloss": _NOISY,
-    "softrank": _BASELINE,
-    "sr-soft": _SGLB,
-    "sr": _SHIFTED,
-}
+_TABLE2_SEARCH = {"sr-soft": _SGLB, "sr": _SHIFTED, "e-lambdamart": _NOISY, "e-lambdaloss": _NOISY}
+_TABLE2_SEARCH |= dict.fromkeys(("lambdamart", "lambdaloss", "softrank"), _BASELINE)
 
 
 def _smoothed(metric: str, mu: float, sfa: bool, loss: str = "stochasticrank") -> str:
