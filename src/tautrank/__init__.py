@@ -21,6 +21,7 @@ from tautrank.data import (
     read_qrels,
     read_run,
     read_scores,
+    read_streamed,
     write_letor,
 )
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
@@ -38,6 +39,7 @@ from tautrank.significance.systems import systems_test
 
 if TYPE_CHECKING:
     from tautrank import checks, theory
+    from tautrank.data.distributed import read_distributed
     from tautrank.engines.langevin import Langevin
     from tautrank.experiments.compare import compare
     from tautrank.experiments.result import Result
@@ -62,6 +64,7 @@ _LATER = {
     "torch_loss": "tautrank.losses.torch_loss",
     "export_model": "tautrank.export",
     "side_by_side": "tautrank.report.side_by_side",
+    "read_distributed": "tautrank.data.distributed",
     "tune": "tautrank.experiments.tune",
 }
 
@@ -83,6 +86,7 @@ __all__ = [
     "OptionError", "Ranker", "RankingData", "Result", "Splits", "TautrankError", "TautrankWarning",
     "bootstrap_interval", "checks", "compare", "compare_runs", "corrected_resampled_t_test", "evaluate", "export_model",
     "holm", "judge_run", "list_folds", "loss", "losses", "metric", "metrics", "paired_t_test", "randomisation_test",
-    "read_csv", "read_folder", "read_letor", "read_parquet", "read_qrels", "read_run", "read_scores",
-    "side_by_side", "simulate", "systems_test", "theory", "torch_loss", "tune", "write_letor",
+    "read_csv", "read_distributed", "read_folder", "read_letor", "read_parquet", "read_qrels", "read_run",
+    "read_scores", "read_streamed", "side_by_side", "simulate", "systems_test", "theory", "torch_loss", "tune",
+    "write_letor",
 ]  # fmt: skip

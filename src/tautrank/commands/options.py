@@ -7,6 +7,7 @@ import functools
 import inspect
 import json
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -53,6 +54,7 @@ AS_JSON = option(False, "Print JSON instead of a table.", "--json")
 IMPORTED = option(None, "Python file or module that registers your own loss or metric. Its code is run.", "--import")
 LEARNING_RATE = option(Settings.learning_rate, "Learning rate: the factor by which each tree is scaled.")
 LEAVES = option(Settings.num_leaves, "Maximum number of leaves per tree.")
+MEMORY = option(None, "Memory there is, such as 3G: features stay in the file and are read in chunks.")
 METRIC = option("ndcg@10", "Metric for validation and early stopping.")
 LIKE = option(None, f"Tool whose rules the metrics follow: {', '.join(TOOLS)}.")
 SEED = option(0, "Random seed.")
@@ -160,6 +162,33 @@ class Reading:
             return [train], values
         return same_columns([train, self.file(valid)], [data, valid]), values
 
+    def in_files(
+        self, *paths: Path | None, memory: str | None = None, client: Any = None, unlabelled: bool = False
+    ) -> list[RankingData]:
+        """Read files whose features stay there: labels and queries now, features in chunks or on a cluster's workers.
+
+        Args:
+            *paths: files or patterns of one data set, the training data first.
+            memory: what a training may use.
+            client: client of the cluster that reads the training data.
+            unlabelled: whether a table needs no label column.
+        """
+        if wrong := [name for name in ("doc", "categorical", "separator") if getattr(self, name)]:
+            raise OptionError(f"--{wrong[0]}: needs the data in memory; expected no --memory, --cluster or --workers")
+        asked, found = self.given(), list[RankingData]()
+        text = {name: asked[name] for name in ("zero_based", "allow_nan")}
+        table = {name: asked[name] for name in ("label", "qid", "drop")} | {"unlabelled": unlabelled}
+        table["features"] = asked["features"] or None
+        given = [path for path in paths if path is not None]
+        for path in given:
+            how = table if path.suffix in (".parquet", ".pq") else text
+            with reading_bar(f"reading {path.name}"):
+                if client is not None and not found:
+                    found.append(tr.read_distributed(path, client=client, **how))
+                else:
+                    found.append(tr.read_streamed(path, memory=memory, **how))
+        return same_columns(found, given)
+
     def folder(self, path: Path, fold: int) -> Splits:
         """Read one fold of a data set's folder."""
         with reading_bar(f"reading {path}"):
@@ -177,11 +206,17 @@ class Reading:
         with reading_bar(f"reading {data.name}") as report:
             return read_judged_scores(scores, data, progress=report, **self.given())
 
-    def for_ranker(self, ranker: tr.Ranker, path: Path, *, unlabelled: bool = False) -> RankingData:
-        """Read one file and align it with the columns that a ranker was fitted on."""
+    def for_ranker(
+        self, ranker: tr.Ranker, path: Path, *, unlabelled: bool = False, memory: str | None = None
+    ) -> RankingData:
+        """Read one file and align it with the columns that a ranker was fitted on; with `memory`, in chunks."""
         names = getattr(ranker, "feature_names_in_", None)
         known = dataclasses.replace(self, categorical=[*ranker.categories_] or None)
-        return columns_of_model(known.file(path, unlabelled=unlabelled), ranker.n_features_in_, names, path)
+        if memory is None:
+            data = known.file(path, unlabelled=unlabelled)
+        else:
+            (data,) = known.in_files(path, memory=memory, unlabelled=unlabelled)
+        return columns_of_model(data, ranker.n_features_in_, names, path)
 
     def as_typed(self) -> list[str]:
         """The same options as typed on the command line, without those of the cache, which change no result."""
@@ -192,6 +227,32 @@ class Reading:
                 value = [] if given is True else [",".join(given) if isinstance(given, list) else given]
                 words += [f"--{name.replace('_', '-')}", *value]
         return words
+
+
+def in_files(
+    stack: ExitStack,
+    reading: Reading,
+    *paths: Path | None,
+    memory: str | None,
+    cluster: str | None,
+    workers: int | None,
+) -> list[RankingData]:
+    """Read data whose features stay in files, here or on a cluster that lives as long as the training.
+
+    Args:
+        stack: what ends the cluster.
+        reading: how to read.
+        paths: training and validation data.
+        memory, cluster, workers: the options of the command.
+    """
+    if sum(given is not None for given in (memory, cluster, workers)) > 1:
+        raise OptionError("--memory, --cluster, --workers: found more than one; expected one of them")
+    if memory is not None:
+        return reading.in_files(*paths, memory=memory)
+    from tautrank.data.distributed import LOCAL, connect
+
+    client = connect(cluster or LOCAL, whole("--workers", workers or 1, 1), stack, "--cluster")
+    return reading.in_files(*paths, client=client)
 
 
 def load_ranker(model: Path, *data: Path) -> tr.Ranker:

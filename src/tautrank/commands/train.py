@@ -6,7 +6,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,7 @@ _DEFAULT_METRICS = ("ndcg@5", "ndcg@10", "map", "mrr")
 @options.takes_groups
 def train(
     *,
-    data: Path = argument("Training data (LETOR, Parquet, CSV)."),
+    data: Path = argument("Training data (LETOR, Parquet, CSV); several as 'part-*.parquet' with --workers."),
     model: Path = option(..., "File to save the model in.", "--model", "-o"),
     valid: Path | None = option(None, "Validation data, for early stopping."),
     loss: str = option("lambdarank", "Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'."),
@@ -56,6 +56,9 @@ def train(
     weights: str | None = option(None, "Column of a table with the weight of each row's query."),
     propensity: str | None = option(None, "Column of a table with the probability that a user looked at the document."),
     init_model: Path | None = option(None, "Model to add trees to, also one of LightGBM or XGBoost."),
+    memory: str | None = options.MEMORY,
+    cluster: str | None = option(None, "Train on a Dask cluster: the address of its scheduler, or its scheduler file."),
+    workers: int | None = option(None, "Train in this many worker processes of this machine."),
     reading: options.Reading,
 ) -> None:
     """Train a model and save it in one file. Ctrl-C ends the training and keeps the trees so far.
@@ -71,8 +74,15 @@ def train(
     if init_model is not None:
         check_model(init_model)
     how: dict[str, Any] = {"langevin": langevin, "refit": refit, "random_state": training.seed, "n_jobs": training.jobs}
-    parts, aside = reading.training(data, valid, weights=weights, propensities=propensity)
-    with _interrupted() as interrupts:
+    with ExitStack() as stack:
+        if memory is None and cluster is None and workers is None:
+            parts, aside = reading.training(data, valid, weights=weights, propensities=propensity)
+        elif weights or propensity:
+            raise OptionError("--weights, --propensity: need the data in memory; expected neither")
+        else:
+            where = {"memory": memory, "cluster": cluster, "workers": workers}
+            parts, aside = options.in_files(stack, reading, data, valid, **where), {}  # type: ignore[arg-type]
+        interrupts = stack.enter_context(_interrupted())
         start = time.perf_counter()
         ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
         ranker.fit(*parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
@@ -133,6 +143,7 @@ def evaluate(
     like: str | None = options.LIKE,
     imported: list[str] | None = options.IMPORTED,
     per_query: Path | None = option(None, "Also write the values of every query to this CSV file."),
+    memory: str | None = options.MEMORY,
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -148,7 +159,7 @@ def evaluate(
         judged = reading.scored(scores, data)
     elif model is not None and scores is None:
         ranker = options.load_ranker(model, data)
-        documents = reading.for_ranker(ranker, data)
+        documents = reading.for_ranker(ranker, data, memory=memory)
         judged = Judged(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
     else:
         found = "neither" if scores is None else "both"
@@ -190,6 +201,7 @@ def rank(
         "scores", "scores (one per line), trec (a TREC run) or csv (qid, doc, rank, score).", "--format"
     ),
     tag: str = option("tautrank", "Run name for the last column of a TREC run."),
+    memory: str | None = options.MEMORY,
     reading: options.Reading,
 ) -> None:
     """Score documents with a model and write one score per line, in the order of the file, a TREC run, or CSV.
@@ -207,7 +219,7 @@ def rank(
     if str(output) != STANDARD:
         require_writable(output)
     ranker = options.load_ranker(model, data)
-    documents = reading.for_ranker(ranker, data, unlabelled=True)
+    documents = reading.for_ranker(ranker, data, unlabelled=True, memory=memory)
     if kind == "scores":
         text = "".join(f"{score!r}\n" for score in documents.in_source_order(ranker.predict(documents)).tolist())
     else:

@@ -5,11 +5,13 @@ from tautrank.data.letor import read_letor
 from tautrank.data.letor_writer import write_letor
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.score_files import read_scores
+from tautrank.data.streamed import StreamedRows, read_streamed
 from tautrank.data.summary import DataSummary
 from tautrank.data.tables import read_csv, read_parquet
 from tautrank.data.trec import Judged, judge_run, read_qrels, read_run
 
 __all__ = [
-    "DataSummary", "Judged", "RankingData", "Splits", "judge_run", "list_folds", "read_csv", "read_folder",
-    "read_letor", "read_parquet", "read_qrels", "read_run", "read_scores", "write_letor",
+    "DataSummary", "Judged", "RankingData", "Splits", "StreamedRows", "judge_run", "list_folds", "read_csv",
+    "read_folder", "read_letor", "read_parquet", "read_qrels", "read_run", "read_scores", "read_streamed",
+    "write_letor",
 ]  # fmt: skip

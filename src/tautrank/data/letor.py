@@ -7,7 +7,7 @@ import re
 import sys
 import warnings
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -229,6 +229,52 @@ def _parse_file(
     file: Path, options: LetorOptions, store: FeatureStore, jobs: int, report: Callable[[int], None]
 ) -> parsed_cache.ParsedArrays:
     collected = _Collected(file, options, store)
+    for _ in _parsed_blocks(collected, jobs, report):
+        pass
+    return collected.finished()
+
+
+def scan_letor(file: Path, options: LetorOptions, jobs: int) -> parsed_cache.ParsedArrays:
+    """Read all of a LETOR file but its features: labels, queries and ids of documents, and the number of columns.
+
+    Args:
+        file: the file.
+        options: how to read it.
+        jobs: number of threads.
+    """
+    return _parse_file(file, options, _NoFeatures(), jobs, lambda _: None)
+
+
+def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Iterator[F32]:
+    """Yield the features of a LETOR file in order, about so many dense rows at a time.
+
+    Args:
+        file: the file.
+        options: how to read it; they say how many columns there are.
+        jobs: number of threads.
+        rows: number of rows to yield at a time, at least.
+    """
+
+    def empty() -> FeatureStore:
+        return FeatureStore(False, options.n_features)
+
+    collected = _Collected(file, options, empty())
+    for _ in _parsed_blocks(collected, jobs, lambda _: None):
+        if collected.store.rows >= rows:
+            yield np.asarray(collected.replace(empty()).finished())
+    yield np.asarray(collected.store.finished())
+
+
+class _NoFeatures(FeatureStore):
+    """Takes rows and keeps nothing of them."""
+
+    def append(self, indptr: Array, indices: Array, values: Array, width: int) -> None:
+        self.rows += indptr.size - 1
+
+
+def _parsed_blocks(collected: _Collected, jobs: int, report: Callable[[int], None]) -> Iterator[None]:
+    """Parse a file; after each block that was collected, the caller has a turn."""
+    file, options = collected.file, collected.options
     block = min(_BLOCK, max(file_size(file) + 2, 4096))
     free: list[_Scratch] = []
     pending: deque[tuple[Future[tuple[int, ...]], _Scratch]] = deque()
@@ -245,19 +291,20 @@ def _parse_file(
             if len(pending) > jobs:
                 finish_oldest()
                 report(source.position())
+                yield
             scratch = free.pop() if free else _Scratch(block)
         while pending:
             finish_oldest()
-    return collected.finished()
+            yield
 
 
 class _Collected:
     """What has been parsed so far, block after block in the order of the file."""
 
     def __init__(self, file: Path, options: LetorOptions, store: FeatureStore) -> None:
-        self._file = file
-        self._options = options
-        self._store = store
+        self.file = file
+        self.options = options
+        self.store = store
         self._width = options.n_features or 0
         self._lines = 0
         self._rows = 0
@@ -292,7 +339,7 @@ class _Collected:
             else:
                 scratch.values[slot] = value
         if status != kernel.OK:
-            _raise(status, self._file, self._lines, bytes(text), stop, self._options)
+            _raise(status, self.file, self._lines, bytes(text), stop, self.options)
         for row, begin, length in scratch.runs[:n_runs].tolist():
             qid = bytes(text[begin : begin + length])
             if not self._tokens or self._tokens[-1] != qid:
@@ -301,7 +348,7 @@ class _Collected:
         if scratch.rounded[0] >= 0 and not self._warned:
             self._warned = True
             warnings.warn(
-                f"{self._file}: feature {scratch.rounded[0]} has values of more than nine digits, which are "
+                f"{self.file}: feature {scratch.rounded[0]} has values of more than nine digits, which are "
                 "rounded to float32 (7 digits); arrays and tables keep them",
                 TautrankWarning,
                 stacklevel=5,
@@ -310,15 +357,22 @@ class _Collected:
         if rows:
             self._ids.append(scratch.ids[: scratch.id_ends[rows - 1]].copy())
             self._id_lengths.append(np.diff(scratch.id_ends[:rows], prepend=0))
-        self._store.append(scratch.indptr[: rows + 1], scratch.indices[:stored], scratch.values[:stored], width)
+        self.store.append(scratch.indptr[: rows + 1], scratch.indices[:stored], scratch.values[:stored], width)
         self._width = max(self._width, width)
         self._lines += lines
         self._rows += rows
 
+    def replace(self, store: FeatureStore) -> FeatureStore:
+        """Go on with another store, and keep of what was collected only what the next block needs; return the old."""
+        for part in (self._labels, self._ids, self._id_lengths):
+            part.clear()
+        old, self.store = self.store, store
+        return old
+
     def finished(self) -> parsed_cache.ParsedArrays:
         if self._rows == 0:
             what = "no documents, only comments or blank lines" if self._lines else "an empty file"
-            raise DataError(f"{self._file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
+            raise DataError(f"{self.file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
         starts = np.array(self._starts, np.int64)
         lengths, ids = np.concatenate(self._id_lengths), None
         if lengths.all():  # every document has one

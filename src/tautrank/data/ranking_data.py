@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -332,7 +332,7 @@ class RankingData:
         else:
             X = self.X.copy()
             X.resize(self.n_documents, n_features)
-        return RankingData(X, self.labels, self.offsets, self.qids, None, self.source_rows, self.doc_ids)
+        return replace(self, X=X, feature_names=None, categories={})
 
     @property
     def document_names(self) -> Array:

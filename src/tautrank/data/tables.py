@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import os
 import warnings
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from tautrank.arrays import Array
 from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels, series_numbers
 from tautrank.data.categories import is_categorical
 from tautrank.data.grouping import runs_of
@@ -74,7 +77,8 @@ def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") ->
         table = read(str(file))
     except (ValueError, NotImplementedError, OSError) as error:  # PyArrow's and pandas' own errors are such
         raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
-    _check_header(file, column_names(table, str(file)), separator)
+    schema = getattr(table, "schema_arrow", None)
+    _check_header(file, column_names(table if schema is None else schema.empty_table(), str(file)), separator)
     return table
 
 
@@ -137,6 +141,40 @@ def frame_data(
         raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
     runs = runs_of(ids)
     return RankingData._from_runs(X, labels, *runs, where=where, names=feature_names, doc_ids=named, categories=levels)
+
+
+def scan_parquet(path: Path, **columns: Any) -> RankingData:
+    """Read all of a Parquet file but its features; their names are there, and the first column of them.
+
+    Args:
+        path: the file.
+        **columns: as in `read_parquet`.
+    """
+    file = _read_table(path, _pyarrow("pyarrow.parquet").ParquetFile)
+    row = _pyarrow("pyarrow").Table.from_batches(list(itertools.islice(file.iter_batches(1), 1)), file.schema_arrow)
+    first = frame_data(row, str(path), **columns)
+    names = first.feature_names or ()
+    if first.categories:
+        raise DataError(
+            f"{path}: column '{min(first.categories)}' holds categories; expected numbers, or data in memory"
+        )
+    kept = {"label": "label", "qid": "qid", **columns}
+    read = [name for name in (kept["label"], kept["qid"], names[0]) if name in file.schema_arrow.names]
+    rest = frame_data(file.read(columns=read), str(path), **{**columns, "features": names[:1], "drop": ()})
+    return replace(rest, feature_names=names)
+
+
+def parquet_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]:
+    """Yield the features of a Parquet file in order.
+
+    Args:
+        path: the file.
+        names: names of the columns.
+        rows: number of rows to yield at a time, at most.
+    """
+    file = _read_table(path, _pyarrow("pyarrow.parquet").ParquetFile)
+    for batch in file.iter_batches(rows, columns=list(names)):
+        yield checked_features(_pyarrow("pyarrow").Table.from_batches([batch]).select(list(names)))[0]
 
 
 def column_names(frame: Any, where: str) -> list[str]:

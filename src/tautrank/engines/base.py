@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from tautrank.arguments import choice, job_count, real, whole
 from tautrank.arrays import F32, F64, I64
-from tautrank.data import RankingData
+from tautrank.data import RankingData, StreamedRows
 from tautrank.engines.binned import Bins
 from tautrank.engines.langevin import Langevin, check_langevin
 from tautrank.engines.packages import make_safe, package, usable_threads
@@ -81,6 +81,8 @@ class Task:
             first decides; empty for one, called valid.
         bins: binned data of this and other trainings; None for a training that bins its own.
         bin_seed: seed of the sample that bins are made from; None for the seed of the training.
+        whole: number of documents and of queries of a training that `train` is one worker's part of. The queries before
+            its own have no documents in it, so that each query has the same number on any worker.
     """
 
     train: RankingData
@@ -96,6 +98,7 @@ class Task:
     sets: tuple[tuple[str, int], ...] = ()
     bins: Bins | None = None
     bin_seed: int | None = None
+    whole: tuple[int, int] | None = None
 
     def validation_sets(self) -> dict[str, tuple[RankingData, slice]]:
         """Return the validation sets by name, each with its documents' place in `valid`; the first one decides."""
@@ -256,7 +259,18 @@ class FittedModel(abc.ABC):
         if X.shape[0] == 0:  # LightGBM refuses an empty matrix
             return np.zeros(0)
         make_safe(self.tool)
-        return scaled(np.asarray(self._scores(X, usable_threads(n_jobs)), dtype=np.float64), self.scale)
+        return scaled(self.unscaled_scores(X, usable_threads(n_jobs)), self.scale)
+
+    def unscaled_scores(self, X: Any, threads: int) -> F64:
+        """Return scores before they are scaled; features in files are read in chunks.
+
+        Args:
+            X: as for `predict`, at least one row.
+            threads: number of threads.
+        """
+        if isinstance(X, StreamedRows):
+            return np.concatenate([self.unscaled_scores(chunk, threads) for chunk in X.chunks(threads)])
+        return np.asarray(self._scores(X, threads), dtype=np.float64)
 
     @abc.abstractmethod
     def _scores(self, X: Any, threads: int) -> Any:

@@ -33,6 +33,10 @@ _VALUES_PER_THREAD = 1_000_000
 _LARGEST_SHIFT = 100
 
 
+class CutShortError(DataError):
+    """A training cannot go on; what it has grown so far is kept."""
+
+
 def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Record]:
     """Train, show the progress, and warn if nothing was learnt.
 
@@ -119,12 +123,21 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
             f"langevin: {engine.written} cannot fill the leaves of a tree again; expected another engine, such as "
             f"{DEFAULT_ENGINE}"
         )
-    gradients = Gradients(task, settings, settings.bagging or engine.query_bagging(settings)) if own_loss else None
-    scales = []
+    # Where workers hold the documents, the learner has the gradients computed there.
+    gradients: Any = getattr(learner, "gradients", None)
+    if own_loss and gradients is None:
+        gradients = Gradients(task, settings, settings.bagging or engine.query_bagging(settings))
+    scales: list[float] = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if gradients is None else partial(gradients, step=step, scale=scale)
         scale *= factor
-        learner.grow(at, settings.rate(step - task.start_step) / scale)
+        try:
+            learner.grow(at, settings.rate(step - task.start_step) / scale)
+        except CutShortError as error:
+            if not scales:
+                raise
+            warnings.warn(f"{error}; the model has the {len(scales)} trees so far", TautrankWarning, stacklevel=2)
+            break
         if settings.langevin is not None and gradients is not None and refill is not None:
             refill(partial(gradients.leaf_values, step=step))
         scales.append(scale)
@@ -156,13 +169,14 @@ class Gradients:
             data.labels, data.offsets, task.weights, settings.seed, settings.threads, propensities=task.propensities
         )
         self._settings = settings
+        self._documents, self._queries = task.whole or (data.n_documents, data.n_queries)
         self._bagging = bagging
         self._used: Bools | None = None  # all
         self._deviation = settings.langevin.deviation(settings.learning_rate) if settings.langevin is not None else 0.0
         self._scores = np.empty(data.n_documents, np.float32)
         self._grad = np.empty_like(self._scores)
         self._hess = np.empty_like(self._scores)
-        self._plain = self._grad  # without noise; of the last call
+        self._plain = self._curvature = self._grad  # gradients without noise and hessians; of the last call
 
     def __call__(self, scores: NDArray[Any], step: int, scale: float = 1.0) -> tuple[F32, F32]:
         """Return gradient and hessian.
@@ -172,20 +186,36 @@ class Gradients:
             step: number of the tree.
             scale: factor from the engine's scores to the model's.
         """
+        return self.rounded(*self.measured(scores, step, scale), step)
+
+    def measured(self, scores: NDArray[Any], step: int, scale: float = 1.0) -> tuple[float, float]:
+        """Compute gradient and hessian, and return the largest absolute value of each; arguments as in a call."""
         with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which is reported
             np.copyto(self._scores, scaled(scores, scale), casting="same_kind")
         _check_bounded(self._scores, self._loss)
         grad, hess = self._objective.gradients(self._scores, step)
         if self._bagging is not None:
-            self._used = np.repeat(self._bagging.drawn(self._data.n_queries, step), self._data.sizes)
+            drawn = self._bagging.drawn(self._queries, step)[: self._data.n_queries]
+            self._used = np.repeat(drawn, self._data.sizes)
         self._plain, largest = self._checked("gradient", grad, step)
-        round_to_grid(*self._checked("hessian", hess, step), self._hess)
+        self._curvature, most = self._checked("hessian", hess, step)
+        return largest, most
+
+    def rounded(self, largest: float, most: float, step: int) -> tuple[F32, F32]:
+        """Return what `measured` computed, rounded to the grid of all documents.
+
+        Args:
+            largest: largest absolute value of a gradient among all documents.
+            most: largest absolute value of a hessian.
+            step: number of the tree.
+        """
+        round_to_grid(self._curvature, most, self._hess, self._documents)
         noisy = self._plain
         if self._deviation > 0:
             seed, threads = self._settings.seed, self._settings.threads
             noisy = with_noise(self._plain, self._hess, self._data.offsets, self._deviation, seed, step, threads)
             noisy, largest = self._checked("gradient", noisy, step)
-        round_to_grid(noisy, largest, self._grad)
+        round_to_grid(noisy, largest, self._grad, self._documents)
         return self._grad, self._hess
 
     def leaf_values(self, leaves: NDArray[Any], l2: float, step: int) -> F64:
@@ -221,7 +251,7 @@ class Gradients:
         return single, max(-low, high)
 
 
-def round_to_grid(values: F32, largest: float, out: F32) -> None:
+def round_to_grid(values: F32, largest: float, out: F32, documents: int | None = None) -> None:
     """Write ``values`` to ``out``, rounded so that any sum of them in float64 is exact.
 
     An engine adds float32 gradients in float64, in an order that depends on the number of threads and on its memory
@@ -233,13 +263,14 @@ def round_to_grid(values: F32, largest: float, out: F32) -> None:
         values: finite numbers.
         largest: largest absolute value among them.
         out: array for the result.
+        documents: how many numbers are added up, where ``values`` are some of them.
 
     >>> out = np.empty(3, np.float32)
     >>> round_to_grid(np.array([1.0, 0.1, 2.0**-60], np.float32), 1.0, out)
     >>> out.tolist() == [1.0, float(np.float32(0.1)), 0.0]
     True
     """
-    bits = _EXACT_BITS - math.ceil(math.log2(max(2, values.size)))
+    bits = _EXACT_BITS - math.ceil(math.log2(max(2, documents or values.size)))
     exponent = math.frexp(largest)[1]  # largest < 2^exponent
     shift = max(-_LARGEST_SHIFT, min(_LARGEST_SHIFT, bits - exponent))
     np.multiply(values, np.float32(2.0**shift), out=out)

@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 
 from tautrank.arguments import whole
 from tautrank.arrays import F64
-from tautrank.data import RankingData
+from tautrank.data import RankingData, StreamedRows
+from tautrank.data.distributed import DistributedData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.binned import content_key
 from tautrank.engines.boosting import document_weights
+from tautrank.engines.lightgbm_bins import check_memory, streamed_dataset
 from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
 from tautrank.engines.query_bagging import QueryBagging
@@ -178,6 +180,10 @@ class LightGBM(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of LightGBM.
         """
+        if isinstance(task.train, DistributedData):
+            from tautrank.engines.distributed import ClusterLearner
+
+            return ClusterLearner(task, settings)
         return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
 
     def wrong_names(self, task: Task, settings: Settings) -> list[str]:
@@ -247,9 +253,13 @@ class _Learner:
     def __init__(self, task: Task, settings: Settings) -> None:
         self._task = task
         self._settings = settings
-        self._params = _parameters(task, settings)
+        self._params = parameters(task, settings)
         self._booster: Any = None  # until the first tree
         self._rate = settings.learning_rate
+        self.binned: tuple[Any, Any] | None = None  # where the data was binned before
+        start = task.start if isinstance(task.start, LightGBMModel) else None
+        # LightGBM predicts no data in chunks: there, trees begin from the scores of a model that is joined to them.
+        self._before = start.n_trees if start is not None and isinstance(task.train.X, StreamedRows) else 0
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         # A plain function: LightGBM copies its parameters deeply, and any other callable would take the data along.
@@ -262,7 +272,7 @@ class _Learner:
 
     @property
     def rounds(self) -> int:
-        return int(self._booster.num_trees())
+        return self._before + int(self._booster.num_trees())
 
     def scores(self, part: Part) -> NDArray[Any]:
         """Return the scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
@@ -280,8 +290,14 @@ class _Learner:
         # The text ends with the parameters of the training; the rate of its last tree is not one of them.
         self._set_rate(self._settings.learning_rate)
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
-        text = self._booster.model_to_string(num_iteration=rounds)
+        text = self._booster.model_to_string(num_iteration=rounds - self._before)
+        if self._before and self._task.start is not None:
+            text = joined_text([self._task.start.to_bytes().decode(), text])
         return LightGBMModel(package("lightgbm").Booster(model_str=text))
+
+    def tree_text(self, rounds: int) -> str:
+        """Return a model of the last of the trees."""
+        return str(self._booster.model_to_string(start_iteration=rounds - self._before - 1, num_iteration=1))
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
         lightgbm, task = package("lightgbm"), self._task
@@ -303,7 +319,7 @@ class _Learner:
             train,
             num_boost_round=1,
             valid_sets=None if valid is None else [valid],
-            init_model=start and (start.unscaled if own else start.booster),
+            init_model=None if self._before or start is None else start.unscaled if own else start.booster,
             keep_training_booster=True,
         )
         if quantised:
@@ -312,7 +328,9 @@ class _Learner:
     def _binned(self, params: dict[str, Any], own: bool) -> tuple[Any, Any]:
         """Return the binned training and validation data."""
         task = self._task
-        binning = _Binning(task, params, None if own else document_weights(task.train, task.weights))
+        if self.binned is not None:
+            return self.binned
+        binning = LightGBMBinning(task, params, None if own else document_weights(task.train, task.weights))
         if task.bins is None or not binning.is_shared:
             return binning.make()
         seen = {name: value for name, value in sorted(params.items()) if name not in _NOT_OF_BINS}
@@ -329,33 +347,51 @@ class _Learner:
             self._rate = rate
 
 
-class _Binning:
-    """LightGBM's data sets of one training: training and validation data, the latter None if there is none."""
+class LightGBMBinning:
+    """LightGBM's data sets of one training: training and validation data, the latter None if there is none.
 
-    def __init__(self, task: Task, params: dict[str, Any], weights: F64 | None) -> None:
+    Args:
+        task: the training.
+        params: LightGBM's parameters.
+        weights: one per document.
+        sample: features of the documents that bins are found from, for features in files; None to read them.
+    """
+
+    def __init__(self, task: Task, params: dict[str, Any], weights: F64 | None, sample: Any = None) -> None:
         self.weights = weights
+        self._in_files = isinstance(task.train.X, StreamedRows)
         # LightGBM adds the scores that a training starts from to its data.
-        self.is_shared = task.bins is not None and task.start is None
+        self.is_shared = task.bins is not None and task.start is None and not self._in_files
+        self._sample = sample
         self._task = task
-        self._how = {"params": params, "categorical_feature": list(task.categorical) or "auto"}
+        self._how: dict[str, Any] = {"params": params, "categorical_feature": list(task.categorical) or "auto"}
 
     def make(self) -> tuple[Any, Any]:
+        """Bin the data."""
         valid = self._task.valid
         train = self._dataset(self._task.train, self.weights, None)
         return train, None if valid is None else self._dataset(valid, None, train)
 
     def _dataset(self, data: RankingData, weights: F64 | None, reference: Any) -> Any:
-        dataset = package("lightgbm").Dataset
+        task, dataset, scores = self._task, package("lightgbm").Dataset, None
+        if self._in_files and task.start is not None:  # LightGBM itself predicts no data in chunks
+            scores = task.start.unscaled_scores(data.X, self._how["params"]["num_threads"])
+        if isinstance(data.X, StreamedRows):
+            total = None if task.whole is None else task.whole[0]
+            given = {"reference": reference, "sample": self._sample, "total": total, "init_score": scores}
+            return streamed_dataset(data.X, self._how["params"], task.categorical, **given)
         given = {"label": data.labels, "group": data.sizes, "weight": weights, "reference": reference}
-        made = dataset(data.X, **given, **self._how)
+        made = dataset(data.X, **given, init_score=scores, **self._how)
         return made.construct() if self.is_shared else made
 
     def write(self, binned: tuple[Any, Any], path: Path) -> None:
+        """Write binned data to two files."""
         for part, made in zip(("train", "valid"), binned, strict=True):
             if made is not None:
                 made.save_binary(f"{path}.{part}")
 
     def read(self, path: Path) -> tuple[Any, Any]:
+        """Read them."""
         dataset = package("lightgbm").Dataset
         train = dataset(f"{path}.train", **self._how).construct()
         has_valid = self._task.valid is not None
@@ -408,7 +444,13 @@ class _RefillingLearner(_Learner):
         return np.ravel(self._booster.predict(self._X[part], tree, 1, pred_leaf=True, num_threads=threads))
 
 
-def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
+def parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    """Return LightGBM's parameters for a training.
+
+    Args:
+        task: what to learn.
+        settings: how.
+    """
     native = task.loss if isinstance(task.loss, NativeLoss) else None
     extra = _checked_names(settings.extra, own=native is None)
     if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
@@ -432,6 +474,12 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
                     f"{name}: found {extra[name]} with langevin, whose leaves are sums of gradients over sums of "
                     "hessians; expected it unset, or no langevin"
                 )
+    streams = [part.X for part in (task.train, task.valid) if part is not None and isinstance(part.X, StreamedRows)]
+    if streams:
+        if native is not None or settings.langevin is not None:
+            what = "langevin" if native is None else f"loss {task.loss}"
+            raise OptionError(f"{what}: needs features in memory; expected a loss of this library without langevin")
+        check_memory(streams, extra.get("max_bin", 255))
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,
         "num_leaves": settings.num_leaves,
@@ -441,7 +489,7 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "verbosity": -1,
         "metric": "None",
     }
-    if task.train.n_documents < _FEW_DOCUMENTS:
+    if (task.whole or (task.train.n_documents,))[0] < _FEW_DOCUMENTS:
         # LightGBM drops the features that no leaf size allows to split, and then fails if none is left.
         params["feature_pre_filter"] = False
     if native is not None:
@@ -452,8 +500,9 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
         # By row is faster than LightGBM's own choice (by timing the first tree) on dense data whose histograms fit a
         # core's cache, at the price of a second copy of the bins.
         small = task.train.n_features <= _FEW_FEATURES and settings.threads <= _FEW_THREADS
-        by_row = small and isinstance(task.train.X, np.ndarray)
-        if by_row or native is not None:
+        limited = any(rows.memory is not None for rows in streams)
+        by_row = small and isinstance(task.train.X, np.ndarray | StreamedRows) and not limited
+        if by_row or limited or native is not None:
             params["force_row_wise" if by_row else "force_col_wise"] = True
     return {**params, **(_FAST if settings.speed == "fast" else {}), **extra}
 

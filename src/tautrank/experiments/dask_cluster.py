@@ -1,21 +1,19 @@
-"""Trials on a Dask cluster; needs the `distributed` extra. Nothing else in this library imports Dask."""
+"""Trials on a Dask cluster; needs the `distributed` extra."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import tautrank
-from tautrank.errors import DataError, OptionError, require
+from tautrank.data.distributed import connect
+from tautrank.errors import DataError, require
 from tautrank.experiments.processes import MOST_LOSSES, Lost
 from tautrank.experiments.store import FAILED, Outcome, Trial
 from tautrank.experiments.trial import Surroundings, attempt
 from tautrank.experiments.workers import own_losses_of
-
-LOCAL = "local"
 
 
 class DaskCluster:
@@ -45,7 +43,7 @@ class DaskCluster:
         dask = self._distributed
         around = replace(around, own=own_losses_of(trials, "dask"))
         with ExitStack() as stack:
-            client = self._client(stack)
+            client = connect(self.address, self.n, stack, "--dask", self.patience)
             shared = client.scatter(around, broadcast=True, hash=False) if around.held else around
             by_key = {f"tautrank-{trial.key}": trial for trial in trials}
             # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
@@ -74,23 +72,6 @@ class DaskCluster:
 
     def _gone(self, how: str) -> str:
         return f"{self.address}: the Dask scheduler is gone ({how}); expected it to live as long as the run"
-
-    def _client(self, stack: ExitStack) -> Any:
-        dask = self._distributed
-        if self.address == LOCAL:
-            quiet = {"dashboard_address": None, "silence_logs": 40}
-            cluster = dask.LocalCluster(n_workers=self.n, threads_per_worker=1, processes=True, **quiet)
-            return stack.enter_context(dask.Client(stack.enter_context(cluster)))
-        where = {"address": self.address}
-        if "://" not in self.address and Path(self.address).is_file():
-            where = {"scheduler_file": self.address}
-        try:
-            return stack.enter_context(dask.Client(**where, timeout=self.patience))
-        except (OSError, ValueError, TimeoutError) as error:
-            raise OptionError(
-                f"--dask: found no scheduler at '{self.address}' ({error}); expected an address such as "
-                "tcp://host:8786, a scheduler file, or local"
-            ) from None
 
 
 def _forget(client: Any, futures: list[Any]) -> None:

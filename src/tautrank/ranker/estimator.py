@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 
 from tautrank.arguments import job_count
 from tautrank.arrays import F64, Array, dense
-from tautrank.data import RankingData
+from tautrank.data import RankingData, StreamedRows
 from tautrank.data.categories import Levels, with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
 from tautrank.engines.boosting import fit
@@ -225,7 +225,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         """Train: ``fit(X, y, qid=qid, eval_set=(Xv, yv, qv))`` or ``fit(train, valid)`` with `RankingData`.
 
         Args:
-            X: features (array, frame, Arrow table, SciPy sparse matrix), NaN where missing; or `RankingData`.
+            X: features (array, frame, Arrow table, SciPy sparse matrix), NaN where missing; or `RankingData`, also with
+                features that stay in files (`read_streamed`, `read_distributed`).
             y: labels, finite and at least 0; or, with `RankingData`, the validation data.
             qid: the query of each row; or
             group: the number of rows of each query, in order.
@@ -277,6 +278,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise OptionError("weights, sample_weight: found both; expected one of them")
         weights = sample_weight if weights is None else weights
         valid, sets = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train, eval_names)
+        inputs.check_streams(train, valid, engine.name, self.list_features)
         judge = metric(self.metric)
         if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
             warnings.warn(
@@ -350,6 +352,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted("predict")
         data = inputs.documents(X, qid, group)
         job_count(self.n_jobs)
+        inputs.check_streams(data, None, "", self.list_features_)
         features = self._like_fit(data, "X").X
         if self.list_features_ is not None:
             features = self.list_features_.transform(features, data.offsets, usable_threads(self.n_jobs))
@@ -424,6 +427,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
                 raise DataError(f"qid: found {qid}; expected one of {data.n_queries} queries{example}")
             data = data.subset(at)
         data = self._like_fit(data, "X")
+        if isinstance(data.X, StreamedRows):
+            data = dataclasses.replace(data, X=data.X.read())
         lists, threads = self.list_features_, usable_threads(self.n_jobs)
 
         def columns(features: Any) -> Any:

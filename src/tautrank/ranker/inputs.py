@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
 from tautrank.arrays import F64, check_weights, numbers, place
-from tautrank.data import RankingData
+from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.categories import with_levels
 from tautrank.engines import AnyLoss, members_of
@@ -141,6 +141,23 @@ def _pairs(X: Any, y: Any) -> Any:
     if isinstance(X, tuple) != isinstance(y, tuple) or (isinstance(X, tuple) and len(X) != len(y)):
         raise OptionError("eval_X, eval_y: found different numbers of data sets; expected one y for each X")
     return [*zip(X, y, strict=True)] if isinstance(X, tuple) else (X, y)
+
+
+def check_streams(train: RankingData, valid: RankingData | None, engine: str, list_features: Any) -> None:
+    """Refuse what needs features in memory, if they are in files.
+
+    Args:
+        train, valid: the data.
+        engine: the engine to train with; "" if there is nothing to train.
+        list_features: whether documents are described relative to their list.
+    """
+    if not isinstance(train.X, StreamedRows):
+        if valid is not None and isinstance(valid.X, StreamedRows):
+            raise OptionError("eval_set: its features are in files; expected data in memory, as the training data is")
+    elif list_features:
+        raise OptionError("list_features: need features in memory, but those of X are in files; expected neither")
+    elif engine not in ("", "lightgbm"):
+        raise OptionError(f"engine: {engine} needs features in memory; expected one loss trained by lightgbm")
 
 
 def _only_one(given: Any) -> Any:

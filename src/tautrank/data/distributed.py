@@ -1,0 +1,133 @@
+"""Ranking data that the workers of a Dask cluster read, each its own files; needs the `distributed` extra."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import tautrank
+from tautrank.data.ranking_data import RankingData
+from tautrank.data.streamed import PathLike, files_of, joined, scan
+from tautrank.errors import DataError, OptionError, TautrankError, require
+
+LOCAL = "local"
+_SAME = ("tautrank", "lightgbm", "numpy")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class DistributedData(RankingData):
+    """Labels and queries of the whole, and the cluster whose workers read the features: what `Ranker.fit` trains on.
+
+    Args:
+        client: the ``distributed.Client``.
+    """
+
+    client: Any = None
+
+
+def read_distributed(paths: PathLike | Sequence[PathLike], *, client: Any, **options: Any) -> DistributedData:
+    """Read training data on the workers of a Dask cluster; `Ranker.fit` then trains there, with LightGBM.
+
+    Workers take consecutive files of about the same number of documents, and must find them under the same paths. A
+    query that goes on in the next file is read by one worker as a whole; queries whose documents are scattered in any
+    other way are refused with their ids. Labels and queries come to the client, features stay with the workers, which
+    hold them as LightGBM's bins, one byte per number.
+
+    Args:
+        paths: Parquet files or LETOR text: a path, a pattern such as ``"part-*.parquet"``, or several.
+        client: a ``distributed.Client``. Its workers need this version of tautrank.
+        **options: as in `read_streamed`.
+
+    >>> from distributed import Client, LocalCluster
+    >>> import tempfile, pathlib
+    >>> folder = pathlib.Path(tempfile.mkdtemp())
+    >>> _ = (folder / "a.txt").write_text("2 qid:7 1:0.5\\n0 qid:7 1:0.25\\n")
+    >>> _ = (folder / "b.txt").write_text("1 qid:7 1:0.5\\n0 qid:8 1:0.25\\n")
+    >>> with LocalCluster(n_workers=1, processes=False, dashboard_address=None) as cluster, Client(cluster) as client:
+    ...     read_distributed(f"{folder}/*.txt", client=client)
+    RankingData(2 queries, 4 documents, 1 features)
+    """
+    dask = require("distributed", "reading on a cluster needs Dask", "distributed")
+    if not isinstance(client, dask.Client):
+        raise OptionError(f"client: found {type(client).__name__}; expected a distributed.Client")
+    files = files_of(paths)
+    _check_versions(client)
+    with in_one_sentence(client):
+        scans = client.gather([client.submit(scan, file, options, pure=False) for file in files])
+    data = joined(scans, files, options)
+    return DistributedData(data.X, data.labels, data.offsets, data.qids, data.feature_names, client=client)
+
+
+@contextmanager
+def in_one_sentence(client: Any) -> Iterator[None]:
+    """Turn what a cluster raises into one sentence (`DataError`); errors of this library pass.
+
+    Args:
+        client: the client.
+    """
+    dask = require("distributed", "a cluster needs Dask", "distributed")
+    try:
+        yield
+    except TautrankError:
+        raise
+    except dask.KilledWorker as error:
+        raise DataError(f"{_address(client)}: workers died while they read ({error.last_worker.address})") from None
+    except (OSError, dask.CancelledError, dask.comm.CommClosedError) as error:
+        raise DataError(f"{_address(client)}: the Dask cluster is gone ({error or type(error).__name__})") from None
+
+
+def _address(client: Any) -> str:
+    return str(getattr(client.scheduler, "address", "the cluster"))
+
+
+def versions() -> dict[str, str]:
+    """Return the versions of the packages that must be the same on all workers."""
+    return {name: str(importlib.import_module(name).__version__) for name in _SAME}
+
+
+def _check_versions(client: Any) -> None:
+    try:
+        found = client.run(versions)
+    except Exception as error:
+        raise DataError(
+            f"client: a worker cannot run tautrank ({type(error).__name__}: {error}); expected workers with tautrank "
+            f"{tautrank.__version__}"
+        ) from None
+    if not found:
+        raise DataError("client: found a cluster without workers; expected at least one")
+    for worker, theirs in found.items():
+        for name, version in versions().items():
+            if theirs[name] != version:
+                raise DataError(f"{worker}: found {name} {theirs[name]}; expected {version}, as here")
+
+
+def connect(address: str, n: int, stack: ExitStack, option: str, patience: str = "10s") -> Any:
+    """Return the client of a cluster.
+
+    Args:
+        address: the address of a scheduler (``tcp://host:8786``), its scheduler file, or ``local`` for a cluster of
+            worker processes on this machine.
+        n: the number of worker processes of a local cluster.
+        stack: what closes the client, and a local cluster.
+        option: what asked for it, for errors.
+        patience: how long to wait for a scheduler.
+    """
+    dask = require("distributed", "a cluster needs Dask", "distributed")
+    if address == LOCAL:
+        local: Callable[..., Any] = dask.LocalCluster
+        cluster = local(n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=40)
+        return stack.enter_context(dask.Client(stack.enter_context(cluster)))
+    where = {"address": address}
+    if "://" not in address and Path(address).is_file():
+        where = {"scheduler_file": address}
+    try:
+        return stack.enter_context(dask.Client(**where, timeout=patience))
+    except (OSError, ValueError, TimeoutError) as error:
+        raise OptionError(
+            f"{option}: found no scheduler at '{address}' ({error}); expected an address such as tcp://host:8786, a "
+            "scheduler file, or local"
+        ) from None

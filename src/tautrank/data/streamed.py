@@ -1,0 +1,268 @@
+"""Ranking data whose features stay in files: every pass reads them again in chunks of rows, never as a whole."""
+
+from __future__ import annotations
+
+import dataclasses
+import glob
+import os
+import re
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tautrank.arguments import job_count
+from tautrank.arrays import F32, I64, Array
+from tautrank.data.grouping import typed_ids
+from tautrank.data.letor import LetorOptions, letor_chunks, scan_letor
+from tautrank.data.ranking_data import Names, RankingData
+from tautrank.data.tables import parquet_chunks, scan_parquet
+from tautrank.data.text_source import ending
+from tautrank.errors import DataError, OptionError, counted
+
+PathLike = str | os.PathLike[str]
+_PARQUET, _OTHER_TABLES = (".parquet", ".pq"), (".csv", ".tsv")
+# Numbers in a chunk: dense float32 rows of 32 MiB.
+_CHUNK = 2**23
+_UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
+
+
+@dataclass
+class StreamedRows:
+    """Features in files, in place of the array `RankingData.X`; sends, slices and pickles as a few paths and numbers.
+
+    Args:
+        pieces: path, first row, and one past the last row, in order.
+        width: number of columns.
+        names: names of the columns, for tables.
+        options: options of the reader of text.
+        memory: bytes that a training may use; None for no limit.
+    """
+
+    pieces: tuple[tuple[str, int, int], ...]
+    width: int
+    names: Names = None
+    options: Mapping[str, Any] = field(default_factory=dict)
+    memory: int | None = None
+    dtype = np.dtype(np.float32)
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Number of documents and of features."""
+        return sum(last - first for _, first, last in self.pieces), self.width
+
+    def chunks(self, n_jobs: int | None = None) -> Iterator[Array]:
+        """Read all rows in order, some at a time.
+
+        Args:
+            n_jobs: threads that parse text.
+        """
+        rows = max(1, _CHUNK // self.width)
+        for path, first, last in self.pieces:
+            file, at = Path(path), 0
+            if ending(file) in _PARQUET:
+                found: Iterator[Array] = parquet_chunks(file, self.names or (), rows)
+            else:
+                options = LetorOptions(**{**self.options, "n_features": self.width, "sparse": False})
+                found = letor_chunks(file, options, job_count(n_jobs), rows)
+            for chunk in found:
+                part = chunk[max(0, first - at) : max(0, last - at)]
+                at += len(chunk)
+                if len(part):
+                    yield part
+                if at >= last:
+                    break
+            if at < last:
+                raise DataError(f"{path}: found {at} documents; expected {last}, as there were before")
+
+    def take(self, rows: I64, n_jobs: int | None = None) -> Array:
+        """Return some rows.
+
+        Args:
+            rows: their numbers, ascending.
+            n_jobs: threads that parse text.
+        """
+        found, at = [np.empty((0, self.width), np.float32)], 0
+        for chunk in self.chunks(n_jobs):
+            first, last = np.searchsorted(rows, (at, at + len(chunk)))
+            found.append(chunk[rows[first:last] - at])
+            at += len(chunk)
+        return np.concatenate(found)
+
+    def read(self) -> Array:
+        """Return all rows as one array."""
+        return np.concatenate([np.empty((0, self.width), np.float32), *self.chunks()])
+
+    def __getitem__(self, key: Any) -> StreamedRows:
+        if isinstance(key, tuple) and self.names is not None:  # columns in another order
+            chosen = tuple(self.names[column] for column in key[1])
+            return dataclasses.replace(self, names=chosen, width=len(chosen))
+        if not isinstance(key, slice):
+            raise OptionError("queries: data in files is read in order; expected a range of queries, or data in memory")
+        start, stop, _ = key.indices(self.shape[0])
+        pieces, at = [], 0
+        for path, first, last in self.pieces:
+            low, high = max(first, first + start - at), min(last, first + stop - at)
+            if low < high:
+                pieces.append((path, low, high))
+            at += last - first
+        return dataclasses.replace(self, pieces=tuple(pieces))
+
+    def copy(self) -> StreamedRows:
+        """Return the same rows, to be resized."""
+        return dataclasses.replace(self)
+
+    def resize(self, rows: int, width: int) -> None:
+        """Add columns of zeros, as to a sparse matrix.
+
+        Args:
+            rows: the number of rows there are.
+            width: number of columns.
+        """
+        self.width = width
+
+
+@dataclass
+class Scan:
+    """What one file holds besides features: labels, first row and id of each run of a query, width, and names."""
+
+    labels: F32
+    starts: I64
+    ids: Any
+    width: int
+    names: Names = None
+
+
+def read_streamed(paths: PathLike | Sequence[PathLike], *, memory: Any = None, **options: Any) -> RankingData:
+    """Read data that does not fit in memory: labels and queries now, features in chunks whenever they are needed.
+
+    `Ranker.fit` puts the features chunk by chunk into LightGBM's bins (one byte per number), `predict` and `score` read
+    them chunk by chunk. Trees and scores are the same bits as for data in memory. Documents of a query must stand next
+    to each other. Other uses of the features (`explain`, list features, other engines) need the data in memory.
+
+    Args:
+        paths: LETOR text, compressed or not, or Parquet: a path, a pattern such as ``"part-*.parquet"``, or several.
+        memory: what a training may use, in bytes or as ``"3G"``: too little is an error before it begins.
+        **options: for text as in `read_letor` (``zero_based``, ``allow_nan``, ``max_features``), for Parquet as in
+            `read_parquet` (``label``, ``qid``, ``features``, ``drop``, ``unlabelled``).
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "train.txt"
+    >>> _ = file.write_text("2 qid:7 1:0.5 3:1\\n0 qid:7 2:0.25\\n1 qid:8 1:1\\n")
+    >>> data = read_streamed(file, memory="1G")
+    >>> data
+    RankingData(2 queries, 3 documents, 3 features)
+    >>> [chunk.tolist() for chunk in data.X.chunks()]
+    [[[0.5, 0.0, 1.0], [0.0, 0.25, 0.0], [1.0, 0.0, 0.0]]]
+    """
+    files = files_of(paths)
+    return joined([scan(file, options) for file in files], files, options, None if memory is None else n_bytes(memory))
+
+
+def n_bytes(memory: Any) -> int:
+    """Return a size in bytes.
+
+    Args:
+        memory: a number of bytes, or text such as ``3G``, ``1.5G`` or ``500M``, in units of 1024.
+
+    >>> n_bytes("3G") == 3 * 2**30
+    True
+    """
+    found = re.fullmatch(r"(\d+\.?\d*) *([KMGT]?)(i?B)?", str(memory).strip(), re.I)
+    if found is None:
+        raise OptionError(f"memory: found '{memory}'; expected a size such as 3G or 500M")
+    return int(float(found[1]) * 2 ** _UNITS[found[2].upper()])
+
+
+def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
+    """Return the files that paths and patterns name, each pattern's in the order of their names.
+
+    Args:
+        paths: one or several.
+    """
+    files: list[str] = []
+    for path in [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]:
+        found = [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path))
+        if not found:
+            raise DataError(f"{path}: no file has such a name; expected at least one")
+        files += found
+    for file in files:
+        if ending(Path(file)) in _OTHER_TABLES:
+            raise DataError(f"{file}: CSV is not read in chunks; expected Parquet or LETOR text")
+    if not files:
+        raise DataError("paths: found an empty list; expected at least one file")
+    return files
+
+
+def scan(path: str, options: Mapping[str, Any]) -> Scan:
+    """Read a file once, all but its features.
+
+    Args:
+        path: the file.
+        options: options of its reader.
+    """
+    file = Path(path)
+    if ending(file) in _PARQUET:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", ".* scattered ")
+            found = scan_parquet(file, **options)
+        names = found.feature_names or ()
+        if found.source_rows is not None:
+            query = np.repeat(np.arange(found.n_queries), found.sizes)
+            gaps = (np.diff(found.source_rows) != 1) & (np.diff(query) == 0)
+            raise _scattered(path, found.qids[np.unique(query[1:][gaps])])
+        return Scan(found.labels, found.offsets[:-1], found.qids, len(names), names)
+    parsed = scan_letor(file, LetorOptions(**options), job_count(None))
+    if not parsed.tokens:
+        raise DataError(f"{file}:1: no 'qid:' in the file; expected one in every line")
+    return Scan(parsed.labels, parsed.starts, parsed.tokens, parsed.width)
+
+
+def joined(
+    scans: Sequence[Scan], files: Sequence[str], options: Mapping[str, Any], memory: int | None = None
+) -> RankingData:
+    """Return the data of files, one after the other; a query may go on from one file to the next.
+
+    Args:
+        scans: what each file holds.
+        files: their paths.
+        options: options of the readers.
+        memory: bytes that a training may use.
+    """
+    known = scans[0].names
+    for file, each in zip(files, scans, strict=True):
+        if (each.names is None) != (known is None):
+            raise DataError(f"{file}: found another kind of file than {files[0]}; expected all text, or all Parquet")
+        if each.names != known:
+            odd = sorted(set(each.names or ()) ^ set(known or ()))
+            found = f"column '{odd[0]}' in only one of the two" if odd else "the same columns in another order"
+            raise DataError(f"{file}: found {found}, this file and {files[0]}; expected the same columns in all files")
+    rows = [each.labels.size for each in scans]
+    firsts = np.cumsum([0, *rows])
+    starts = np.concatenate([first + each.starts for first, each in zip(firsts, scans, strict=False)])
+    if known is None:
+        ids = typed_ids([token for each in scans for token in each.ids])
+    else:
+        kinds = {each.ids.dtype.kind for each in scans}
+        ids = np.concatenate([each.ids.astype(str) if len(kinds) > 1 else each.ids for each in scans])
+    begins = np.append(True, ids[1:] != ids[:-1])[: ids.size]  # not where a file goes on with the query before it
+    starts, ids = starts[begins], ids[begins]
+    unique, counts = np.unique(ids, return_counts=True)
+    if unique.size < ids.size:
+        raise _scattered(files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more", unique[counts > 1])
+    width = max(each.width for each in scans)
+    pieces = tuple((os.path.abspath(file), 0, size) for file, size in zip(files, rows, strict=True))
+    X = StreamedRows(pieces, width, known, {} if known else options, memory)
+    labels = np.concatenate([each.labels for each in scans])
+    return RankingData(X, labels, np.append(starts, firsts[-1]), ids, known)
+
+
+def _scattered(where: str, qids: Array) -> DataError:
+    listed = ", ".join(map(str, qids[:5])) + (", ..." if qids.size > 5 else "")
+    return DataError(
+        f"{where}: documents of {counted(qids.size, 'query')} are scattered (qid {listed}); expected those of a query "
+        "next to each other (it may go on at the start of the next file)"
+    )

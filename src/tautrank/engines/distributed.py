@@ -1,0 +1,386 @@
+"""Training on a Dask cluster: every worker computes the gradients of its documents, and LightGBM's own network grows
+one tree from all of them.
+
+The loop (`boosting.boost`) stays with the client. Per tree, workers report the largest gradient and hessian of their
+documents, and the largest of all decides the grid that all round to: sums over documents are then exact in any order.
+With bins found from one sample, and random numbers keyed by a query's place in the whole, trees are the same bits for
+any number of workers. LightGBM estimates the number of documents in a leaf over its network, and counts them
+without one: `min_data_in_leaf` may then decide differently, so a cluster of one worker trains two parts.
+
+The client has every tree that was grown. If a worker is lost, the others take over its documents and go on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from itertools import pairwise
+from typing import Any
+from urllib.parse import urlsplit
+
+import numpy as np
+from numpy.typing import NDArray
+
+from tautrank.arrays import F32, F64
+from tautrank.data import RankingData
+from tautrank.data.distributed import DistributedData
+from tautrank.engines.base import FittedModel, GradientsAt, Part, Settings, Task
+from tautrank.engines.boosting import CutShortError, Gradients
+from tautrank.engines.lightgbm import LightGBM, LightGBMBinning, LightGBMModel, parameters
+from tautrank.engines.lightgbm_bins import sampled_rows
+from tautrank.engines.lightgbm_text import joined_text
+from tautrank.engines.registry import read_loss
+from tautrank.errors import DataError, OptionError, TautrankError
+from tautrank.losses.own_losses import OwnLoss, import_own, sendable
+
+MOST_LOSSES = 3
+# Seconds that others have to notice a worker that is gone, and that a cluster has to start another one.
+_GRACE = 10.0
+_PATIENCE = 60.0
+# What LightGBM's network needs, as a model says it that was trained without one.
+_NETWORK = {"tree_learner": "serial", "num_machines": 1, "local_listen_port": 12400, "machines": "", "time_out": 120}
+_OWN_DRAWS = {"bagging_fraction": 1.0, "bagging_freq": 0, "pos_bagging_fraction": 1.0, "neg_bagging_fraction": 1.0}
+
+
+class LostError(Exception):
+    """A worker does not answer, or LightGBM's network is broken."""
+
+
+class WorkerPart:
+    """What one worker has of a training: its documents, their gradients, and its end of LightGBM's network.
+
+    Args:
+        task: its part of the training; the loss is sent as text.
+        settings: how to train.
+        loss: the loss.
+        own: losses of the user's own to import.
+    """
+
+    def __init__(self, task: Task, settings: Settings, loss: str, own: tuple[OwnLoss, ...]) -> None:
+        import_own(own)
+        self._task = replace(task, loss=read_loss(loss))
+        self._settings = settings
+        # LightGBM's network belongs to the thread that made it.
+        self._thread = ThreadPoolExecutor(1)
+        self._gradients: Gradients
+        self._start: F64 | None = None
+
+    async def do(self, what: str, *given: Any) -> Any:
+        """Run a method in the thread of this part; the worker stays free to answer.
+
+        Args:
+            what: its name.
+            given: its arguments.
+        """
+        return await asyncio.wrap_future(self._thread.submit(getattr(self, what), *given))
+
+    def sample(self, rows: Any) -> Any:
+        """Return the features of some documents."""
+        return self._task.train.X.take(rows, self._settings.threads)
+
+    def bin(self, sample: F32, port: int | None) -> int:
+        """Put the features into bins, and return a port that is free for LightGBM."""
+        task, settings = self._task, self._settings
+        if task.start is not None:
+            self._start = task.start.unscaled_scores(task.train.X, settings.threads)
+        self._binned = LightGBMBinning(task, parameters(task, settings), None, sample).make()
+        bagging = settings.bagging or LightGBM().query_bagging(settings)
+        self._gradients = Gradients(task, settings, bagging)
+        with socket.socket() as probe:
+            probe.bind(("", port or 0))
+            return int(probe.getsockname()[1])
+
+    def join(self, machines: str, port: int) -> None:
+        """Say where the other parts are; the network is made with the first tree."""
+        network = {"machines": machines, "local_listen_port": port, "num_machines": machines.count(",") + 1}
+        extra = {**self._settings.extra, **network, "tree_learner": "data", "time_out": 2}
+        learner: Any = LightGBM().start(self._task, replace(self._settings, extra=extra))
+        self._learner, learner.binned = learner, self._binned
+        self._grown = False
+
+    def measure(self, step: int, scale: float) -> tuple[float, float]:
+        """Compute the gradients; return the largest gradient and hessian."""
+        return self._gradients.measured(self.scores("train"), step, scale)
+
+    def grow(self, largest: float, most: float, step: int, rate: float, told: bool) -> tuple[int, Any, str]:
+        """Add a tree; return the number of rounds, the scores of the validation data, and, if told so, the tree."""
+        self._learner.grow(lambda _: self._gradients.rounded(largest, most, step), rate)
+        self._grown = True
+        rounds = self._learner.rounds
+        text = self._learner.tree_text(rounds) if told else ""
+        return rounds, None if self._task.valid is None else self.scores("valid"), text
+
+    def scores(self, part: Part) -> NDArray[Any]:
+        """Return the scores of this part's documents."""
+        if self._grown:
+            return np.asarray(self._learner.scores(part))
+        return np.zeros(self._task.train.n_documents) if self._start is None else self._start
+
+    def model(self, rounds: int) -> bytes:
+        """Return the model without what it says about the network."""
+        return without_network(self._learner.model(rounds).to_bytes().decode()).encode()
+
+    def close(self) -> None:
+        """Leave the network."""
+        del self._learner
+
+
+def without_network(text: str) -> str:
+    """Return a model text whose parameters are those of a training on one machine.
+
+    Args:
+        text: LightGBM's model text.
+
+    >>> without_network("[num_machines: 4]\\n[max_bin: 255]\\n")
+    '[num_machines: 1]\\n[max_bin: 255]\\n'
+    """
+    for name, value in {**_NETWORK, "num_threads": 0}.items():
+        text = re.sub(rf"^\[{name}: .*\]$", f"[{name}: {value}]", text, flags=re.M)
+    return text
+
+
+class ClusterLearner:
+    """A training whose documents are with the workers of a cluster.
+
+    Args:
+        task: `Task.train` is `DistributedData`.
+        settings: how to train.
+    """
+
+    def __init__(self, task: Task, settings: Settings) -> None:
+        if task.propensities is not None:
+            raise OptionError("propensities: cannot be used on a cluster; expected none")
+        extra = parameters(task, settings)
+        by_query = str(settings.extra.get("bagging_by_query", False)).lower() in ("true", "1")
+        for name, off in _OWN_DRAWS.items():
+            if extra.get(name, off) != off and not by_query:
+                raise OptionError(
+                    f"{name}: samples the documents of each worker, so that trees depend on the number of workers; "
+                    "expected bagging_by_query=True beside it"
+                )
+        for name in ("boosting", "data_sample_strategy", "linear_tree", *_NETWORK):
+            if extra.get(name) not in (None, "gbdt", "bagging", False) and name != "local_listen_port":
+                raise OptionError(f"{name}: found {extra[name]}; expected it unset for a training on a cluster")
+        if task.train.n_queries < 2:
+            raise DataError("X: found one query; expected at least two, for a training on a cluster")
+        assert isinstance(task.train, DistributedData)
+        self._client = task.train.client
+        self._task, self._settings = task, settings
+        self._own = sendable([task.loss], "client")
+        self._trees: list[str] = []
+        self._losses = 0
+        self._odd: set[str] = set()  # workers that do not answer
+        self._parts: list[Any] = []
+        self._valid: Any = None
+        self._sample: Any = None
+        self.rounds = 0 if task.start is None else task.start.n_trees
+        self._persist(lambda: None)
+
+    def gradients(self, scores: Any, step: int, scale: float = 1.0) -> Any:
+        """Have the gradients computed where the documents are; return the step and the largest of all.
+
+        Args:
+            scores: not used: the workers have them.
+            step: number of the tree.
+            scale: factor from LightGBM's scores to the model's.
+        """
+        found = self._all("measure", step, scale)
+        return max(each[0] for each in found), max(each[1] for each in found), step
+
+    def grow(self, gradients: GradientsAt | None, rate: float) -> None:
+        """Add one tree, whatever happens to workers.
+
+        Args:
+            gradients: `gradients` at a step.
+            rate: learning rate.
+        """
+        assert gradients is not None
+
+        def grow() -> None:
+            agreed: Any = gradients(np.empty(0))
+            answers = self._all("grow", *agreed, rate, each=lambda number: (number == 0,))
+            if answers[0][0] > self.rounds:
+                self._trees.append(answers[0][2])
+            self.rounds = answers[0][0]
+            self._valid = [scores for _, scores, _ in answers if scores is not None]
+
+        self._persist(grow)
+
+    def scores(self, part: Part) -> NDArray[Any]:
+        """Return the scores of all documents of a part.
+
+        Args:
+            part: train or valid.
+        """
+        return np.concatenate(self._valid if part == "valid" else self._all("scores", part))
+
+    def model(self, rounds: int) -> FittedModel:
+        """Return the model of the first rounds, and let the workers go.
+
+        Args:
+            rounds: number of rounds.
+        """
+        try:
+            text = self._all("model", rounds, parts=self._parts[:1])[0]
+        except (LostError, IndexError):
+            return self._so_far(rounds)
+        self._release()
+        return LightGBMModel.from_bytes(text, self._task.train.n_features)
+
+    def _so_far(self, rounds: int | None = None) -> FittedModel:
+        """Return the model of the trees that the client has."""
+        start = self._task.start
+        texts = [] if start is None else [start.to_bytes().decode()]
+        new = self._trees if rounds is None else self._trees[: rounds - (0 if start is None else start.n_trees)]
+        return LightGBMModel.from_bytes(joined_text([*texts, *new]).encode(), self._task.train.n_features)
+
+    def _persist(self, work: Callable[[], None]) -> None:
+        """Do something; after the loss of a worker, begin again with those that are left."""
+        while True:
+            try:
+                if not self._parts:
+                    self._begin()
+                return work()
+            except LostError as error:  # noqa: PERF203
+                self._losses += 1
+                self._release()
+                if self._losses > MOST_LOSSES:
+                    raise CutShortError(f"client: workers were lost {self._losses} times ({error})") from None
+
+    def _begin(self) -> None:
+        task, client = self._task, self._client
+        workers = self._workers()
+        n = max(2, min(len(workers), task.train.n_queries))
+        train = _shares(task.train, n)
+        valid = [None] * n if task.valid is None else _shares(task.valid, n)
+        start, queries = (self._so_far() if self._trees else task.start), 0
+        settings = replace(self._settings, callbacks=(), verbose=0, eval_train=False)
+        futures = []
+        for number, (part, judged) in enumerate(zip(train, valid, strict=True)):
+            address = workers[number % len(workers)]
+            weights = None if task.weights is None else task.weights[: queries + part.n_queries]
+            given = replace(
+                task,
+                train=_placed(part, queries),
+                valid=judged,
+                loss="",  # type: ignore[arg-type]
+                weights=weights,
+                start=start,
+                whole=(task.train.n_documents, task.train.n_queries),
+            )
+            threads = settings.n_jobs or max(1, self._threads[address] * len(workers) // n)
+            how = replace(settings, n_jobs=threads)
+            queries += part.n_queries
+            futures.append(
+                client.submit(
+                    WorkerPart, given, how, str(task.loss), self._own, actor=True, workers=[address], pure=False
+                )
+            )
+        try:
+            with client.as_current():  # actors look for it
+                self._parts = [future.result(timeout=_PATIENCE) for future in futures]
+        except (OSError, TimeoutError, RuntimeError) as error:
+            raise LostError(str(error) or type(error).__name__) from None
+        self._hosts = [urlsplit(workers[number % len(workers)]).hostname or "" for number in range(n)]
+        self._connect(train)
+
+    def _connect(self, train: list[Any]) -> None:
+        """Let all parts find the same bins and each other."""
+        if self._sample is None:
+            firsts = np.cumsum([0, *(part.n_documents for part in train)])
+            rows = sampled_rows(int(firsts[-1]), parameters(self._task, self._settings))
+            cuts = np.searchsorted(rows, firsts)
+            asked = [rows[cuts[i] : cuts[i + 1]] - firsts[i] for i in range(len(train))]
+            self._sample = np.concatenate(self._all("sample", each=lambda number: (asked[number],)))
+        base = self._settings.extra.get("local_listen_port")
+        wanted = [None if base is None else base + number for number in range(len(train))]
+        ports = self._all("bin", self._sample, each=lambda number: (wanted[number],))
+        machines = ",".join(f"{host}:{port}" for host, port in zip(self._hosts, ports, strict=True))
+        self._all("join", machines, each=lambda number: (ports[number],))
+
+    def _workers(self) -> list[str]:
+        """Return the addresses of the workers, in order; wait for one if there is none."""
+        end = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                self._threads = {
+                    address: threads for address, threads in self._client.nthreads().items() if address not in self._odd
+                }
+            except Exception as error:
+                raise CutShortError(f"client: the Dask cluster is gone ({error or type(error).__name__})") from None
+            if self._threads:
+                return sorted(self._threads)
+            if time.monotonic() > end or self._client.status != "running":
+                raise CutShortError("client: the Dask cluster has no workers left")
+            time.sleep(0.2)
+
+    def _all(self, what: str, *given: Any, each: Any = lambda number: (), parts: list[Any] | None = None) -> list[Any]:
+        """Call a method of all parts at the same time."""
+        parts = self._parts if parts is None else parts
+        try:
+            with self._client.as_current():
+                waiting = [part.do(what, *given, *each(number)) for number, part in enumerate(parts)]
+        except RuntimeError as error:
+            raise LostError(str(error)) from None
+        answers: list[Any] = [None] * len(waiting)
+        lost, end = "", float("inf")
+        left = set(range(len(waiting)))
+        while left and time.monotonic() < end:
+            for number in sorted(left):
+                try:
+                    answers[number] = waiting[number].result(timeout=1.0)
+                except TautrankError:
+                    raise
+                except (TimeoutError, asyncio.TimeoutError):
+                    if not waiting[number].done():
+                        continue
+                except Exception as error:  # of Dask about its worker, or of LightGBM about its network
+                    if not _is_loss(error):
+                        raise
+                    lost = lost or f"{type(error).__name__}: {error}"
+                    end = min(end, time.monotonic() + _GRACE)
+                left.discard(number)
+        if lost:
+            self._odd |= {str(parts[number]._address) for number in left}
+            raise LostError(lost)
+        return answers
+
+    def _release(self) -> None:
+        """Let go of the parts; workers that hang in LightGBM's network are started anew, if they can be."""
+        for part in self._parts:
+            with suppress(Exception):
+                part.do("close")
+        self._parts = []
+        if self._odd:
+            with suppress(Exception):
+                self._client.restart_workers(sorted(self._odd), timeout=_GRACE, raise_for_error=False)
+
+
+def _is_loss(error: Exception) -> bool:
+    network = type(error).__name__ == "LightGBMError" and re.search(r"[Ss]ocket|connect|[Pp]ort|[Nn]etwork", str(error))
+    return isinstance(error, OSError) or bool(network)
+
+
+def _shares(data: RankingData, n: int) -> list[Any]:
+    """Divide data into consecutive parts of whole queries: at the ends of files, if there are enough of them."""
+    pieces = getattr(data.X, "pieces", ())
+    ends = np.cumsum([last - first for _, first, last in pieces]) if len(pieces) >= n else data.offsets[1:]
+    targets = data.n_documents * np.arange(1, n) / n
+    cuts = [ends[np.argmin(np.abs(ends - target))] for target in targets]
+    bounds = np.array([0, *np.searchsorted(data.offsets, cuts), data.n_queries])
+    if (np.diff(bounds) <= 0).any():  # files or queries of very different lengths
+        bounds = np.linspace(0, data.n_queries, n + 1).astype(np.int64)
+    return [data.subset(range(first, last)) if first < last else None for first, last in pairwise(bounds.tolist())]
+
+
+def _placed(part: RankingData, before: int) -> RankingData:
+    """Return a part with the queries before it as empty ones: its own then have the numbers that they have in all."""
+    offsets = np.concatenate((np.zeros(before, np.int64), part.offsets))
+    qids = np.concatenate((np.zeros(before, part.qids.dtype), part.qids))
+    return replace(part, offsets=offsets, qids=qids)

@@ -1,0 +1,197 @@
+"""Training on a Dask cluster: the same bits for any number of workers, whatever happens to them."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import warnings
+from contextlib import contextmanager
+
+import numpy as np
+import pytest
+
+import tautrank as tr
+from tautrank.data import distributed as reading
+from tautrank.engines.distributed import _shares, without_network
+from tautrank.errors import DataError, OptionError, TautrankWarning
+
+distributed = pytest.importorskip("distributed")
+pd = pytest.importorskip("pandas")
+pytest.importorskip("pyarrow")
+
+QUERIES, LENGTH = 240, 10
+TRAINED = {"n_estimators": 5, "num_leaves": 7, "early_stopping_rounds": None, "verbose": 0, "metric": "ndcg@5"}
+
+
+def table():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(QUERIES * LENGTH, 6)).astype(np.float32)
+    X[:, 2] = np.round(X[:, 2])
+    labels = np.clip(np.round(X[:, 0] + X[:, 2] + rng.normal(size=len(X))), 0, 4)
+    labels[::LENGTH] = np.maximum(labels[::LENGTH], 1)  # all queries count
+    return pd.DataFrame(X, columns=list("abcdef")).assign(label=labels, qid=np.repeat(np.arange(QUERIES), LENGTH))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Five files; queries go on from each to the next."""
+    folder = tmp_path_factory.mktemp("parts")
+    for number, part in enumerate(np.split(np.arange(QUERIES * LENGTH), [333, 845, 1502, 1906])):
+        table().iloc[part].to_parquet(folder / f"part-{number}.parquet")
+    return folder
+
+
+@contextmanager
+def cluster(n, **how):
+    with (
+        distributed.LocalCluster(
+            n_workers=n, threads_per_worker=1, dashboard_address=None, silence_logs=50, **{"processes": False, **how}
+        ) as started,
+        distributed.Client(started, set_as_default=False) as client,
+    ):
+        yield client
+
+
+def fitted(folder, client, callbacks=(), **changes):
+    data = tr.read_distributed(f"{folder}/part-*.parquet", client=client)
+    valid = tr.RankingData.from_frame(table()).subset(range(20))
+    return tr.Ranker(**{"loss": "xendcg", **TRAINED, **changes}).fit(data, valid, callbacks=callbacks)
+
+
+def text(ranker):
+    return ranker.model_.to_text()
+
+
+@pytest.fixture(scope="module")
+def two(folder):
+    with cluster(2) as client:
+        return fitted(folder, client)
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+def test_the_same_bits_for_any_number_of_workers(folder, two, workers):
+    with cluster(workers) as client:
+        ranker = fitted(folder, client)
+    assert text(ranker) == text(two)
+    assert ranker.evals_result_ == two.evals_result_
+
+
+def test_constant_hessians_give_the_trees_of_one_machine(folder):
+    """LightGBM estimates the documents of a leaf by their hessians: exact where all are 1."""
+    with cluster(2) as client:
+        there = fitted(folder, client, loss="mse")
+    here = tr.Ranker(loss="mse", **TRAINED).fit(tr.RankingData.from_frame(table()))
+    assert text(there).partition("end of trees")[0] == text(here).partition("end of trees")[0]
+
+
+def test_other_losses_differ_by_estimated_counts_only(folder):
+    everything, weights = tr.RankingData.from_frame(table()), np.linspace(1, 2, QUERIES)
+    sampled = {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}
+    given = {"loss": "xendcg", **TRAINED, **sampled, "min_data_in_leaf": 1}
+    with cluster(2) as client:
+        data = tr.read_distributed(f"{folder}/part-*.parquet", client=client)
+        there = tr.Ranker(**given).fit(data, weights=weights)
+    here = tr.Ranker(**given).fit(everything, weights=weights)
+    np.testing.assert_allclose(there.predict(everything), here.predict(everything), rtol=1e-9)
+
+
+def test_early_stopping_and_continued_training(folder, two):
+    with cluster(2) as client:
+        begun = fitted(folder, client, n_estimators=2)
+        data = tr.read_distributed(f"{folder}/part-*.parquet", client=client)
+        on = tr.Ranker(**{"loss": "xendcg", **TRAINED, "n_estimators": 3, "eval_train": True}).fit(
+            data, init_model=begun
+        )
+        stopped = fitted(folder, client, early_stopping_rounds=1, n_estimators=50, learning_rate=1.0)
+    assert text(on) == text(two)
+    everything = tr.RankingData.from_frame(table())
+    assert on.evals_result_["train"]["ndcg@5"][-1] == pytest.approx(on.score(everything), abs=1e-12)
+    assert stopped.n_trees_ == stopped.best_iteration_ < 50
+    assert stopped.best_score_ == stopped.score(everything.subset(range(20)))
+
+
+def test_a_killed_worker_changes_nothing(folder, two):
+    killed = []
+    with cluster(2, processes=True) as client:
+        pids = list(client.run(os.getpid).values())
+
+        def kill(step):
+            if step.step == 2:
+                os.kill(pids[0], signal.SIGKILL)
+                killed.append(pids[0])
+
+        ranker = fitted(folder, client, callbacks=[kill])
+    assert killed
+    assert text(ranker) == text(two)
+    assert ranker.evals_result_ == two.evals_result_
+
+
+def test_a_cluster_that_goes_away_leaves_the_trees_so_far(folder, two):
+    with cluster(2) as client, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", TautrankWarning)
+        ranker = fitted(folder, client, callbacks=[lambda step: step.step == 2 and client.cluster.close()])
+    (sentence,) = [str(each.message) for each in caught if "so far" in str(each.message)]
+    assert sentence.startswith("client: the Dask cluster ")
+    assert sentence.endswith("; the model has the 3 trees so far")
+    np.testing.assert_array_equal(
+        ranker.predict(np.eye(6)), two.model_.booster.predict(np.eye(6), num_iteration=3, raw_score=True)
+    )
+
+
+def test_queries_in_several_places_are_refused_with_their_ids(folder, tmp_path):
+    table().iloc[:30].to_parquet(tmp_path / "a.parquet")
+    table().iloc[10:50].to_parquet(tmp_path / "b.parquet")
+    with cluster(1) as client, pytest.raises(DataError, match=r"documents of 2 queries are scattered \(qid 1, 2\)"):
+        tr.read_distributed([tmp_path / "a.parquet", tmp_path / "b.parquet"], client=client)
+
+
+def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(folder, tmp_path, monkeypatch):
+    table().iloc[:30].to_parquet(tmp_path / "a.parquet")
+    table().iloc[30:50].drop(columns="c").to_parquet(tmp_path / "b.parquet")
+    with cluster(1) as client:
+        with pytest.raises(
+            DataError, match=r"b\.parquet: found column 'c' in only one of the two, this file and .*a\.par"
+        ):
+            tr.read_distributed(tmp_path / "*.parquet", client=client)
+        with pytest.raises(DataError, match="no file has such a name"):
+            tr.read_distributed(tmp_path / "no-*.parquet", client=client)
+        data = tr.read_distributed(tmp_path / "a.parquet", client=client)
+        refused = {
+            "langevin: needs features in memory": {"langevin": tr.Langevin()},
+            "loss lightgbm:lambdarank: needs features in memory": {"loss": "lightgbm:lambdarank"},
+            "bagging_fraction: samples": {"bagging_fraction": 0.5, "bagging_freq": 1},
+            "boosting: found dart": {"boosting": "dart"},
+            "engine: xgboost needs features in memory": {"engine": "xgboost"},
+            "engine: committee needs features in memory": {"loss": "committee"},
+            "list_features: need features in memory": {"list_features": True},
+        }
+        for sentence, given in refused.items():
+            with pytest.raises(OptionError, match=sentence):
+                tr.Ranker(**{**TRAINED, **given}).fit(data)
+        monkeypatch.setattr(reading, "versions", lambda: {"tautrank": "9.9"})
+        monkeypatch.setattr(client, "run", lambda function: {"tcp://a:1": {"tautrank": "0.0.1"}})
+        with pytest.raises(DataError, match=r"tcp://a:1: found tautrank 0\.0\.1; expected 9\.9, as here"):
+            tr.read_distributed(tmp_path / "a.parquet", client=client)
+    with pytest.raises(OptionError, match="client: found NoneType"):
+        tr.read_distributed(tmp_path / "a.parquet", client=None)
+
+
+def test_shares_are_whole_files_where_they_can_be(folder):
+    data = tr.read_streamed(f"{folder}/part-*.parquet")
+    for n in (1, 2, 4, 7, QUERIES):
+        shares = _shares(data, n)
+        assert np.concatenate([share.qids for share in shares]).tolist() == list(range(QUERIES))
+        np.testing.assert_array_equal(np.concatenate([share.X.read() for share in shares]), data.X.read())
+    assert [len(share.X.pieces) for share in _shares(data, 2)] == [4, 2]  # the end of a query is read from the next
+
+
+def test_the_model_says_nothing_about_the_network(two):
+    assert "[num_machines: 1]\n" in text(two)
+    assert without_network(text(two)) == text(two)
+
+
+def test_dask_is_imported_by_training_on_a_cluster_only():
+    code = "import sys, tautrank.engines.distributed; print('distributed' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True).stdout == "False\n"
