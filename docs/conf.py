@@ -56,6 +56,7 @@ NAVIGATION = {
         "committees",
         "add-a-loss",
         "networks",
+        "large-data",
         "langevin",
         "list-features",
         "tuning",

@@ -41,7 +41,7 @@ CUTS = {
     "theory check": ["--queries", "4"],
 }
 # The same, only where the page gives the option itself.
-CUTS_OF_GIVEN = {"--tune": "2", "--configs": "2", "--timeout": "60"}
+CUTS_OF_GIVEN = {"--tune": "2", "--configs": "2", "--timeout": "60", "--workers": "1"}
 
 # Pages whose every snippet is run by a test that also looks at what it prints.
 RUN_ELSEWHERE = {"docs/add-a-loss.md": "tests/losses/test_own_losses.py"}

@@ -77,6 +77,7 @@ def test_bins_are_found_from_the_rows_that_lightgbm_draws():
     assert (np.diff(rows) > 0).all()
 
 
+@pytest.mark.filterwarnings("ignore:.*left out")
 def test_what_cannot_be_read_in_chunks(files, tmp_path):
     (tmp_path / "a.csv").write_text("label,qid,a\n1,2,3\n")
     (tmp_path / "b.txt").write_text("1 qid:3 1:1\n0 qid:4 1:2\n1 qid:3 1:1\n")
