@@ -165,7 +165,8 @@ def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(folder, t
             "boosting: found dart": {"boosting": "dart"},
             "engine: xgboost needs features in memory": {"engine": "xgboost"},
             "engine: committee needs features in memory": {"loss": "committee"},
-            "list_features: need features in memory": {"list_features": True},
+            "list_features: needs features in memory": {"list_features": True},
+            "refit: needs features in memory": {"refit": True},
         }
         for sentence, given in refused.items():
             with pytest.raises(OptionError, match=sentence):

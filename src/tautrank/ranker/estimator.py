@@ -278,7 +278,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise OptionError("weights, sample_weight: found both; expected one of them")
         weights = sample_weight if weights is None else weights
         valid, sets = inputs.validation_data(beside, eval_set, eval_group, eval_qid, eval_X, eval_y, train, eval_names)
-        inputs.check_streams(train, valid, engine.name, self.list_features)
+        inputs.check_streams(train, valid, engine.name, list_features=self.list_features, refit=self.refit)
         judge = metric(self.metric)
         if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
             warnings.warn(
@@ -352,7 +352,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted("predict")
         data = inputs.documents(X, qid, group)
         job_count(self.n_jobs)
-        inputs.check_streams(data, None, "", self.list_features_)
+        inputs.check_streams(data, None, "", list_features=self.list_features_)
         features = self._like_fit(data, "X").X
         if self.list_features_ is not None:
             features = self.list_features_.transform(features, data.offsets, usable_threads(self.n_jobs))

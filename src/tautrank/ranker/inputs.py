@@ -143,19 +143,19 @@ def _pairs(X: Any, y: Any) -> Any:
     return [*zip(X, y, strict=True)] if isinstance(X, tuple) else (X, y)
 
 
-def check_streams(train: RankingData, valid: RankingData | None, engine: str, list_features: Any) -> None:
+def check_streams(train: RankingData, valid: RankingData | None, engine: str, **needing: Any) -> None:
     """Refuse what needs features in memory, if they are in files.
 
     Args:
         train, valid: the data.
         engine: the engine to train with; "" if there is nothing to train.
-        list_features: whether documents are described relative to their list.
+        **needing: parameters that need features in memory unless they are false.
     """
     if not isinstance(train.X, StreamedRows):
         if valid is not None and isinstance(valid.X, StreamedRows):
             raise OptionError("eval_set: its features are in files; expected data in memory, as the training data is")
-    elif list_features:
-        raise OptionError("list_features: need features in memory, but those of X are in files; expected neither")
+    elif set_ones := [name for name, value in needing.items() if value]:
+        raise OptionError(f"{set_ones[0]}: needs features in memory, but those of X are in files; expected it unset")
     elif engine not in ("", "lightgbm"):
         raise OptionError(f"engine: {engine} needs features in memory; expected one loss trained by lightgbm")
 
