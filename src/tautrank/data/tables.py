@@ -172,9 +172,10 @@ def parquet_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Arra
         names: names of the columns.
         rows: number of rows to yield at a time, at most.
     """
-    file = _read_table(path, _pyarrow("pyarrow.parquet").ParquetFile)
-    for batch in file.iter_batches(rows, columns=list(names)):
-        yield checked_features(_pyarrow("pyarrow").Table.from_batches([batch]).select(list(names)))[0]
+    file = _read_table(path, functools.partial(_pyarrow("pyarrow.parquet").ParquetFile, pre_buffer=False))
+    for group in range(file.num_row_groups):  # one after the other: PyArrow keeps what it has read for one iterator
+        for batch in file.iter_batches(rows, [group], list(names)):
+            yield checked_features(_pyarrow("pyarrow").Table.from_batches([batch]).select(list(names)))[0]
 
 
 def column_names(frame: Any, where: str) -> list[str]:
