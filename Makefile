@@ -82,6 +82,7 @@ results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.results --write docs/results/losses.md
 	$(BIN)/python -m bench.committee_results --write docs/results/committees.md
 	$(BIN)/python -m bench.smoothed_results --write docs/results/smoothed.md
+	$(BIN)/python -m bench.early_stopping_results --write docs/results/early-stopping.md
 	$(BIN)/python -m bench.theory_results --write docs/results/theory.md
 	$(BIN)/python -m bench.click_results --write docs/results/clicks.md
 	$(BIN)/python -m bench.significance_results --write docs/results/significance.md

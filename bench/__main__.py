@@ -27,6 +27,7 @@ PARTS = {
     "smoothed": ("smoothed_speed", "claims"),
     "training": ("loss_speed", "training_claims"),
     "quality": ("quality", "claims"),
+    "committees": ("committee_speed", "claims"),
     "studies": ("study_size", "claims"),
     "gpu": ("gpu_speed", "claims"),
 }

@@ -223,20 +223,27 @@ parts: each is tested in turn, the one before it is the validation data, the oth
 Differences are from the default rule; p by `tautrank.systems_test`, adjusted by Holm's correction over the
 {len(RULES) - 1} other rules.
 """
-    found: dict[tuple[str, str], SystemsTest] = {}
+    found: dict[str, SystemsTest] = {}
     for name, chosen in SETS.items():
-        repeats = chosen.repeats or arguments.repeats
-        if arguments.only_finished and not _finished(chosen, repeats):
+        asked = chosen.repeats or arguments.repeats
+        some = (each for each in range(asked, 1, -1) if not arguments.only_finished or _finished(chosen, each))
+        repeats = next(some, 0)
+        if repeats == 0:
             continue
-        trained(name, chosen, repeats)
+        if not arguments.only_finished:
+            trained(name, chosen, repeats)
+        of_losses = []
         for loss in chosen.losses:
             runs = [[*cases(chosen, loss, seed)] for seed in range(repeats)]
             kept = {rule: [choose(case)[0] + 1 for run in runs for case in run] for rule, choose in RULES.items()}
             values = np.array([[_tested(choose, run) for run in runs] for choose in RULES.values()])
-            test = found[name, loss] = systems_test(values[:, :, ~np.isnan(values).any((0, 1))], baseline=0)
+            values = values[:, :, ~np.isnan(values).any((0, 1))]
+            of_losses.append(values)
+            test = systems_test(values, baseline=0)
             count = f"{test.queries:,} test queries, {len(runs)} repeats"
             yield from (f"## {name}, {loss}", "", f"{count}.{' ' * bool(chosen.cut)}{chosen.cut}", "")
-            yield from _table(test, kept)
+            yield from _table(test, values.mean((1, 2)), kept)
+        found[name] = systems_test(np.mean(of_losses, axis=0), baseline=0)
     yield from _together(found)
 
 
@@ -251,12 +258,12 @@ def _tested(choose: Callable[[Case], tuple[int, F64]], run: list[Case]) -> F64:
     return np.concatenate([values[tree] for tree, values in map(choose, run)])
 
 
-def _table(test: SystemsTest, kept: Mapping[str, list[int]]) -> Lines:
+def _table(test: SystemsTest, means: F64, kept: Mapping[str, list[int]]) -> Lines:
     yield "| rule | trees kept, median (range) | NDCG@10 | difference | 95 % interval | p | adjusted |"
     yield "|---|---|---|---|---|---|---|"
     for at, (rule, trees) in enumerate(kept.items()):
         numbers = f"{np.median(trees):.0f} ({min(trees)} to {max(trees)})"
-        start = f"| {rule} | {numbers} | {test.means[at]:.4f} | "
+        start = f"| {rule} | {numbers} | {means[at]:.4f} | "
         if at == 0:
             yield start + "| | | |"
             continue
@@ -268,16 +275,16 @@ def _table(test: SystemsTest, kept: Mapping[str, list[int]]) -> Lines:
     yield from ("", f"Smallest difference found with 80 % power: {test.detectable:.4f}.", "")
 
 
-def _together(found: Mapping[tuple[str, str], SystemsTest]) -> Lines:
-    tables = len(found)
+def _together(found: Mapping[str, SystemsTest]) -> Lines:
     yield f"""\
-## All tables together
+## All data sets together
 
-The mean difference from the default rule over the {tables} tables (`combined_test`, the surest weighted
-most), and in how many of them the rule is above the default, and above or below it by the test (adjusted p below .05).
+The mean of the losses on each data set, and over the {len(found)} data sets (`combined_test`, the surest weighted
+most); on how many of them the rule is above the default, and above or below it by the test (adjusted p below .05).
 
 | rule | difference | 95 % interval | p | above | above by the test | below by the test |
 |---|---|---|---|---|---|---|"""
+    winners, gains = [], {}
     for at, rule in enumerate(RULES):
         if at == 0:
             continue
@@ -288,12 +295,20 @@ most), and in how many of them the rule is above the default, and above or below
         d, se, df, p = (np.array(each) for each in zip(*columns, strict=True))
         known = se > 0
         both = combined_test(d[known], se[known], df[known])
+        gains[rule] = both
         yield (
             f"| {rule} | {both.difference:+.4f} | {both.low:+.4f} to {both.high:+.4f} | {both.p_value:.2g} | "
-            f"{int(np.sum(d > 0))} of {tables} | {int(np.sum((d > 0) & (p < 0.05)))} | "
+            f"{int(np.sum(d > 0))} of {len(found)} | {int(np.sum((d > 0) & (p < 0.05)))} | "
             f"{int(np.sum((d < 0) & (p < 0.05)))} |"
         )
-    yield ""
+        if np.all((d > 0) & (p < 0.05)):
+            winners.append(rule)
+    best = max(gains, key=lambda rule: gains[rule].difference)
+    verdict = f"Above the default on every data set by the test: {', '.join(winners)}."
+    if not winners:
+        verdict = "No rule is above the default on every data set by the test, so the default stays."
+    most = f"Most is gained by: {best} ({gains[best].difference:+.4f}, p = {gains[best].p_value:.2g})."
+    yield from ("", f"**Verdict.** {verdict} {most}", "")
 
 
 if __name__ == "__main__":

@@ -69,6 +69,7 @@ NAVIGATION = {
         "results/losses",
         "results/committees",
         "results/smoothed",
+        "results/early-stopping",
         "results/significance",
         "results/theory",
         "results/clicks",

@@ -311,11 +311,39 @@ def test_models_of_xgboost(format, tmp_path):
     np.testing.assert_allclose(INTERPRETERS[format](content, X, NAMES), ranker.predict(X), rtol=0, atol=2e-6)
 
 
-@pytest.mark.parametrize("columns", ["all", [3, 1]], ids=str)
-def test_onnx_scores_one_list_with_list_features(columns, tmp_path):
+COMMITTEES = {
+    "one engine": {"loss": ["lambdarank", "ndcg-loss2++", "xendcg", "mse", "stochasticrank"]},
+    "of XGBoost": {"loss": ["lambdarank", "xendcg", "xgboost:rank:ndcg"], "engine": "xgboost"},
+    "two engines": {"loss": ["lambdarank", "xgboost:rank:ndcg"]},
+}
+
+
+@functools.cache
+def committee(kind):
+    train = data()
+    few = {name: value for name, value in SMALL.items() if kind == "one engine" or name != "min_data_in_leaf"}
+    return tr.Ranker(**{**few, **COMMITTEES[kind]}).fit(train), np.array(train.X)
+
+
+@pytest.mark.parametrize("kind", COMMITTEES)
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.filterwarnings("ignore::tautrank.errors.TautrankWarning")
+def test_committees_score_the_same_in_every_format(format, kind, tmp_path):
+    ranker, X = committee(kind)
+    X = np.concatenate([X[:60], at_the_thresholds(ranker, X)[::5]])
+    if format == "lightgbm" and kind != "one engine":
+        with pytest.raises(OptionError, match="format: found lightgbm for a model trained by"):
+            exported(ranker, tmp_path, format)
+        return
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), X, NAMES)
+    np.testing.assert_allclose(found, ranker.predict(X), rtol=0, atol=1e-6)
+
+
+@pytest.mark.parametrize(("columns", "loss"), [("all", "xendcg"), ([3, 1], ["xendcg", "mse"])], ids=str)
+def test_onnx_scores_one_list_with_list_features(columns, loss, tmp_path):
     chosen = tr.ListFeatures(columns, difference=True)
     documents = data(missing=True)
-    ranker = tr.Ranker("xendcg", n_estimators=20, num_leaves=7, list_features=chosen, n_jobs=1).fit(documents)
+    ranker = tr.Ranker(loss, n_estimators=20, num_leaves=7, list_features=chosen, n_jobs=1).fit(documents)
     content = exported(ranker, tmp_path, "onnx")
     rng = np.random.default_rng(0)
     lists = [documents.X[start:end] for start, end in itertools.pairwise(documents.offsets)]
