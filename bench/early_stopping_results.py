@@ -25,6 +25,7 @@ from tautrank.arguments import job_count
 from tautrank.arrays import F64
 from tautrank.commands.output import trainings_bar
 from tautrank.engines.base import DEFAULTS
+from tautrank.significance.paired import holm
 from tautrank.significance.systems import SystemsTest, combined_test, systems_test
 
 METRIC = "ndcg@10"
@@ -282,9 +283,9 @@ def _together(found: Mapping[str, SystemsTest]) -> Lines:
 The mean of the losses on each data set, and over the {len(found)} data sets (`combined_test`, the surest weighted
 most); on how many of them the rule is above the default, and above or below it by the test (adjusted p below .05).
 
-| rule | difference | 95 % interval | p | above | above by the test | below by the test |
-|---|---|---|---|---|---|---|"""
-    winners, gains = [], {}
+| rule | difference | 95 % interval | p | adjusted | above | above by the test | below by the test |
+|---|---|---|---|---|---|---|---|"""
+    winners, gains, counts = [], {}, {}
     for at, rule in enumerate(RULES):
         if at == 0:
             continue
@@ -293,21 +294,23 @@ most); on how many of them the rule is above the default, and above or below it 
             for test in found.values()
         ]
         d, se, df, p = (np.array(each) for each in zip(*columns, strict=True))
-        known = se > 0
-        both = combined_test(d[known], se[known], df[known])
-        gains[rule] = both
+        gains[rule] = combined_test(d, se, df)
+        counts[rule] = [int(np.sum(each)) for each in (d > 0, (d > 0) & (p < 0.05), (d < 0) & (p < 0.05))]
+        if counts[rule][1] == len(found):
+            winners.append(rule)
+    adjusted = holm([both.p_value for both in gains.values()])
+    for (rule, both), own in zip(gains.items(), adjusted, strict=True):
+        above, won, lost = counts[rule]
         yield (
             f"| {rule} | {both.difference:+.4f} | {both.low:+.4f} to {both.high:+.4f} | {both.p_value:.2g} | "
-            f"{int(np.sum(d > 0))} of {len(found)} | {int(np.sum((d > 0) & (p < 0.05)))} | "
-            f"{int(np.sum((d < 0) & (p < 0.05)))} |"
+            f"{own:.2g} | {above} of {len(found)} | {won} | {lost} |"
         )
-        if np.all((d > 0) & (p < 0.05)):
-            winners.append(rule)
     best = max(gains, key=lambda rule: gains[rule].difference)
     verdict = f"Above the default on every data set by the test: {', '.join(winners)}."
     if not winners:
         verdict = "No rule is above the default on every data set by the test, so the default stays."
-    most = f"Most is gained by: {best} ({gains[best].difference:+.4f}, p = {gains[best].p_value:.2g})."
+    gained, own = gains[best], dict(zip(gains, adjusted, strict=True))[best]
+    most = f"Most is gained by: {best} ({gained.difference:+.4f}, p = {gained.p_value:.2g}, {own:.2g} after Holm)."
     yield from ("", f"**Verdict.** {verdict} {most}", "")
 
 
