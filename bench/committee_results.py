@@ -52,7 +52,7 @@ class DataSet:
         repeats: the number of repeats, if it is not the page's.
         parameters: parameters of every system on top of those of all sets.
         fewer: the number of models of single systems that train too slowly for all.
-        cut: what was left out for lack of time, in a sentence.
+        cut: what differs or was left out for lack of time, in a sentence.
     """
 
     folds: Callable[[], list[Splits]]
@@ -65,7 +65,11 @@ class DataSet:
 SETS = {
     "MQ2007": DataSet(partial(folds_of, "mq2007")),
     "MQ2008": DataSet(partial(folds_of, "mq2008")),
-    "ClueWeb09": DataSet(partial(folds_of, "clueweb09"), fewer={"catboost:YetiRank": 3}),
+    "ClueWeb09": DataSet(
+        partial(folds_of, "clueweb09"),
+        fewer={"catboost:YetiRank": 3},
+        cut="Cut for lack of time: three configurations of YetiRank.",
+    ),
     "MSRD": DataSet(
         partial(folds_of, "msrd", folds=1),
         repeats=3,
@@ -77,6 +81,10 @@ SETS = {
             "catboost:YetiRank": 1,
             "catboost:QuerySoftMax": 0,
         },
+        cut=(
+            "Models of up to 400 trees, stopped after 50. Cut for lack of time: one fold, three repeats, fewer "
+            "configurations of the peers, no QuerySoftMax."
+        ),
     ),
 }
 # Too slow for as many models as the others.
@@ -137,6 +145,11 @@ class Row:
         return float(np.nanmean(self.values[m]))
 
 
+def spread(values: F64) -> str:
+    """The standard deviation over the repeats, if there are several."""
+    return f" ±{np.std(np.nanmean(values, axis=1), ddof=1):.4f}" if len(values) > 1 else ""
+
+
 def against(rows: Sequence[Row], share: float, baseline: str, m: str) -> SystemsTest:
     """The test of one system against all others."""
     at = [row.name for row in rows].index(baseline)
@@ -159,7 +172,8 @@ def protocol(arguments: argparse.Namespace) -> Lines:
         '  no parameter tuned. With list features: `Ranker(loss="committee", list_features=True)`.',
         f"- A peer's own objective is trained with {MODELS} configurations, the defaults of this library and",
         f"  {MODELS - 1} random ones; the one with the best validation {METRICS[0]} is its row ('best of'). The sum of",
-        "  all of them, scaled as the members of a committee are, is another row ('added up').",
+        "  all of them, scaled as the members of a committee are, is another row ('added up'). Cut for lack of time:",
+        "  three configurations of XGBoost's objective, two of QuerySoftMax.",
         f"- 'bagged' is a committee of {MODELS} models of the same objective with the same parameters, other seeds,",
         "  and 80 % of the queries and of the features for every tree.",
         "- The committee's own losses are shown beside them, trained once each with the defaults.",
@@ -179,13 +193,14 @@ def together(arguments: argparse.Namespace) -> Lines:
     m = METRICS[0]
     found = {name: result_on(name, arguments.repeats, arguments.only_finished) for name in SETS}
     for committee in (COMMITTEE, WITH_LISTS):
-        sets = {name: each for name, each in found.items() if committee in {row.name for row in each[0]}}
+        names = {name: {row.name for row in rows} for name, (rows, _) in found.items()}
+        sets = {name: each for name, each in found.items() if committee in names[name] and names[name] & {*PEERS}}
         if not sets:
             continue
         tests = {name: against(*each, committee, m) for name, each in sets.items()}
         rows: dict[str, tuple[dict[str, tuple[float, ...]], Combined]] = {}
-        names = dict.fromkeys([BEST_PEER, *(_common(row.name) for rows_of, _ in sets.values() for row in rows_of)])
-        for opponent in names:
+        opponents = dict.fromkeys([BEST_PEER, *(_common(row.name) for rows_of, _ in sets.values() for row in rows_of)])
+        for opponent in opponents:
             values = {}
             for name, (rows_of, _) in sets.items():
                 places = [_common(row.name) for row in rows_of]
@@ -247,7 +262,7 @@ def section(name: str, arguments: argparse.Namespace) -> Lines:
     yield f"|{'---|' * (len(METRICS) + len(shown) + 4)}"
     for j, row in sorted(enumerate(rows), key=lambda item: -item[1].mean(m)):
         best = f", best of {row.models}" if row.name in PEERS and row.models > 1 else ""
-        cells = [f"`{row.name}`{best}", f"{row.mean(m):.4f} ±{np.std(np.nanmean(row.values[m], axis=1), ddof=1):.4f}"]
+        cells = [f"`{row.name}`{best}", f"{row.mean(m):.4f}{spread(row.values[m])}"]
         cells += [f"{row.mean(other):.4f}" for other in METRICS[1:]]
         for committee in shown:
             test, i = tests[committee], [each.name for each in rows].index(committee)

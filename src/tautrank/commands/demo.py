@@ -14,7 +14,7 @@ from tautrank.commands.output import OUT, trainings_bar
 from tautrank.report.terminal import summary_table
 
 _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
-_MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 40, 400
+_MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 60, 400
 _WORKERS: int | None = None  # all cores
 _TIES = """\
 LightGBM and XGBoost rank tied documents by 'input' order. Here the rows of a
