@@ -48,6 +48,19 @@ def test_evaluate_json_and_per_query_hold_the_same_numbers(scored, capsys):
         assert entry["skipped"] == 1
 
 
+def test_evaluate_takes_one_file_of_scores_with_one_or_six_columns(scored, capsys):
+    code, _, err = run(capsys, "evaluate test.txt --scores scores.txt --scores scores.txt")
+    assert (code, "--scores: found 2 files; expected one (tautrank compare --runs takes several)" in err) == (2, True)
+    Path("short.trec").write_text("a Q0 d1 1 2.0\n")
+    code, _, err = run(capsys, "evaluate test.txt --scores short.trec")
+    assert (code, "short.trec: found 5 columns; expected 6, a TREC run, or one score per line" in err) == (2, True)
+
+
+def test_wrong_parameters_are_told_before_the_data_is_read(scored, capsys):
+    code, _, err = run(capsys, "train no_such_file.txt -o m.taut --param seed=1 --param typo=2")
+    assert (code, "seed: is called random_state here" in err, "'typo'" in err) == (2, True, True)
+
+
 def test_evaluate_ties_and_empty_options(scored, capsys):
     for ties, expected in (("worst", 1.5 / 3), ("expected", 1.75 / 3), ("best", 2 / 3)):
         _, out, _ = run(capsys, f"evaluate test.txt --scores scores.txt -m mrr --ties {ties} --empty zero --json")

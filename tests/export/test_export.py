@@ -222,6 +222,33 @@ def test_every_document_goes_to_the_same_leaves(format, tmp_path):
     np.testing.assert_allclose(found, ranker.predict(X), rtol=0, atol=2e-6)
 
 
+@functools.cache
+def their_model():
+    """A model that LightGBM trained and saved without this library, and documents at its thresholds."""
+    train = data()
+    theirs = lightgbm.LGBMRanker(n_estimators=8, num_leaves=10, min_child_samples=5, verbose=-1)
+    theirs.fit(np.array(train.X, float), train.labels, group=train.sizes, feature_name=[f"f{i}" for i in range(1, 17)])
+    ranker = tr.Ranker.load(theirs.booster_.model_to_string().encode())
+    return theirs, ranker, np.concatenate([np.array(train.X)[:40], at_the_thresholds(ranker, np.array(train.X))])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_a_model_of_lightgbm_has_the_same_scores_in_every_format(format, tmp_path):
+    theirs, ranker, X = their_model()
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), X, NAMES)
+    np.testing.assert_allclose(found, theirs.booster_.predict(X), rtol=0, atol=1e-6)
+
+
+def test_opensearch_follows_the_directions_of_missing_values(tmp_path):
+    ranker, X = lightgbm_ranker(missing=True)
+    X = np.concatenate([X[:60], at_the_thresholds(ranker, np.nan_to_num(X, nan=0.5))])
+    assert np.isnan(X).any()
+    content = exported(ranker, tmp_path, "opensearch", directions=True)  # a warning would be an error
+    np.testing.assert_array_equal(plugin_scores(content, X, NAMES), float32_sum(ranker, X))
+    with pytest.raises(OptionError, match="directions: found with the format solr; expected it with opensearch"):
+        exported(ranker, tmp_path, "solr", directions=True)
+
+
 def test_documents_at_thresholds_are_told_apart():
     """So the test above sees thresholds that are off by one float32."""
     ranker, X = lightgbm_ranker()

@@ -128,3 +128,8 @@ def test_numbers_where_categories_were_are_a_sentence():
     plain = tr.Ranker(n_estimators=2).fit(shop()[["price"]], shop().label, qid=shop().qid)
     with pytest.raises(DataError, match="column 'price' holds categories; expected numbers, as in the training data"):
         plain.predict(pd.DataFrame({"price": pd.Categorical(["a"])}))
+
+
+def test_a_lazy_frame_is_collected():
+    frame = pl.from_pandas(shop()[["qid", "label", "price"]])
+    assert np.array_equal(tr.RankingData.from_frame(frame.lazy()).X, tr.RankingData.from_frame(frame).X)

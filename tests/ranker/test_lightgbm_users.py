@@ -1,5 +1,7 @@
 """What users of LightGBM and scikit-learn try: ported scripts, several validation sets, callbacks, `predict`."""
 
+from dataclasses import dataclass
+
 import lightgbm as lgb
 import numpy as np
 import pytest
@@ -154,6 +156,27 @@ def test_arguments_of_fit_that_are_ours_under_another_name():
     few = tr.Ranker(n_estimators=200).fit(X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV]), callbacks=stopping)
     same = tr.Ranker(n_estimators=200, early_stopping_rounds=2).fit(X, Y, qid=QID, eval_set=(X[DEV], Y[DEV], QID[DEV]))
     assert few.n_trees_ == same.n_trees_ < 200
+
+
+def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd):
+    with pytest.raises(OptionError, match="monotone_constraints: found 1; expected 5, one per feature"):
+        tr.Ranker(monotone_constraints=[1]).fit(X, Y, qid=QID)
+    assert "Fatal" not in "".join(capfd.readouterr())
+
+    @tr.losses.register("flat")
+    @dataclass(frozen=True)
+    class Flat(tr.losses.ListLoss):
+        @staticmethod
+        def one_list(scores, labels, grad, hess):
+            for i in range(scores.size):
+                grad[i] = scores[i] - labels[i]
+            return 0.0
+
+    try:
+        with pytest.raises(tr.DataError, match="loss flat: all its hessians are 0, which values no leaf; expected some"):
+            tr.Ranker("flat", n_estimators=1).fit(X, Y, qid=QID)
+    finally:
+        del tr.losses.REGISTRY["flat"]
 
 
 @pytest.mark.parametrize("engine", ["lightgbm", "xgboost"])

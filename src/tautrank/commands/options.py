@@ -22,7 +22,7 @@ from tautrank.data.files import read_data, read_judged_scores
 from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
 from tautrank.engines.packages import check_installed
-from tautrank.errors import OptionError
+from tautrank.errors import OptionError, refuse
 from tautrank.losses import own_losses
 from tautrank.metrics import TOOLS, Metric
 from tautrank.names import name_of, split_at_commas
@@ -91,9 +91,14 @@ class Training:
             **others: parameters that `--param` may replace.
         """
         import_losses(self.imported)
+        given = engine_parameters(self.param)
+        own = (*tr.Ranker._get_param_names(), "categorical_feature") if given else ()
         for loss in losses:
             for member in members_of(read_loss(loss)):
-                check_installed(engine_for(self.engine, member).name)
+                engine = engine_for(self.engine, member)
+                check_installed(engine.name)
+                if engine.name == self.engine:
+                    refuse(engine.wrong_names(member, [name for name in given if name not in own]))
         others["n_estimators"] = whole("--trees", self.trees, 1)
         others["early_stopping_rounds"] = self.early_stopping or None
         if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
@@ -103,7 +108,7 @@ class Training:
         if self.list_features is not None:
             chosen = self.list_features
             others["list_features"] = {"all": True, "auto": "auto"}.get(chosen) or names_of([chosen], "--list-features")
-        return others | engine_parameters(self.param)
+        return others | given
 
 
 _LISTS = ("features", "drop", "categorical")

@@ -30,6 +30,7 @@ def theory_check(
     imported: list[str] | None = options.IMPORTED,
     checks: list[str] | None = option(None, "Checks, separated by commas; default all.", "--checks", "-c"),
     queries: int = option(1000, "Maximum number of queries to check, spread over the data."),
+    strict: bool = option(False, "Exit with code 1 if a check fails, for continuous integration.", "--strict"),
     reasons: bool = option(False, "Also list the checks that do not apply, and why.", "--reasons"),
     fold: int = option(1, "Fold to read from a folder; all of its parts are used."),
     seed: int = options.SEED,
@@ -39,7 +40,7 @@ def theory_check(
     """Check a loss, yours included: laws that every loss obeys, measurements on the data, the papers' theorems.
 
     Laws are checked on synthetic lists, some of them on the data as well.
-    A check that fails is a result, not an error: the exit code is 0.
+    A check that fails is a result, not an error: the exit code is 0, or 1 with --strict.
     With --import and no --loss, the losses that were registered are checked.
     Their code is run: import only what you trust.
 
@@ -73,9 +74,11 @@ def theory_check(
     if as_json:
         found = {"data": source, "queries": count, "looked_at": min(count, queries)}
         print_json({**found, "losses": {str(each.loss): each.to_dict() for each in reports}})
-        return
-    kept = "" if count <= queries else f", {queries:,} of them checked"
-    say(f"{source}: {count:,} queries{kept}")
-    for each in reports:
-        say(f"\n{each.summary}")
-        OUT.print(check_table(each, reasons))
+    else:
+        kept = "" if count <= queries else f", {queries:,} of them checked"
+        say(f"{source}: {count:,} queries{kept}")
+        for each in reports:
+            say(f"\n{each.summary}")
+            OUT.print(check_table(each, reasons))
+    if strict and not all(each.holds for each in reports):
+        raise typer.Exit(1)

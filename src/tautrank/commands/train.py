@@ -129,7 +129,7 @@ def _interrupted() -> Iterator[list[int]]:
 def evaluate(
     *,
     data: Path = argument("Labelled data (LETOR, Parquet, CSV), or TREC qrels; - for standard input."),
-    scores: Path | None = option(None, "Scores, one per line, or a TREC run; - for standard input.", "--scores"),
+    scores: list[Path] | None = option(None, "Scores, one per line, or a TREC run; - for standard input.", "--scores"),
     model: Path | None = option(None, "Model to score the documents with, instead of --scores.", "--model"),
     metrics: list[str] | None = option(
         None,
@@ -155,14 +155,16 @@ def evaluate(
     """
     options.import_losses(imported)
     chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
-    if scores is not None and model is None:
-        judged = reading.scored(scores, data)
-    elif model is not None and scores is None:
+    if scores and len(scores) > 1:
+        raise OptionError(f"--scores: found {len(scores)} files; expected one (tautrank compare --runs takes several)")
+    if scores and model is None:
+        judged = reading.scored(scores[0], data)
+    elif model is not None and not scores:
         ranker = options.load_ranker(model, data)
         documents = reading.for_ranker(ranker, data, memory=memory)
         judged = Judged(ranker.predict(documents), documents.labels, documents.offsets, documents.qids)
     else:
-        found = "neither" if scores is None else "both"
+        found = "both" if scores else "neither"
         raise OptionError(f"--scores, --model: found {found}; expected one of them")
     remarks = judged.remarks
     if like == "trec_eval":
@@ -176,9 +178,9 @@ def evaluate(
     for remark in remarks:
         ERR.print(f"note: {remark}")
     if as_json:
-        print_json({"data": str(data), "scores": str(scores or model), **result.to_dict()})
+        print_json({"data": str(data), "scores": str(scores[0] if scores else model), **result.to_dict()})
         return
-    say(f"{scores or model} on {data}: {counted(judged.qids.size, 'query')}")
+    say(f"{scores[0] if scores else model} on {data}: {counted(judged.qids.size, 'query')}")
     OUT.print(evaluation_table(result))
     if per_query is not None:
         say(f"Values of every query: {per_query}")
@@ -242,6 +244,9 @@ def export(
     ),
     name: str | None = option(None, "Name of the model in the search engine; default the name of the file."),
     store: str | None = option(None, "Feature store in Solr; default Solr's own default."),
+    directions: bool = option(
+        False, "OpenSearch (since July 2026): send missing values where each split says, not as 0.", "--directions"
+    ),
 ) -> None:
     """Convert a model for Solr, Elasticsearch, OpenSearch, Vespa, RankLib, ONNX or LightGBM.
 
@@ -253,5 +258,5 @@ def export(
 
     choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
     ranker = options.load_ranker(model)
-    tr.export_model(ranker, output, kind, features=features, name=name, store=store)
+    tr.export_model(ranker, output, kind, features=features, name=name, store=store, directions=directions)
     say(f"{output}: {ranker.n_trees_} trees for {kind}")

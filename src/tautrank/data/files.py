@@ -110,7 +110,10 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     [2.0, 1.0]
     """
     is_file = isinstance(given, str | os.PathLike)
-    is_run = len(_first_line(Path(given))) == RUN_COLUMNS if is_file else isinstance(given, Mapping)
+    columns = len(_first_line(Path(given))) if is_file else 0
+    if 1 < columns < RUN_COLUMNS:
+        raise DataError(f"{where}: found {columns} columns; expected {RUN_COLUMNS}, a TREC run, or one score per line")
+    is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
     if is_run:
         qrels = judgments if isinstance(judgments, Listing) else Listing.of_data(judgments)
         found = judge(list_run(Path(given)) if is_file else Listing.of(given, where), qrels, where)

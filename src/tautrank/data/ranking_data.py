@@ -14,6 +14,7 @@ from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
 from tautrank.data.categories import Levels, with_levels
 from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
 from tautrank.errors import DataError, OptionError
+from tautrank.notebooks import html_table, pandas
 
 if TYPE_CHECKING:
     from tautrank.data.summary import DataSummary
@@ -188,6 +189,27 @@ class RankingData:
 
     def __repr__(self) -> str:
         return f"RankingData({self.n_queries} queries, {self.n_documents} documents, {self.n_features} features)"
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame of one row per document: qid, label, doc_id if there are ids, and the features.
+
+        >>> data = RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2], feature_names=["bm25"])
+        >>> [*data.to_frame().columns]
+        ['qid', 'label', 'bm25']
+        """
+        names = self.feature_names or [f"f{column}" for column in range(1, self.n_features + 1)]
+        known = {"qid": self.qid_of_document, "label": self.labels}
+        known |= {} if self.doc_ids is None else {"doc_id": self.doc_ids}
+        dense = self.X if isinstance(self.X, np.ndarray) else self.X.toarray()
+        features = dict(zip(names, dense.T, strict=True))
+        for name, levels in self.categories.items():
+            codes = np.nan_to_num(features[name], nan=-1.0).astype(np.int64)
+            features[name] = pandas().Categorical.from_codes(codes, list(levels))
+        return pandas().DataFrame({**known, **features})
+
+    def _repr_html_(self) -> str:
+        counts = {"queries": self.n_queries, "documents": self.n_documents, "features": self.n_features}
+        return html_table((), [(what, f"{count:,}") for what, count in counts.items()])
 
     def subset(self, queries: Any) -> RankingData:
         """Return the data of some queries, in the order given.

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from tautrank.arrays import Array
 from tautrank.data.feature_store import row_ranges
 from tautrank.data.ranking_data import RankingData
+from tautrank.notebooks import html_table
 
 _MOST_LABELS_LISTED = 20
 
@@ -83,6 +84,9 @@ class DataSummary:
             ("constant features", f"{self.constant_features:,}"),
             ("density", f"{self.density:.1%}"),
         ]
+
+    def _repr_html_(self) -> str:
+        return html_table((), self.rows())
 
     def __str__(self) -> str:
         rows = self.rows()

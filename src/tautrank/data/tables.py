@@ -102,6 +102,7 @@ def frame_data(
         label, qid, doc_id, features, drop, categorical: names of columns.
         unlabelled: whether the column of labels may be missing.
     """
+    frame = frame.collect() if hasattr(frame, "collect") else frame  # a LazyFrame of Polars
     known = column_names(frame, where)
     has_labels = not unlabelled or label in known
     special = {"label": label} if has_labels else {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
@@ -491,14 +491,14 @@ class Engine(abc.ABC):
         with self.in_one_sentence(task.loss):
             return boost(self, task, settings, watch)
 
-    def wrong_names(self, task: Task, settings: Settings) -> list[str]:
-        """Return a sentence about each of the engine's own parameters that it cannot be given.
+    def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
+        """Return a sentence about each parameter that the engine cannot be given.
 
         Args:
-            task: what to learn from what.
-            settings: how.
+            loss: the loss to train.
+            names: names of parameters that a ranker does not have itself.
         """
-        return [sentence for name in settings.extra for sentence in other_name(name)]
+        return [sentence for name in names for sentence in other_name(name)]
 
     def most_rounds(self, task: Task, settings: Settings) -> int:
         """Return how many rounds a training has at most, for its progress.

@@ -45,7 +45,7 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         task: what to learn from what.
         settings: how.
     """
-    refuse(engine.wrong_names(task, settings))
+    refuse(engine.wrong_names(task.loss, settings.extra))
     if settings.refit:
         from tautrank.engines.cross_validation import pooled
 
@@ -209,6 +209,8 @@ class Gradients:
             most: largest absolute value of a hessian.
             step: number of the tree.
         """
+        if most == 0 < largest and step == 0:
+            raise DataError(f"loss {self._loss}: all its hessians are 0, which values no leaf; expected some above 0")
         round_to_grid(self._curvature, most, self._hess, self._documents)
         noisy = self._plain
         if self._deviation > 0:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import math
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -23,7 +23,7 @@ from tautrank.engines.lightgbm_bins import check_memory, streamed_dataset
 from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
 from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import OTHER_NAMES, NativeLoss, other_name
+from tautrank.engines.registry import OTHER_NAMES, AnyLoss, NativeLoss, other_name
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, refuse, unknown
 
@@ -186,14 +186,14 @@ class LightGBM(Engine):
             return ClusterLearner(task, settings)
         return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
 
-    def wrong_names(self, task: Task, settings: Settings) -> list[str]:
+    def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
         """Return a sentence about each parameter that LightGBM does not have, or that has another name here.
 
         Args:
-            task: what to learn from what.
-            settings: how.
+            loss: the loss to train.
+            names: names of parameters that a ranker does not have itself.
         """
-        return wrong_names(settings.extra, own=not isinstance(task.loss, NativeLoss))
+        return wrong_names(names, own=not isinstance(loss, NativeLoss))
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
         """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own objectives only.
@@ -518,11 +518,11 @@ def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
     return {main_names().get(name, name): value for name, value in extra.items()}
 
 
-def wrong_names(extra: Any, *, own: bool) -> list[str]:
+def wrong_names(names: Iterable[str], *, own: bool) -> list[str]:
     """Return a sentence about each parameter that cannot be given; `own` for a loss of this library."""
     known = main_names()
     wrong, seen = [], set()
-    for name in extra:
+    for name in names:
         main = known.get(name) if known else name
         if main is None:
             wrong.append(str(unknown("parameter of lightgbm", name, {*known, *OTHER_NAMES})))

@@ -20,10 +20,11 @@ def show_progress(label: str, total: int, verbose: int | None) -> Iterator[Show]
     Args:
         label: name of what is trained.
         total: maximum number of trees.
-        verbose: 0 (or less) for silence, 1 for progress, None for a bar if standard error is a terminal.
+        verbose: 0 (or less) for silence, 1 for progress, None for a bar if standard error is a terminal or this is a
+            notebook.
     """
     asked = None if verbose is None else verbose > 0  # -1 is silence in LightGBM
-    terminal = sys.stderr is not None and sys.stderr.isatty()
+    terminal = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
     # The workers of a process pool share one terminal: their bars would overwrite each other.
     in_main = multiprocessing.current_process().name == "MainProcess"
     if terminal and (in_main if asked is None else asked):

@@ -10,6 +10,7 @@ from typing import Any
 from tautrank.arguments import choice, job_count, whole
 from tautrank.data import RankingData, Splits
 from tautrank.engines import DEFAULTS
+from tautrank.engines.progress import show_progress
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.divide import GivenSplits
@@ -67,7 +68,8 @@ def compare(
         store: a file for finished trainings; a re-run continues from there.
         n_jobs: threads in all; by default all cores.
         workers: processes that train side by side; None chooses by the size of the data.
-        progress: called with (finished, all, title of the last one finished).
+        progress: called with (finished, all, title of the last one finished); by default a bar, in a terminal or a
+            notebook.
         **parameters: parameters of every :class:`Ranker`, such as ``n_estimators=300``.
 
     >>> from tautrank.simulate import simulate_web_search
@@ -141,6 +143,8 @@ def compare_splits(
     seed = whole("seed", seed, 0)
     settled = settle(declared, DataSource((MEMORY,), held=tuple(splits)), declared.planned(Budget()))
     plan = Plan(**settled, seed=seed)
-    with Store(None if store is None else Path(store), kind="comparison") as opened:
-        run_waiting(plan, opened, chosen, progress, threads=max(1, job_count(n_jobs) // workers))
+    bar = show_progress("trainings", len(plan.trials()), None if progress is None else 0)
+    with Store(None if store is None else Path(store), kind="comparison") as opened, bar as show:
+        told = progress or (lambda done, _, title: show(done, title))
+        run_waiting(plan, opened, chosen, told, threads=max(1, job_count(n_jobs) // workers))
         return Comparison(**Gathered(plan, opened).fields(), alpha=alpha, pairs=pairs)

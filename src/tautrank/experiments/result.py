@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import os
@@ -22,6 +23,7 @@ from tautrank.experiments.store import Outcome, Store, Trial
 from tautrank.files import handed_out
 from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
+from tautrank.notebooks import pandas
 from tautrank.significance.systems import Combined, SystemsTest, combined_test, systems_test
 
 if TYPE_CHECKING:
@@ -69,6 +71,13 @@ class Result:
     def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as CSV with all digits; written to `path`, too."""
         return self._handed_out("to_csv", path)
+
+    def to_frame(self) -> Any:
+        """Return what `to_csv` writes as a pandas frame."""
+        return pandas().read_csv(io.StringIO(self.to_csv()))
+
+    def _repr_html_(self) -> str:
+        return "".join(table.to_html() for table in self.tables())
 
     def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
         """Return the result as a LaTeX table (booktabs); written to `path`, too."""

@@ -26,6 +26,7 @@ class Export:
         name: name of the model.
         store: feature store, for Solr; None for the default one.
         lists: its list features, for formats that can express them; None if it has none.
+        directions: whether missing values go where each split says, for OpenSearch.
     """
 
     format: str
@@ -35,6 +36,7 @@ class Export:
     name: str
     store: str | None = None
     lists: ListFeatures | None = None
+    directions: bool = False
 
     @functools.cached_property
     def trees(self) -> list[Tree]:

@@ -46,6 +46,7 @@ def export_model(
     features: Sequence[str] | str | os.PathLike[str] | None = None,
     name: str | None = None,
     store: str | None = None,
+    directions: bool = False,
 ) -> None:
     """Write a fitted ranker as another system's model, in one step.
 
@@ -66,6 +67,8 @@ def export_model(
             ``f1``, ``f2``, ...
         name: name of the model in Solr, Elasticsearch, OpenSearch or ONNX; by default that of the file.
         store: Solr's feature store; by default Solr's default one.
+        directions: whether OpenSearch's plugin sends a missing value where each split says, as it does since July 2026;
+            by default it is read as 0, as by all older versions.
 
     >>> import json, tempfile
     >>> from tautrank.data import RankingData
@@ -89,6 +92,8 @@ def export_model(
             raise OptionError(f"{option}: found '{value}' with the format {format}; expected it with {able}")
         if value is not None and not (value.strip() and value.isprintable()):
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
+    if directions and format != "opensearch":
+        raise OptionError(f"directions: found with the format {format}; expected it with opensearch")
     lists = ranker.list_features_
     if lists is not None and format not in _SCORING_LISTS:
         reason = f"{format} scores documents one by one"
@@ -100,7 +105,7 @@ def export_model(
             "trained without list_features"
         )
     names, named = _feature_names(ranker, features)
-    export = Export(format, ranker.model_, names, named, name or Path(path).stem, store, lists)
+    export = Export(format, ranker.model_, names, named, name or Path(path).stem, store, lists, directions)
     write_whole(path, FORMATS[format](export))
 
 

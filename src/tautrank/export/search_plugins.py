@@ -3,6 +3,8 @@
 They read two kinds of trees. ``model/ranklib`` tests ``value <= threshold`` and reads a missing value as 0, in every
 version: this is what LightGBM does. ``model/xgboost+json`` tests ``value < threshold``; what it does with a missing
 value has changed from version to version. So each tool's trees are written as the kind that works as the tool does.
+OpenSearch's plugin sends missing values where each split says since July 2026 (opensearch-learning-to-rank-base#379):
+with ``directions`` all trees are written for that.
 """
 
 from __future__ import annotations
@@ -25,14 +27,17 @@ def plugin_model(export: Export) -> str:
     Args:
         export: the model to write, with the names in the feature set.
     """
-    if export.model.tool == "xgboost":
+    if export.directions:
+        does, kind, definition = "", "model/xgboost+json", xgboost_json(export.trees, export.names)
+    elif export.model.tool == "xgboost":
         does = "versions of the plugin differ: some take them for 0, some send them right, some where XGBoost does"
         kind, definition = "model/xgboost+json", xgboost_json(export.trees, export.names)
     else:
         does = f"{export.format} takes them for 0"
         # Indentation is for readers, and two bytes per tab inside JSON.
         kind, definition = "model/ranklib", ranklib_text(export.trees).replace("\t", "")
-    export.warn_of_missing(f"and {does}")
+    if does:
+        export.warn_of_missing(f"and {does}")
     body = {"model": {"name": export.name, "model": {"type": kind, "definition": definition}}}
     return json.dumps(body, ensure_ascii=False) + "\n"
 

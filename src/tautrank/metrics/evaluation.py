@@ -18,11 +18,12 @@ from tautrank.errors import DataError, OptionError
 from tautrank.files import write_whole
 from tautrank.json_values import or_none
 from tautrank.metrics.base import Metric, mean_over_queries, metric
+from tautrank.notebooks import html_table, pandas
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Evaluation:
-    """Per-query values of several metrics.
+    """Per-query values of several metrics; prints as a table of their means.
 
     Attributes:
         metrics: the metrics, in the order asked for.
@@ -34,18 +35,47 @@ class Evaluation:
     values: F64
     qids: Array
 
-    def mean(self, index: int) -> float:
-        """Mean of metric number `index` over the queries it did not skip; NaN if it skipped all."""
-        return mean_over_queries(self.values[index])
+    def of(self, which: int | str | Metric) -> F64:
+        """Return the values of a metric, one per query.
 
-    def standard_error(self, index: int) -> float:
+        Args:
+            which: the metric, its name, or its number.
+        """
+        known = [str(each) for each in self.metrics]
+        if not isinstance(which, int) and str(metric(which)) not in known:
+            raise OptionError(f"metric: found {which}; expected one of {', '.join(known)}")
+        values: F64 = self.values[which if isinstance(which, int) else known.index(str(metric(which)))]
+        return values
+
+    def mean(self, which: int | str | Metric) -> float:
+        """Mean of a metric, given as in `of`, over the queries it did not skip; NaN if it skipped all."""
+        return mean_over_queries(self.of(which))
+
+    def standard_error(self, which: int | str | Metric) -> float:
         """Standard error of that mean over queries; NaN for fewer than two."""
-        used = self.values[index][~np.isnan(self.values[index])]
+        used = self.of(which)[~np.isnan(self.of(which))]
         return float(used.std(ddof=1) / math.sqrt(used.size)) if used.size > 1 else math.nan
 
-    def skipped(self, index: int) -> int:
-        """Number of queries metric number `index` skipped."""
-        return int(np.isnan(self.values[index]).sum())
+    def skipped(self, which: int | str | Metric) -> int:
+        """Number of queries that a metric skipped."""
+        return int(np.isnan(self.of(which)).sum())
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame of one row per query and one column per metric; NaN where a metric skipped a query."""
+        return pandas().DataFrame(self.values.T, index=self.qids, columns=[str(each) for each in self.metrics])
+
+    def _rows(self) -> list[tuple[str, ...]]:
+        numbers = ((self.mean(i), self.standard_error(i), self.skipped(i)) for i in range(len(self.metrics)))
+        means = [(f"{mean:.4f}", f"{error:.4f}", f"{skipped}") for mean, error, skipped in numbers]
+        return [(str(each), *row) for each, row in zip(self.metrics, means, strict=True)]
+
+    def __repr__(self) -> str:
+        width = max(len(str(each)) for each in self.metrics)
+        rows = [("metric", "mean", "error", "skipped"), *self._rows()]
+        return "\n".join(f"{name:<{width}}  {mean:>8}  {error:>7}  {skipped:>7}" for name, mean, error, skipped in rows)
+
+    def _repr_html_(self) -> str:
+        return html_table(("metric", "mean", "std. error", "skipped"), self._rows(), f"{self.qids.size:,} queries")
 
     def to_dict(self) -> dict[str, Any]:
         """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes None."""
@@ -95,7 +125,11 @@ def evaluate(
         qids: one id per query; default those of `qid`, else 0, 1, 2, ...
         options: options given to every metric named by text, such as ``ties="expected"`` or ``like="trec_eval"``.
 
-    >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0]).mean(1)
+    >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0])
+    metric       mean    error  skipped
+    ndcg@10    0.6309      nan        0
+    mrr        0.5000      nan        0
+    >>> evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0], [0, 1, 0]).mean("mrr")
     0.5
     >>> evaluate(["mrr"], [3.0, 2.0, 1.0], [0, 1, 1], qid=["b", "b", "a"]).qids.tolist()
     ['b', 'a']

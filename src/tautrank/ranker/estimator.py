@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -289,7 +289,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
         columns = columns if categorical_feature is None else categorical_feature
-        if isinstance(extra.get("monotone_constraints"), Mapping):
+        if isinstance(extra.get("monotone_constraints"), Mapping | Sequence):
             extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
         task = Task(
             train=train,

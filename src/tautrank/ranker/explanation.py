@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F64, Array
-from tautrank.errors import DataError, require
+from tautrank.errors import DataError
+from tautrank.notebooks import pandas
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,8 +113,7 @@ class Explanation:
 
     def to_frame(self) -> Any:
         """Return contributions as a pandas data frame, one row per document, with ``base`` and ``score``."""
-        pandas = require("pandas", "to_frame needs pandas", "pandas")
-        frame = pandas.DataFrame(self.contributions, index=self.documents, columns=list(self.features))
+        frame = pandas().DataFrame(self.contributions, index=self.documents, columns=list(self.features))
         return frame.assign(base=self.base, score=self.scores)
 
 
@@ -154,9 +154,8 @@ class Difference:
 
     def to_frame(self) -> Any:
         """Return one row per feature as a pandas data frame."""
-        pandas = require("pandas", "to_frame needs pandas", "pandas")
         columns = {"above": self.values_above, "below": self.values_below, "difference": self.differences}
-        return pandas.DataFrame(columns, index=list(self.features))
+        return pandas().DataFrame(columns, index=list(self.features))
 
     def __str__(self) -> str:
         width = max(map(len, ("feature", *self.features)))

@@ -14,7 +14,7 @@ from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.categories import with_levels
 from tautrank.engines import AnyLoss, members_of
-from tautrank.errors import DataError, OptionError, unknown
+from tautrank.errors import DataError, OptionError, counted, unknown
 from tautrank.losses import SoftmaxLoss
 
 Names: TypeAlias = tuple[str, ...] | None
@@ -181,7 +181,7 @@ def check_columns(where: str, n_features: int, names: Names, expected: int, know
     """
     if n_features != expected:
         hint = _PADDING if n_features < expected else ""
-        raise DataError(f"{where}: found {n_features} features; expected {expected}, {as_in}{hint}")
+        raise DataError(f"{where}: found {counted(n_features, 'feature')}; expected {expected}, {as_in}{hint}")
     pairs = zip(names, known, strict=True) if names is not None and known is not None else ()
     for column, (name, wanted) in enumerate(pairs):
         if name != wanted:
@@ -272,13 +272,17 @@ def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple
     return tuple(dict.fromkeys(found))
 
 
-def constraints(given: Mapping[Any, Any], train: RankingData) -> list[int]:
+def constraints(given: Any, train: RankingData) -> list[int]:
     """Return one constraint per column: 1 if scores must rise with it, -1 if they must fall, 0 if neither.
 
     Args:
-        given: `monotone_constraints` by name or number of a column.
+        given: `monotone_constraints`, one per column, or by name or number of a column.
         train: the training data.
     """
+    if not isinstance(given, Mapping):
+        if len(given) != train.n_features:
+            raise OptionError(f"monotone_constraints: found {len(given)}; expected {train.n_features}, one per feature")
+        given = dict(enumerate(given))
     found = [0] * train.n_features
     for column, sign in given.items():
         (number,) = column_numbers("monotone_constraints", [column], train)

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 from tautrank.arguments import whole
 from tautrank.arrays import F64, I64, Array
+from tautrank.notebooks import html_table, pandas
+
+_SHOWN = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,6 +44,18 @@ class Ranking:
         kept = self.rank <= whole("k", k, least=1)
         named = None if self.doc_id is None else self.doc_id[kept]
         return Ranking(self.qid[kept], self.document[kept], self.rank[kept], self.score[kept], named)
+
+    def to_frame(self) -> Any:
+        """Return a pandas frame of one row per line, with the document's id if it has one."""
+        names = {} if self.doc_id is None else {"doc_id": self.doc_id}
+        columns = {"qid": self.qid, "rank": self.rank, "document": self.document, **names, "score": self.score}
+        return pandas().DataFrame(columns)
+
+    def _repr_html_(self) -> str:
+        named = self.document if self.doc_id is None else self.doc_id
+        lines = zip(self.qid[:_SHOWN], self.rank[:_SHOWN], named[:_SHOWN], self.score[:_SHOWN], strict=True)
+        more = f"and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
+        return html_table(("qid", "rank", "document", "score"), lines, more)
 
     def __len__(self) -> int:
         return int(self.document.size)

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from tautrank.errors import DataError
+from tautrank.notebooks import html_table
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -159,6 +160,11 @@ class ReportTable:
         lines = [r"\begin{tabular}{" + alignment + "}", r"\toprule", head, r"\midrule", *rows]
         note = ["% " + " ".join(self.note.split())] if self.note else []
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *note, ""])
+
+    def to_html(self) -> str:
+        """Return the table in plain HTML, followed by its note."""
+        head, *rows = self._lines({}, " {}")
+        return html_table(head, rows, self.note)
 
     def to_markdown(self) -> str:
         """Return the table in Markdown, followed by its note."""

@@ -1,0 +1,34 @@
+"""How results look in a notebook, and as pandas frames."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from html import escape
+from typing import Any
+
+from tautrank.errors import require
+
+
+def html_table(titles: Sequence[str], rows: Iterable[Sequence[object]], note: str = "") -> str:
+    """Return a table in HTML.
+
+    Args:
+        titles: the headings; none for a table without.
+        rows: one value per column in each row.
+        note: a sentence to put below.
+
+    >>> html_table(["loss"], [["a < b"]])
+    '<table><thead><tr><th>loss</th></tr></thead><tbody><tr><td>a &lt; b</td></tr></tbody></table>'
+    """
+
+    def line(cells: Sequence[object], mark: str) -> str:
+        return "<tr>" + "".join(f"<{mark}>{escape(str(cell))}</{mark}>" for cell in cells) + "</tr>"
+
+    head = f"<thead>{line(titles, 'th')}</thead>" if titles else ""
+    body = "".join(line(row, "td") for row in rows)
+    return f"<table>{head}<tbody>{body}</tbody></table>" + (f"<p>{escape(note)}</p>" if note else "")
+
+
+def pandas() -> Any:
+    """Return pandas, or raise the error that says how to install it."""
+    return require("pandas", "to_frame needs pandas", "pandas")
