@@ -77,7 +77,7 @@ def read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], FittedM
 
 def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     text = content.decode().replace("\r\n", "\n").lstrip()
-    head = dict(line.split("=", 1) for line in text.partition("\nTree=0\n")[0].splitlines() if "=" in line)
+    head = dict(line.split("=", 1) for line in text.partition("\nTree=0\n")[0].split("\n") if "=" in line)
     if head["num_tree_per_iteration"] != "1":
         raise DataError(f"found a model of {head['num_tree_per_iteration']} classes; expected one score per document")
     names = tuple(head["feature_names"].split(" "))
@@ -104,7 +104,7 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
     if [end - start for start, end in zip(starts, ends, strict=True)] != sizes:
         raise ValueError
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        found = dict(line.split("=", 1) for line in text[start:end].splitlines() if "=" in line)
+        found = dict(line.split("=", 1) for line in text[start:end].split("\n") if "=" in line)
         leaves = int(found["num_leaves"])
         splits = [[int(word) for word in found[name].split()] for name in _OF_SPLITS] if leaves > 1 else []
         wrong = any(len(values) != leaves - 1 for values in splits)
