@@ -19,7 +19,9 @@ from tautrank.ranker.inputs import Names
 # XGBoost's UBJSON begins with an object whose first key has its length in 8 bytes.
 _UBJSON = b"{L"
 _DAMAGE: tuple[type[Exception], ...] = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
-_OF_SPLITS = ("split_feature", "left_child", "right_child", "decision_type")
+_WHOLE = ("split_feature", "left_child", "right_child", "decision_type", "leaf_count", "internal_count")
+_REAL = ("threshold", "split_gain", "internal_value", "internal_weight", "leaf_value", "leaf_weight")
+_BY_CATEGORY = ("num_cat", "cat_boundaries", "cat_threshold")
 
 
 def model_bytes(given: object) -> bytes | None:
@@ -105,15 +107,22 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
         raise ValueError
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         found = dict(line.split("=", 1) for line in text[start:end].split("\n") if "=" in line)
-        leaves = int(found["num_leaves"])
-        splits = [[int(word) for word in found[name].split()] for name in _OF_SPLITS] if leaves > 1 else []
-        wrong = any(len(values) != leaves - 1 for values in splits)
-        wrong = wrong or any(not 0 <= feature < n_features for feature in (splits[0] if splits else ()))
-        children = sorted(splits[1] + splits[2]) if splits else [-1]
+        whole: dict[str, Any] = {
+            name: [int(word) for word in found.get(name, "").split()] for name in (*_WHOLE, *_BY_CATEGORY)
+        }
+        real = {
+            name: [float(word) for word in found.get(name, "").split()] for name in (*_REAL, "shrinkage", "is_linear")
+        }
+        leaves, categories = int(found["num_leaves"]), whole["cat_boundaries"]
+        given = {name: len((whole | real)[name]) for name in (*_WHOLE, *_REAL) if name in found or leaves > 1}
+        wrong = any(size != leaves - (not name.startswith("leaf")) for name, size in given.items())
+        wrong = wrong or any(not 0 <= feature < n_features for feature in whole["split_feature"])
         # Every leaf and every split but the first is somebody's child.
+        children = sorted(whole["left_child"] + whole["right_child"]) if leaves > 1 else [-1]
         wrong = wrong or children != [*range(-leaves, 0), *range(1, leaves - 1)]
-        wrong = wrong or len([float(word) for word in found["leaf_value"].split()]) != leaves
-        wrong = wrong or (leaves > 1 and len([float(word) for word in found["threshold"].split()]) != leaves - 1)
+        wrong = wrong or (whole["num_cat"] != [0] and [len(categories) - 1] != whole["num_cat"])
+        wrong = wrong or len(whole["cat_threshold"]) != (categories or [0])[-1] or len(real["leaf_value"]) != leaves
+        wrong = wrong or (any(real["is_linear"]) and "leaf_const" not in found)
         if wrong or found["Tree"] != str(number):
             raise ValueError
 
