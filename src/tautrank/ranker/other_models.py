@@ -103,10 +103,13 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
     """Refuse damaged trees: LightGBM finds them by their lengths, trusts what it finds, and may end the process."""
     starts = [tree.start() for tree in re.finditer(r"^Tree=", text, flags=re.M)]
     ends = [*starts[1:], text.index("\nend of trees\n") + 1]
+    parameters = text.partition("\nparameters:\n")[2].partition("\nend of parameters")[0]
     if [end - start for start, end in zip(starts, ends, strict=True)] != sizes:
         raise ValueError
+    if not all(re.fullmatch(r"\[\w+: [^\]]*\]", line) for line in parameters.split("\n") if line):
+        raise ValueError
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        found = dict(line.split("=", 1) for line in text[start:end].split("\n") if "=" in line)
+        found = dict(line.split("=", 1) for line in text[start:end].split("\n") if line)
         whole: dict[str, Any] = {
             name: [int(word) for word in found.get(name, "").split()] for name in (*_WHOLE, *_BY_CATEGORY)
         }
@@ -123,7 +126,7 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
         wrong = wrong or (whole["num_cat"] != [0] and [len(categories) - 1] != whole["num_cat"])
         wrong = wrong or len(whole["cat_threshold"]) != (categories or [0])[-1] or len(real["leaf_value"]) != leaves
         wrong = wrong or (any(real["is_linear"]) and "leaf_const" not in found)
-        if wrong or found["Tree"] != str(number):
+        if wrong or not real["shrinkage"] or found["Tree"] != str(number):
             raise ValueError
 
 
