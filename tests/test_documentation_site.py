@@ -75,7 +75,7 @@ def test_every_public_name_is_described(site):
     last_words = {name.rsplit(".", 1)[-1] for name in described}
     for module in PUBLIC:
         public = importlib.import_module(module)
-        for name in dir(public):
+        for name in getattr(public, "__all__", dir(public)):
             value = getattr(public, name)
             is_module = getattr(value, "__spec__", None) is not None
             # What is public in two modules is described once.

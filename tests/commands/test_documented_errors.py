@@ -160,7 +160,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "group: the sizes sum to 2, but X has 3 rows; expected the same number": lambda: tr.RankingData.from_arrays(X[:3], [0, 1, 2], group=[1, 1]),
     "X: found values of type <U1; expected numbers": lambda: tr.RankingData.from_arrays([["a"]], [0], group=[1]),
     "X: row 0, column 1 has the value inf; expected a finite number or NaN for missing": lambda: tr.RankingData.from_arrays([[0.0, np.inf]], [0], group=[1]),
-    "X: found 1 features; expected 2, as in fit (RankingData.with_n_features adds columns of zeros)": lambda: fit().predict(X[:, :1]),
+    "X: found 1 feature; expected 2, as in fit (RankingData.with_n_features adds columns of zeros)": lambda: fit().predict(X[:, :1]),
     "X: column 0 is 'clicks'; expected 'bm25', as in fit": lambda: fitted_on_names().predict(pd.DataFrame(X, columns=["clicks", "bm25"])),
     "predict: this Ranker is not fitted; expected a call of fit before": lambda: tr.Ranker().predict(X),
     "qid: rows of 1 query are scattered (the first is qid a); gathered, in the order they appear": lambda: tr.RankingData.from_arrays(X[:3], [0, 1, 2], qid=["a", "b", "a"]),

@@ -163,7 +163,7 @@ class ReportTable:
 
     def to_html(self) -> str:
         """Return the table in plain HTML, followed by its note."""
-        head, *rows = self._lines({}, " {}")
+        head, *rows = self._lines({}, "{}", " {}")
         return html_table(head, rows, self.note)
 
     def to_markdown(self) -> str:
