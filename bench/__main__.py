@@ -28,6 +28,7 @@ PARTS = {
     "training": ("loss_speed", "training_claims"),
     "quality": ("quality", "claims"),
     "committees": ("committee_speed", "claims"),
+    "engines": ("engine_speed", "claims"),
     "studies": ("study_size", "claims"),
     "distributed": ("large_data", "claims"),
     "gpu": ("gpu_speed", "claims"),

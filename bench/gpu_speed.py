@@ -24,6 +24,11 @@ ASKED = {
     "softrank": None,
     "stochasticrank": None,
     "stochasticrank(metric=mrr)": None,
+    "lambdarank(extend=all)": None,
+    "yetiloss": None,
+    "plrank": None,
+    "approxndcg": None,
+    "neuralndcg": None,
 }
 """Losses, and the milliseconds that a gradient may take; None is only reported."""
 
@@ -59,7 +64,7 @@ def claims() -> Claims:
         torch.cuda.reset_peak_memory_stats()
         milliseconds = _median(lambda bound=objective: bound.gradients(scores, 3))  # type: ignore[misc]
         peak = (torch.cuda.max_memory_allocated() - before) / 2**20
-        parts = "gradient" if name.startswith("softrank") else "gradient and hessian"
+        parts = "gradient" if objective.gradients(scores, 3)[1] is None else "gradient and hessian"
         what = f"{name}: ranks, {parts}; {peak:.0f} MiB at most"
         holds = asked is None or milliseconds <= asked
         yield what, f"{milliseconds:.3f} ms", "reported" if asked is None else f"at most {asked:g} ms", holds

@@ -143,6 +143,21 @@ def test_half_precision_is_computed_in_float32(kind: torch.dtype) -> None:
     assert torch.equal(half.grad, whole.grad.to(kind))
 
 
+def test_a_network_under_autocast_gets_gradients() -> None:
+    """Scores of half precision go in, gradients of float32 weights come out, close to those without autocast."""
+    torch.manual_seed(0)
+    network, x, y = torch.nn.Linear(5, 1), torch.randn(4, 9, 5), torch.randint(0, 3, (4, 9))
+    found = []
+    for enabled in (True, False):
+        network.zero_grad()
+        with torch.autocast("cpu", dtype=torch.bfloat16, enabled=enabled):
+            value = tr.torch_loss("lambdarank")(network(x).squeeze(-1), y)
+        value.backward()
+        assert value.dtype == network.weight.grad.dtype == torch.float32
+        found.append(network.weight.grad.clone())
+    torch.testing.assert_close(found[0], found[1], rtol=0.1, atol=0.01)
+
+
 def test_autocast_changes_nothing() -> None:
     s, y, offsets = (torch.tensor(each) for each in _lists())
     module = tr.torch_loss("lambdarank")
@@ -198,3 +213,47 @@ def test_numbers_that_are_not_are_one_sentence_on_a_device(which: str) -> None:
     batch[which][1] = float("nan")
     with pytest.raises(DataError, match=f"{which}: found others"):
         tr.torch_loss("lambdarank")(**batch)
+
+
+def _train_in_a_process(rank: int, address: str, given: dict[str, np.ndarray], answers: object) -> None:
+    """One of two processes: its own lists, the gradients averaged by DDP."""
+    torch.set_num_threads(1)
+    torch.distributed.init_process_group("gloo", init_method=f"file://{address}", rank=rank, world_size=2)
+    network = torch.nn.parallel.DistributedDataParallel(_linear())
+    own = {name: torch.tensor(values[rank]) for name, values in given.items()}
+    value = tr.torch_loss("lambdarank", seed=rank)(network(own["x"]).squeeze(-1), own["y"])
+    value.backward()
+    answers.put((rank, network.module.weight.grad.numpy().copy()))  # type: ignore[attr-defined]
+    torch.distributed.barrier()
+    torch.distributed.destroy_process_group()
+
+
+def _linear() -> torch.nn.Linear:
+    network = torch.nn.Linear(3, 1)
+    torch.nn.init.constant_(network.weight, 0.1)
+    torch.nn.init.zeros_(network.bias)
+    return network
+
+
+def test_two_processes_average_their_gradients(tmp_path) -> None:
+    """DDP over gloo: the gradient is the mean of the gradients of the halves of a batch."""
+    if not torch.distributed.is_available():
+        pytest.skip("this PyTorch has no torch.distributed")
+    rng = np.random.default_rng(0)
+    given = {"x": rng.normal(size=(2, 4, 6, 3)).astype(np.float32), "y": rng.integers(0, 3, (2, 4, 6))}
+    context = torch.multiprocessing.get_context("spawn")
+    answers = context.Queue()
+    workers = [
+        context.Process(target=_train_in_a_process, args=(rank, str(tmp_path / "meet"), given, answers), daemon=True)
+        for rank in range(2)
+    ]
+    for worker in workers:
+        worker.start()
+    found = dict(answers.get(timeout=300) for _ in workers)
+    for worker in workers:
+        worker.join(60)
+    network = _linear()
+    x, y = (torch.tensor(given[name]).flatten(0, 1) for name in ("x", "y"))
+    tr.torch_loss("lambdarank")(network(x).squeeze(-1), y).backward()
+    for rank in range(2):
+        np.testing.assert_allclose(found[rank], network.weight.grad.numpy(), rtol=1e-5, atol=1e-7)

@@ -248,29 +248,36 @@ class FittedModel(abc.ABC):
     n_trees: int
     scale: float = 1.0
     """What the scores of the trees are multiplied by: below 1 where Langevin boosting has shrunk the model."""
+    by_list: bool = False
+    """Whether a score depends on the other documents of the list; `_scores` then takes their offsets too."""
 
-    def predict(self, X: Any, n_jobs: int | None = None) -> F64:
+    def predict(self, X: Any, n_jobs: int | None = None, offsets: NDArray[Any] | None = None) -> F64:
         """Return raw scores, one per row.
 
         Args:
             X: checked features, float32 or float64 (dense or CSR), `n_features` columns.
             n_jobs: threads; the result does not depend on it.
+            offsets: start of each list and the number of rows, for a model that is `by_list`; None for one list.
         """
         if X.shape[0] == 0:  # LightGBM refuses an empty matrix
             return np.zeros(0)
         make_safe(self.tool)
-        return scaled(self.unscaled_scores(X, usable_threads(n_jobs)), self.scale)
+        lists = {"offsets": offsets} if self.by_list else {}
+        return scaled(self.unscaled_scores(X, usable_threads(n_jobs), **lists), self.scale)
 
-    def unscaled_scores(self, X: Any, threads: int) -> F64:
+    def unscaled_scores(self, X: Any, threads: int, **lists: Any) -> F64:
         """Return scores before they are scaled; features in files are read in chunks.
 
         Args:
             X: as for `predict`, at least one row.
             threads: number of threads.
+            **lists: the offsets for a model that is `by_list`.
         """
         if isinstance(X, StreamedRows):
+            if lists:
+                raise OptionError("X: found features in files, read in chunks; expected whole lists in memory")
             return np.concatenate([self.unscaled_scores(chunk, threads) for chunk in X.chunks(threads)])
-        return np.asarray(self._scores(X, threads), dtype=np.float64)
+        return np.asarray(self._scores(X, threads, **lists), dtype=np.float64)
 
     @abc.abstractmethod
     def _scores(self, X: Any, threads: int) -> Any:

@@ -165,7 +165,7 @@ class CommitteeEngine(Engine):
         factors = member_factors(models, task, committee.weights)
         total = added(models, factors)
         parts = {"train": task.train, "valid": task.valid}
-        watch.judge(total.n_trees, lambda part: total.predict(parts[part].X, settings.n_jobs))  # type: ignore[union-attr]
+        watch.judge(total.n_trees, lambda part: scores_of(total, parts[part], settings.n_jobs))  # type: ignore[arg-type]
         return total
 
     def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
@@ -224,16 +224,27 @@ def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "eq
         weights: as in `Committee`.
     """
     some = _some_queries(task.train)
-    spreads = np.array([_spread(model.predict(some.X), some) for model in models])
+    spreads = np.array([_spread(scores_of(model, some), some) for model in models])
     # A member without a split says nothing.
     inverse = np.divide(1.0, spreads, out=np.zeros_like(spreads), where=spreads > 0)
     if weights == "fitted":
         valid, _ = next(iter(task.validation_sets().values()))
-        scores = np.array([model.predict(valid.X) for model in models]) * inverse[:, np.newaxis]
+        scores = np.array([scores_of(model, valid) for model in models]) * inverse[:, np.newaxis]
         inverse = inverse * _fitted_weights(scores, task.metric, valid)
     total = np.count_nonzero(inverse)
     factors: F64 = inverse / max(total, 1)
     return factors
+
+
+def scores_of(model: FittedModel, data: RankingData, n_jobs: int | None = None) -> F64:
+    """Return the scores of a model for whole lists.
+
+    Args:
+        model: the model.
+        data: the lists.
+        n_jobs: threads.
+    """
+    return model.predict(data.X, n_jobs, data.offsets)
 
 
 def _some_queries(data: RankingData) -> RankingData:
@@ -304,11 +315,12 @@ class SeveralModels(FittedModel):
         self.factors = tuple(factors)
         self.n_features = models[0].n_features
         self.n_trees = sum(model.n_trees for model in models)
+        self.by_list = any(model.by_list for model in models)
 
-    def _scores(self, X: Any, threads: int) -> Any:
+    def _scores(self, X: Any, threads: int, offsets: Any = None) -> Any:
         total = np.zeros(X.shape[0])
         for model, factor in zip(self.models, self.factors, strict=True):
-            total += factor * model.predict(X, threads)
+            total += factor * model.predict(X, threads, offsets)
         return total
 
     def contributions(self, X: Any, n_jobs: int | None = None) -> F64:

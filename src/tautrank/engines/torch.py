@@ -3,6 +3,8 @@
 The input transform that made networks competitive with trees (Qin et al., *Are Neural Rankers still Outperformed by
 Gradient Boosted Decision Trees?*, ICLR 2021): ``sign(x) log(1 + |x|)``, standardised, with normal noise in training.
 Then layers of ``Linear``, ``LayerNorm``, ``ReLU`` and dropout, and one score per document. A batch holds whole queries.
+With self-attention the last layer also sees the other documents of the list, so that a score depends on all of them
+(Pobrotyn et al., *Context-Aware Learning to Rank with Self-Attention*, 2020).
 """
 
 from __future__ import annotations
@@ -21,19 +23,23 @@ from tautrank.arrays import F64, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Part, Settings, Task, shares
 from tautrank.engines.packages import package
+from tautrank.engines.registry import NativeLoss
 from tautrank.errors import DataError, OptionError, require, unknown
-from tautrank.losses import SoftmaxLoss
+from tautrank.losses import REGISTRY, SoftmaxLoss
 from tautrank.losses.base import Loss
+from tautrank.names import changed_options, write_name
 
 if TYPE_CHECKING:
     from tautrank.engines.boosting import Watch
 
 # The learning rate of trees, divided by this, is Adam's: 0.05 becomes 0.001.
 _RATE = 50.0
-# Documents scored at a time.
-_CHUNK = 65_536
-# PyTorch has one random generator and one number of threads: the members of a committee train one after the other.
-_ALONE = threading.Lock()
+# Documents scored at a time, or lists with self-attention.
+_CHUNK, _LISTS = 65_536, 64
+# Epochs of a network beside trees, whose number means nothing to it.
+_EPOCHS = 30
+# PyTorch has one generator of random numbers for all threads: the networks of a committee are trained one by one.
+_ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
@@ -46,6 +52,8 @@ class Shape:
         noise: standard deviation of the noise on the standardised features in training.
         batch_queries: queries per step.
         weight_decay: AdamW's decay of the weights.
+        attention: heads of self-attention over the list, behind the hidden layers; 0 for none.
+        epochs: the largest number of epochs; None for ``n_estimators``, or 30 for ``loss="torch:..."``.
         device: ``"cpu"``, ``"cuda"``, or None for CUDA where there is a device.
     """
 
@@ -54,6 +62,8 @@ class Shape:
     noise: float = 0.1
     batch_queries: int = 64
     weight_decay: float = 0.01
+    attention: int = 0
+    epochs: int | None = None
     device: str | None = None
 
     def __post_init__(self) -> None:
@@ -63,6 +73,12 @@ class Shape:
         real("dropout", self.dropout, least=0.0, most=0.95)
         real("noise", self.noise, least=0.0)
         real("weight_decay", self.weight_decay, least=0.0)
+        heads = whole("attention", self.attention, least=0)
+        if heads and (not self.hidden or self.hidden[-1] % heads):
+            found = f"{heads} heads with the hidden layers {self.hidden}"
+            raise OptionError(f"attention: found {found}; expected a divisor of the units of the last layer")
+        if self.epochs is not None:
+            whole("epochs", self.epochs, least=1)
         if self.device is not None:
             choice("device", self.device, ("cpu", "cuda"))
 
@@ -81,14 +97,17 @@ class TorchModel(FittedModel):
     Args:
         weights: the network's tensors as arrays, by name.
         hidden: units of each hidden layer.
+        attention: heads of self-attention; 0 for none.
     """
 
     tool: ClassVar[str] = "torch"
     member: ClassVar[str] = "model.safetensors"
 
-    def __init__(self, weights: dict[str, NDArray[np.float32]], hidden: tuple[int, ...]) -> None:
+    def __init__(self, weights: dict[str, NDArray[np.float32]], hidden: tuple[int, ...], attention: int = 0) -> None:
         self.weights = weights
         self.hidden = hidden
+        self.attention = attention
+        self.by_list = attention > 0
         self.n_features = int(weights["mean"].size)
         self.n_trees = 0
         self._network: Any = None
@@ -98,16 +117,13 @@ class TorchModel(FittedModel):
         """The network as a PyTorch module, in evaluation mode."""
         if self._network is None:
             torch = package("torch")
-            self._network = network(self.n_features, self.hidden)
+            self._network = network(self.n_features, self.hidden, self.attention)
             self._network.load_state_dict({name: torch.from_numpy(array) for name, array in self.weights.items()})
             self._network.eval()
         return self._network
 
-    def _scores(self, X: Any, threads: int) -> Any:
-        torch = package("torch")
-        with torch.no_grad():
-            parts = [self.network(torch.from_numpy(rows)).double().numpy() for rows in _chunks(X)]
-        return np.concatenate(parts)
+    def _scores(self, X: Any, threads: int, offsets: NDArray[Any] | None = None) -> Any:
+        return _scores(self.network, X, "cpu", offsets)
 
     def importances(self) -> F64:
         """Return the length of each feature's weights in the first layer, as shares that sum to 1."""
@@ -116,7 +132,7 @@ class TorchModel(FittedModel):
 
     def to_bytes(self) -> bytes:
         """Return the weights as safetensors, with the shape of the network in the header."""
-        about = {"hidden": json.dumps(self.hidden)}
+        about = {"hidden": json.dumps(self.hidden), **({"attention": str(self.attention)} if self.attention else {})}
         return bytes(_safetensors().save(dict(sorted(self.weights.items())), metadata=about))
 
     @classmethod
@@ -130,8 +146,9 @@ class TorchModel(FittedModel):
         try:
             weights = _safetensors().load(content)
             size = int.from_bytes(content[:8], "little")
-            hidden = tuple(json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["hidden"]))
-            model = cls({name: np.array(array) for name, array in weights.items()}, hidden)
+            about = json.loads(content[8 : 8 + size])["__metadata__"]
+            hidden, attention = tuple(json.loads(about["hidden"])), int(about.get("attention", 0))
+            model = cls({name: np.array(array) for name, array in weights.items()}, hidden, attention)
             _ = model.network
         except Exception as problem:  # whatever PyTorch and safetensors say about a damaged file
             raise DataError("found something else than the weights of a network") from problem
@@ -145,6 +162,9 @@ class Torch(Engine):
     end the training, and the weights of the best epoch are kept. Adam's rate is ``learning_rate`` over 50, so that the
     default of 0.05, made for trees, becomes 0.001. ``num_leaves`` has no meaning. The parameters are those of `Shape`.
     On the CPU a training is repeatable for the same number of threads.
+
+    A network is trained beside trees, in a committee or a comparison, by ``"torch:LOSS"``, with parameters of the
+    network among those of the loss: ``loss=["lambdarank", "torch:xendcg(hidden=64/32)"]``. Its epochs are then 30.
     """
 
     name: ClassVar[str] = "torch"
@@ -159,34 +179,65 @@ class Torch(Engine):
             settings: how; `extra` holds the parameters of `Shape`.
             watch: judges each epoch.
         """
-        torch = package(self.name)
-        known = {field.name for field in dataclasses.fields(Shape)}
-        for name in settings.extra:
-            if name not in known:
-                raise unknown("parameter of torch", name, known)
-        shape = Shape(**settings.extra)
+        torch, kind, chosen = package(self.name), task.loss, dict(settings.extra)
+        for name in chosen:
+            if name not in _parameters():
+                raise unknown("parameter of torch", name, _parameters())
+        if isinstance(kind, NativeLoss):
+            kind, own = _network_loss(kind.objective)
+            chosen = {"epochs": _EPOCHS, **chosen, **own}
+        assert isinstance(kind, Loss)
+        shape = Shape(**chosen)
         for what, given in (("langevin", settings.langevin), ("categorical_feature", task.categorical),
                             ("init_model", task.start), ("propensities", task.propensities),
                             ("refit", settings.refit or None)):  # fmt: skip
             if given is not None and given != ():
                 raise OptionError(f"{what}: a network has no use for it; expected none, or the engine lightgbm")
-        with _ALONE:
+        with _ONE_AT_A_TIME:
             threads = torch.get_num_threads()
             torch.set_num_threads(settings.threads)
             try:
                 with torch.random.fork_rng(devices=[]):
                     torch.manual_seed(settings.seed)
-                    return _train(task, settings, shape, watch)
+                    return _train(task, kind, settings, shape, watch)
             finally:
                 torch.set_num_threads(threads)
 
+    @classmethod
+    def find_objective(cls, text: str) -> str | None:
+        """Return a loss of this library with the parameters of the network, as they are typed.
 
-def network(n_features: int, hidden: tuple[int, ...], dropout: float = 0.0, noise: float = 0.0) -> Any:
+        Args:
+            text: what was typed after ``torch:``.
+
+        >>> Torch.find_objective("lambdarank(k=5,hidden=[64,32])")
+        'lambdarank(k=5,hidden=64/32)'
+        """
+        loss, own = _network_loss(text)
+        return write_name(loss.name, {**changed_options(loss), **changed_options(Shape(**own))})
+
+
+def _parameters() -> set[str]:
+    return {field.name for field in dataclasses.fields(Shape)}
+
+
+def _network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
+    """Return a loss and the parameters of the network that stand among its own; ``noise`` is the loss's."""
+    kind, typed = REGISTRY.read(text)
+    of_network = _parameters() - {"noise"}
+    loss = REGISTRY.make(kind.name, **{name: value for name, value in typed if name not in of_network})
+    return loss, {name: value for name, value in typed if name in of_network}
+
+
+def network(
+    n_features: int, hidden: tuple[int, ...], attention: int = 0, dropout: float = 0.0, noise: float = 0.0
+) -> Any:
     """Return an untrained network: features to one score per row.
 
     Args:
         n_features: number of features.
         hidden: units of each hidden layer.
+        attention: heads of self-attention; the network then takes the number of documents of each list too.
         dropout: as in `Shape`, as is ``noise``.
         noise: see there.
     """
@@ -201,16 +252,43 @@ def network(n_features: int, hidden: tuple[int, ...], dropout: float = 0.0, nois
             layers: list[Any] = []
             for before, units in zip((n_features, *hidden), hidden, strict=False):
                 layers += [nn.Linear(before, units), nn.LayerNorm(units), nn.ReLU(), nn.Dropout(dropout)]
-            self.layers = nn.Sequential(*layers, nn.Linear((n_features, *hidden)[-1], 1))
+            last = (n_features, *hidden)[-1]
+            self.layers = nn.Sequential(*layers, nn.Linear(last, 1))
+            if attention:
+                self.mixed, self.joined, self.norm = (
+                    nn.Linear(last, 3 * last),
+                    nn.Linear(last, last),
+                    nn.LayerNorm(last),
+                )
 
-        def forward(self, x: Any) -> Any:
+        def forward(self, x: Any, sizes: Any = None) -> Any:
             x = (transformed(x) - self.mean) / self.spread
             x = torch.nan_to_num(x, nan=0.0)  # missing: the mean
             if self.training and noise > 0:
                 x = x + noise * torch.randn_like(x)
-            return self.layers(x).squeeze(-1)
+            x = self.layers[:-1](x)
+            if attention:
+                x = self.norm(x + self.joined(attended(self.mixed(x), sizes, attention)))
+            return self.layers[-1](x).squeeze(-1)
 
     return Network()
+
+
+def attended(mixed: Any, sizes: Any, heads: int) -> Any:
+    """Self-attention within each list: ``softmax(q k / sqrt(units of a head)) v``.
+
+    Args:
+        mixed: queries, keys and values side by side, one row per document.
+        sizes: documents of each list.
+        heads: number of heads.
+    """
+    torch = package("torch")
+    inside = torch.arange(int(sizes.max()), device=mixed.device) < sizes.to(mixed.device)[:, None]
+    wide = mixed.new_zeros((*inside.shape, mixed.shape[1]))
+    wide[inside] = mixed
+    q, k, v = wide.view(*inside.shape, 3, heads, -1).permute(2, 0, 3, 1, 4)
+    found = torch.nn.functional.scaled_dot_product_attention(q, k, v, attn_mask=inside[:, None, None, :])
+    return found.transpose(1, 2).reshape(*inside.shape, -1)[inside]
 
 
 def transformed(x: Any) -> Any:
@@ -222,16 +300,14 @@ def transformed(x: Any) -> Any:
     return x.sign() * x.abs().log1p()
 
 
-def _train(task: Task, settings: Settings, shape: Shape, watch: Watch) -> TorchModel:
+def _train(task: Task, kind: Loss, settings: Settings, shape: Shape, watch: Watch) -> TorchModel:
     from tautrank.losses.torch_loss import torch_loss
 
     torch, place = package("torch"), shape.place
-    assert isinstance(task.loss, Loss)
-    kind = task.loss
     if isinstance(kind, SoftmaxLoss) and not kind.gradient_is_derivative:
         kind = dataclasses.replace(kind, hessian="diagonal")  # the numerator of a Newton step is for boosters
     listwise = torch_loss(kind, seed=settings.seed)
-    net = network(task.train.n_features, shape.hidden, shape.dropout, shape.noise)
+    net = network(task.train.n_features, shape.hidden, shape.attention, shape.dropout, shape.noise)
     net.mean, net.spread = _standards(task.train)
     net.to(place)
     parameters = {"lr": settings.learning_rate / _RATE, "weight_decay": shape.weight_decay}
@@ -241,7 +317,7 @@ def _train(task: Task, settings: Settings, shape: Shape, watch: Watch) -> TorchM
     weights = None if task.weights is None else torch.from_numpy(task.weights)
     rng = np.random.default_rng(settings.seed)
     best, best_rounds = None, -1
-    for epoch in range(settings.n_estimators):
+    for epoch in range(shape.epochs or settings.n_estimators):
         net.train()
         order = rng.permutation(task.train.n_queries)
         for first in range(0, order.size, shape.batch_queries):
@@ -251,26 +327,35 @@ def _train(task: Task, settings: Settings, shape: Shape, watch: Watch) -> TorchM
             sizes = torch.from_numpy(task.train.sizes[queries])
             optimiser.zero_grad()
             own = None if weights is None else weights[torch.from_numpy(queries)]
-            value = listwise(net(x), labels[torch.from_numpy(rows).to(place)], lengths=sizes, weights=own)
+            value = listwise(net(x, sizes), labels[torch.from_numpy(rows).to(place)], lengths=sizes, weights=own)
             value.backward()
             optimiser.step()
         net.eval()
-        stop = watch.judge(epoch + 1, lambda part: _scores(net, parts[part].X, place))
+        stop = watch.judge(epoch + 1, lambda part: _scores(net, parts[part].X, place, parts[part].offsets))
         if watch.rounds_to_keep != best_rounds:
             best, best_rounds = _copy(net), watch.rounds_to_keep
         if stop:
             break
-    return TorchModel(best or _copy(net), shape.hidden)
+    return TorchModel(best or _copy(net), shape.hidden, shape.attention)
 
 
 def _copy(net: Any) -> dict[str, NDArray[np.float32]]:
     return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
 
 
-def _scores(net: Any, X: Any, place: str) -> NDArray[Any]:
-    torch = package("torch")
+def _scores(net: Any, X: Any, place: str, offsets: NDArray[Any] | None) -> NDArray[Any]:
+    """Score documents, or whole lists with self-attention, a part at a time; without offsets all rows are one list."""
+    torch, n = package("torch"), X.shape[0]
+    ends, step = np.append(np.arange(0, n, _CHUNK), n), 1
+    if hasattr(net, "mixed"):
+        ends, step = np.array([0, n]) if offsets is None else offsets, _LISTS
+    found = []
     with torch.no_grad():
-        return np.concatenate([net(torch.from_numpy(rows).to(place)).cpu().numpy() for rows in _chunks(X)])
+        for first in range(0, ends.size - 1, step):
+            some = ends[first : first + step + 1]
+            rows = torch.from_numpy(_single(X[some[0] : some[-1]])).to(place)
+            found.append(net(rows, torch.from_numpy(np.diff(some))).cpu().numpy())
+    return np.concatenate(found)
 
 
 def _standards(data: RankingData) -> tuple[Any, Any]:

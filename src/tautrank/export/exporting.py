@@ -57,7 +57,7 @@ def export_model(
     concerns missing values only. A model with list features can be written as ONNX only: its input is then one list.
 
     Args:
-        ranker: a ranker fitted by LightGBM or by XGBoost's own objectives.
+        ranker: a ranker fitted by LightGBM or XGBoost; or a network, which only ONNX can express.
         path: file to write.
         format: ``"solr"`` (a MultipleAdditiveTreesModel), ``"elasticsearch"`` or ``"opensearch"`` (a request to the
             learning to rank plugin), ``"ranklib"`` (LambdaMART), ``"vespa"`` (a LightGBM dump as Vespa reads it),
@@ -94,6 +94,8 @@ def export_model(
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
     if directions and format != "opensearch":
         raise OptionError(f"directions: found with the format {format}; expected it with opensearch")
+    if ranker.model_.tool == "torch" and format != "onnx":
+        raise OptionError(f"format: found '{format}' for a network, which is no sum of trees; expected onnx")
     lists = ranker.list_features_
     if lists is not None and format not in _SCORING_LISTS:
         reason = f"{format} scores documents one by one"

@@ -1,4 +1,4 @@
-"""ONNX: a graph of one node, a TreeEnsembleRegressor over float32 features, behind those that make list features.
+"""ONNX: a TreeEnsembleRegressor over float32 features, or a network, behind the nodes that make list features.
 
 onnxmltools converts LightGBM models too, but only of losses that LightGBM has, and it rounds thresholds to the nearest
 float32, which sends some documents the other way.
@@ -11,11 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.engines.torch import TorchModel
 from tautrank.engines.trees import Tree
 from tautrank.errors import require
 from tautrank.export.base import Export
 from tautrank.export.numbers import float32_leaves, greatest_float32
-from tautrank.export.onnx_lists import OPSET, list_nodes
+from tautrank.export.onnx_lists import OPSET, Nodes, list_nodes
+from tautrank.export.onnx_network import OPSET as NETWORK_OPSET
+from tautrank.export.onnx_network import network_nodes
 
 # Old enough for every runtime of recent years; the node is one of version 1.
 _IR_VERSION = 8
@@ -26,33 +29,39 @@ def onnx_model(export: Export) -> bytes:
     """Return a model from ``features`` (float32, documents by columns) to ``scores`` (documents by 1).
 
     Args:
-        export: the model to write; the names of its features are kept as metadata. If it has list features, the
-            documents are those of one list.
+        export: the model to write; the names of its features are kept as metadata. If it has list features or
+            self-attention, the documents are those of one list.
     """
     require("onnx", "format 'onnx' needs ONNX", "onnx")
     from onnx import TensorProto, helper
 
-    nodes, constants, columns = ([], [], "features") if export.lists is None else list_nodes(export.lists)
-    # Flat lists over all trees.
-    parts = [_columns(number, tree) for number, tree in enumerate(export.trees)]
-    node = helper.make_node(
-        "TreeEnsembleRegressor",
-        [columns],
-        ["scores"],
-        domain="ai.onnx.ml",
-        n_targets=1,
-        aggregate_function="SUM",
-        post_transform="NONE",
-        **{column: np.concatenate([part[column] for part in parts]).tolist() for column in parts[0]},
-    )
+    made, opsets = Nodes(), dict(_OPSETS)
+    columns = "features"
+    if export.lists is not None:
+        columns, opsets[""] = list_nodes(export.lists, made), OPSET
+    if isinstance(export.model, TorchModel):
+        opsets[""] = NETWORK_OPSET
+        node = helper.make_node("Identity", [network_nodes(export.model, made, columns)], ["scores"])
+    else:
+        # Flat lists over all trees.
+        parts = [_columns(number, tree) for number, tree in enumerate(export.trees)]
+        node = helper.make_node(
+            "TreeEnsembleRegressor",
+            [columns],
+            ["scores"],
+            domain="ai.onnx.ml",
+            n_targets=1,
+            aggregate_function="SUM",
+            post_transform="NONE",
+            **{column: np.concatenate([part[column] for part in parts]).tolist() for column in parts[0]},
+        )
     graph = helper.make_graph(
-        [*nodes, node],
+        [*made.nodes, node],
         export.name,
         [helper.make_tensor_value_info("features", TensorProto.FLOAT, [None, len(export.names)])],
         [helper.make_tensor_value_info("scores", TensorProto.FLOAT, [None, 1])],
-        constants,
+        made.constants,
     )
-    opsets = _OPSETS if export.lists is None else {**_OPSETS, "": OPSET}
     model = helper.make_model(
         graph,
         ir_version=_IR_VERSION,

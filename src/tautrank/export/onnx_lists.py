@@ -15,13 +15,13 @@ OPSET = 16
 """The first version whose ScatterElements adds up."""
 
 
-def list_nodes(lists: ListFeatures) -> tuple[list[Any], list[Any], str]:
-    """Return nodes that add list features to ``features``, their constants, and the name of the result.
+def list_nodes(lists: ListFeatures, graph: Nodes) -> str:
+    """Put the nodes that add list features to ``features`` into a graph, and return the name of the result.
 
     Args:
         lists: the list features, with columns by number.
+        graph: receives the nodes.
     """
-    graph = _Nodes()
     put, number = graph.put, graph.constant
     x = put("Gather", "features", number(lists.columns, np.int64), axis=1)
     missing = put("IsNaN", x)
@@ -46,11 +46,10 @@ def list_nodes(lists: ListFeatures) -> tuple[list[Any], list[Any], str]:
         blocks.append(put("Max", put("Sub", exact, graph.double(highest)), least))
     nan, zero = number(np.nan, np.float32), number(0, np.float64)
     columns = [put("Where", missing, nan, graph.single(put("Where", varies, block, zero))) for block in blocks]
-    result = put("Concat", "features", *columns, axis=1)
-    return graph.nodes, graph.constants, result
+    return put("Concat", "features", *columns, axis=1)
 
 
-class _Nodes:
+class Nodes:
     """Nodes that are put one behind the other; every value is known by its name."""
 
     def __init__(self) -> None:
@@ -58,6 +57,7 @@ class _Nodes:
         self.constants: list[Any] = []
 
     def put(self, kind: str, *given: str, more: tuple[str, ...] = (), **attributes: Any) -> str:
+        """Add a node, and return the name of its first result."""
         from onnx import helper
 
         name = f"{kind}{len(self.nodes)}"
@@ -65,6 +65,7 @@ class _Nodes:
         return name
 
     def constant(self, value: Any, kind: Any) -> str:
+        """Add an array, and return its name."""
         from onnx import numpy_helper
 
         name = f"constant{len(self.constants)}"
@@ -72,11 +73,13 @@ class _Nodes:
         return name
 
     def double(self, name: str) -> str:
+        """Return a value in double precision."""
         from onnx import TensorProto
 
         return self.put("Cast", name, to=TensorProto.DOUBLE)
 
     def single(self, name: str) -> str:
+        """Return a value in single precision."""
         from onnx import TensorProto
 
         return self.put("Cast", name, to=TensorProto.FLOAT)

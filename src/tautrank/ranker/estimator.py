@@ -337,7 +337,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
         Args:
             X: features, as in `fit`; or `RankingData`.
-            qid: the query of each row, which the scores depend on if there are list features; or
+            qid: the query of each row, which the scores depend on with list features or self-attention; or
             group: the number of rows of each query; with neither, all rows are one list.
             num_iteration: number of the first trees to predict with; None or -1 for all.
             pred_leaf: whether to return the leaf of each document in each tree instead.
@@ -357,8 +357,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         if self.list_features_ is not None:
             features = self.list_features_.transform(features, data.offsets, usable_threads(self.n_jobs))
         model = self.model_ if num_iteration is None or num_iteration < 1 else self.model_.first(num_iteration)
-        answer = model.leaves if pred_leaf else model.contributions if pred_contrib else model.predict
-        found: Array = answer(features, self.n_jobs)
+        found: Array
+        if pred_leaf or pred_contrib:
+            found = (model.leaves if pred_leaf else model.contributions)(features, self.n_jobs)
+        else:
+            found = model.predict(features, self.n_jobs, data.offsets)
         return found if data is X else data.in_source_order(found)
 
     def score(self, X: Any, y: Any = None, qid: Any = None, *, group: Any = None, sample_weight: Any = None) -> float:
