@@ -11,6 +11,8 @@ from docutils.utils.math.latex2mathml import tex2mathml
 from tautrank import __version__
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from sphinx.application import Sphinx
 
 project = "tautrank"
@@ -79,6 +81,7 @@ NAVIGATION = {
     ],
     "Reference": [
         "reference/index",
+        "reference/command-line",
         "reference/data",
         "reference/metrics",
         "reference/losses",
@@ -92,7 +95,7 @@ NAVIGATION = {
 
 
 def adapt_source(app: Sphinx, page: str, source: list[str]) -> None:
-    """Give the first page the tree of all others, and that of the studies each study's page.
+    """Give the first page the tree of all others, the studies' page theirs, and that of commands their help.
 
     Links to what lies beside docs/ lead to its page here.
     """
@@ -101,10 +104,28 @@ def adapt_source(app: Sphinx, page: str, source: list[str]) -> None:
     )
     if page == "results/studies":
         source[0] += "\n```{toctree}\n:hidden:\n:glob:\n\nstudies/*\n```\n"
+    if page == "reference/command-line":
+        source[0] += "".join(f"\n## {name}\n\n```text\n{text}\n```\n" for name, text in command_help())
     if page != "index":
         return
     for caption, pages in NAVIGATION.items():
         source[0] += "\n```{toctree}\n:hidden:\n:caption: " + caption + "\n\n" + "\n".join(pages) + "\n```\n"
+
+
+def command_help() -> Iterator[tuple[str, str]]:
+    """What every command prints with ``--help``."""
+    import typer
+
+    from tautrank.commands.main import app as commands
+
+    waiting: list[tuple[str, Any]] = [("tautrank", typer.main.get_command(commands))]
+    while waiting:
+        name, command = waiting.pop(0)
+        context = command.make_context(name, [], resilient_parsing=True)
+        context.terminal_width = context.max_content_width = 100
+        yield name, command.get_help(context)
+        below = getattr(command, "commands", {})
+        waiting[:0] = [(f"{name} {one}", below[one]) for one in (command.list_commands(context) if below else ())]
 
 
 def set_displays_apart(

@@ -113,6 +113,7 @@ def explain(
     Documents are called by their ids, or by their numbers within the query, from 0.
 
     Example: tautrank explain model.taut test.txt --qid 17 --above 3 --below 5
+
     Example: tautrank explain model.taut test.txt --against old.taut --report moves.html
     """
     if (against is None) != (report is None):
