@@ -235,7 +235,7 @@ def test_a_newer_format(saved, tmp_path):
     )
     for version in ("1", None, True, 0, -3, 1.5):
         rewritten(saved, path, lambda meta, version=version: meta.update(format_version=version))
-        fails(path, f"has the format version {version!r}; expected 3")
+        fails(path, f"has the format version {version!r}; expected 4")
 
 
 def test_missing_exchanged_and_unreadable_trees(saved, tmp_path):

@@ -61,8 +61,8 @@ class Committee:
 
     >>> Committee(of=("lambdarank", "xendcg"), members=2)
     committee(of=lambdarank|xendcg,members=2)
-    >>> Committee().losses[0]
-    lambdarank
+    >>> Committee().losses[-1]
+    stochasticrank
     """
 
     name: ClassVar[str]

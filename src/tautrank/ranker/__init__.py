@@ -17,4 +17,8 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module 'tautrank.ranker' has no attribute '{name}'")
 
 
+def __dir__() -> list[str]:
+    return __all__
+
+
 __all__ = ["ListFeatures", "Ranker", "Ranking"]
