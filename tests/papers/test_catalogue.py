@@ -64,7 +64,11 @@ def test_no_name_is_taken_twice() -> None:
     assert len(CATALOGUE) == sum(len(declared_in(module)) for module in MODULES)
     assert len({study.title for study in CATALOGUE.values()}) == len(CATALOGUE)
     # A paper whose module nobody listed would be missing without a word.
-    files = {file.stem for file in Path(catalogue.__file__).parent.glob("*.py")} - {"__init__", "notes", "printed_tables"}
+    files = {file.stem for file in Path(catalogue.__file__).parent.glob("*.py")} - {
+        "__init__",
+        "notes",
+        "printed_tables",
+    }
     assert files == {module.__name__.rpartition(".")[2] for module in MODULES}
 
 
