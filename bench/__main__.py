@@ -29,6 +29,7 @@ PARTS = {
     "quality": ("quality", "claims"),
     "committees": ("committee_speed", "claims"),
     "engines": ("engine_speed", "claims"),
+    "scoring": ("scoring_speed", "claims"),
     "studies": ("study_size", "claims"),
     "distributed": ("large_data", "claims"),
     "gpu": ("gpu_speed", "claims"),

@@ -64,6 +64,7 @@ NAVIGATION = {
         "tuning",
         "explain",
         "export",
+        "serving",
         "scikit-learn",
     ],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],

@@ -44,7 +44,10 @@ CUTS = {
 CUTS_OF_GIVEN = {"--tune": "2", "--configs": "2", "--timeout": "60", "--workers": "1"}
 
 # Pages whose every snippet is run by a test that also looks at what it prints.
-RUN_ELSEWHERE = {"docs/add-a-loss.md": "tests/losses/test_own_losses.py"}
+RUN_ELSEWHERE = {
+    "docs/add-a-loss.md": "tests/losses/test_own_losses.py",
+    "docs/serving.md": "tests/ranker/test_serving.py",
+}
 
 DATA_SETS = ("MSLR-WEB10K", "MSLR-WEB30K", "MQ2008")
 # A word in capitals stands for something of the reader's, unless it names a data set.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import functools
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -19,13 +20,14 @@ from tautrank.engines.binned import Bins
 from tautrank.engines.langevin import Langevin, check_langevin
 from tautrank.engines.packages import make_safe, package, usable_threads
 from tautrank.engines.registry import ENGINES, AnyLoss, engine_named, other_name
-from tautrank.engines.trees import Tree
+from tautrank.engines.trees import Tree, more_than_comparisons
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
 
 if TYPE_CHECKING:
     from tautrank.engines.boosting import Watch
     from tautrank.engines.query_bagging import QueryBagging
+    from tautrank.engines.scoring import Scorer
 
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value per round."""
@@ -244,6 +246,9 @@ class FittedModel(abc.ABC):
     member: ClassVar[str]
     """Name of the bytes inside a model file."""
 
+    sums_are_single: ClassVar[bool] = False
+    """Whether the tool adds up its trees in float32."""
+
     n_features: int
     n_trees: int
     scale: float = 1.0
@@ -261,9 +266,10 @@ class FittedModel(abc.ABC):
         """
         if X.shape[0] == 0:  # LightGBM refuses an empty matrix
             return np.zeros(0)
-        make_safe(self.tool)
+        scorer = self.scorer
+        alone = scorer is not None and X.shape[0] <= scorer.few and n_jobs in (None, 1, -1)
         lists = {"offsets": offsets} if self.by_list else {}
-        return scaled(self.unscaled_scores(X, usable_threads(n_jobs), **lists), self.scale)
+        return scaled(self.unscaled_scores(X, 1 if alone else usable_threads(n_jobs), **lists), self.scale)
 
     def unscaled_scores(self, X: Any, threads: int, **lists: Any) -> F64:
         """Return scores before they are scaled; features in files are read in chunks.
@@ -277,7 +283,21 @@ class FittedModel(abc.ABC):
             if lists:
                 raise OptionError("X: found features in files, read in chunks; expected whole lists in memory")
             return np.concatenate([self.unscaled_scores(chunk, threads) for chunk in X.chunks(threads)])
+        scorer = self.scorer
+        if scorer is not None and isinstance(X, np.ndarray) and (X.dtype == np.float32 or scorer.single):
+            return scorer.scores(np.ascontiguousarray(X, np.float32), threads)
+        make_safe(self.tool)
         return np.asarray(self._scores(X, threads, **lists), dtype=np.float64)
+
+    @functools.cached_property
+    def scorer(self) -> Scorer | None:
+        """The trees packed for this library's own scoring, to the same bits; None where the tool itself must score."""
+        trees = self.unscaled_trees()
+        if trees is None:
+            return None
+        from tautrank.engines.scoring import Scorer
+
+        return Scorer.of(trees, single=self.sums_are_single)
 
     @abc.abstractmethod
     def _scores(self, X: Any, threads: int) -> Any:
@@ -355,13 +375,27 @@ class FittedModel(abc.ABC):
             n_features: columns of the data it was trained on, for tools that do not keep it.
         """
 
+    def unscaled_trees(self) -> list[Tree] | None:
+        """Return the trees as arrays, in the order in which the tool adds them up; None if the model has none."""
+        return None
+
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays, scaled: what exports are written from."""
-        able = [name for name in ENGINES if engine_named(name).model_class.trees is not FittedModel.trees]
-        raise OptionError(
-            f"format: found a model trained by {self.tool}, which can only be saved; expected one trained by "
-            f"{' or '.join(able)}"
-        )
+        trees = self.unscaled_trees()
+        if trees is None:
+            able = [
+                name
+                for name in ENGINES
+                if engine_named(name).model_class.unscaled_trees is not FittedModel.unscaled_trees
+            ]
+            raise OptionError(
+                f"format: found a model trained by {self.tool}, which can only be saved; expected one trained by "
+                f"{' or '.join(able)}"
+            )
+        if (more := more_than_comparisons(trees)) is not None:
+            wanted = "lightgbm, which can do so too" if self.tool == "lightgbm" else "a model without that"
+            raise OptionError(f"format: the model {more}; expected {wanted}")
+        return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
 
     @classmethod
     def added(cls, models: Sequence[Any], factors: Sequence[float]) -> FittedModel | None:

@@ -91,6 +91,7 @@ class LightGBMModel(FittedModel):
         self.unscaled = unscaled
         self.n_features = int(unscaled.num_feature())
         self.n_trees = int(unscaled.num_trees())
+        self._text: str | None = None
 
     @functools.cached_property
     def booster(self) -> Booster:
@@ -135,7 +136,13 @@ class LightGBMModel(FittedModel):
         # LightGBM reads what it can of a damaged text, and may then score with half a model.
         if not text.startswith("tree\n") or "\nend of trees\n" not in text:
             raise DataError("found something else than a LightGBM model text")
-        return cls(package(cls.tool).Booster(model_str=text))
+        return cls._of_text(text)
+
+    @classmethod
+    def _of_text(cls, text: str) -> LightGBMModel:
+        model = cls(package(cls.tool).Booster(model_str=text))
+        model._text = text  # until the trees are packed for scoring
+        return model
 
     @classmethod
     def added(cls, models: Sequence[LightGBMModel], factors: Sequence[float]) -> FittedModel | None:
@@ -148,9 +155,10 @@ class LightGBMModel(FittedModel):
         texts = [scaled_text(model.to_text(), factor) for model, factor in zip(models, factors, strict=True)]
         return cls.from_bytes(joined_text(texts).encode(), models[0].n_features)
 
-    def trees(self) -> list[Tree]:
-        """Return the trees as plain arrays; the sum of their leaves is the score."""
-        return lightgbm_trees(self.to_text())
+    def unscaled_trees(self) -> list[Tree]:
+        """Return the trees as arrays; the sum of their leaves is the unscaled score."""
+        text, self._text = self._text, None  # writing it takes LightGBM longer than reading it takes us
+        return lightgbm_trees(text or str(self.unscaled.model_to_string(num_iteration=-1)))
 
 
 class LightGBM(Engine):
@@ -293,7 +301,7 @@ class _Learner:
         text = self._booster.model_to_string(num_iteration=rounds - self._before)
         if self._before and self._task.start is not None:
             text = joined_text([self._task.start.to_bytes().decode(), text])
-        return LightGBMModel(package("lightgbm").Booster(model_str=text))
+        return LightGBMModel._of_text(text)
 
     def tree_text(self, rounds: int) -> str:
         """Return a model of the last of the trees."""

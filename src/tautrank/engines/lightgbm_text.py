@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tautrank.arrays import F64, I64, Bools
+from tautrank.arrays import F64, I64, Array
 from tautrank.engines.trees import Tree
-from tautrank.errors import OptionError
 
-# LightGBM's decision_type of a split: a bit for where missing values go by default, two for what is missing.
+# LightGBM's decision_type of a split: a bit for categories, one for where missing values go, two for what is missing.
+_BY_CATEGORY = 1
 _DEFAULT_LEFT = 2
 _MISSING = 12
 _ZERO_IS_MISSING = 4
-_NAN_IS_MISSING = 8
 
 
 def scaled_text(text: str, scale: float) -> str:
@@ -83,39 +83,41 @@ def lightgbm_trees(text: str) -> list[Tree]:
     >>> lightgbm_trees(text)[0].leaf
     array([-1.,  1.])
     """
-    _, *blocks = re.split(r"^Tree=\d+$", text.partition("\nend of trees")[0], flags=re.MULTILINE)
     trees = []
-    for block in blocks:
+    for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]:
         found = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
-        if found.get("is_linear", "0") != "0":
-            raise OptionError("format: the model has linear trees (linear_tree); expected lightgbm, which has them too")
-        if int(found["num_cat"]):
-            raise OptionError(
-                "format: the model splits by category (categorical_feature); expected lightgbm, which has such splits"
-            )
-        threshold = np.array(found["threshold"].split(), np.float64)
+        threshold, decision = _numbers(found["threshold"], np.float64), _numbers(found["decision_type"], np.int64)
+        missing = decision & _MISSING
+        # Where no value was missing in training, LightGBM reads a missing one as 0.
+        missing_left = np.where(missing == 0, threshold >= 0.0, (decision & _DEFAULT_LEFT) != 0)
+        splits = np.flatnonzero(decision & _BY_CATEGORY)
+        missing_left[splits] = False
         trees.append(
             Tree.of(
-                found["split_feature"].split(),
+                _numbers(found["split_feature"], np.int64),
                 threshold,
-                _missing_left(threshold, np.array(found["decision_type"].split(), np.int64)),
-                found["left_child"].split(),
-                found["right_child"].split(),
-                found["leaf_value"].split(),
+                missing_left,
+                _numbers(found["left_child"], np.int64),
+                _numbers(found["right_child"], np.int64),
+                _numbers(found["leaf_value"], np.float64),
+                zero_is_missing=(missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0),
+                categories=_categories(found, threshold, splits),
+                linear=found.get("is_linear", "0") != "0",
             )
         )
     return trees
 
 
-def _missing_left(threshold: F64, decision: I64) -> Bools:
-    default_left = (decision & _DEFAULT_LEFT) != 0
-    zero_left = threshold >= 0.0
-    kind = decision & _MISSING
-    torn = (kind == _ZERO_IS_MISSING) & (default_left != zero_left)
-    if torn.any():
-        raise OptionError(
-            f"format: the model sends 0 aside as a missing value, at the threshold {threshold[torn][0]:g} among others "
-            "(zero_as_missing); expected lightgbm, which can do so too"
-        )
-    # Where no value was missing in training, LightGBM reads a missing one as 0.
-    return np.asarray(np.where(kind == _NAN_IS_MISSING, default_left, zero_left))
+def _numbers(text: str, kind: type[np.generic]) -> Array:
+    return np.fromstring(text, kind, sep=" ") if text else np.zeros(0, kind)
+
+
+def _categories(found: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
+    """Return the categories that go left, by split: the threshold of such a split is the number of its set of bits."""
+    if not splits.size:
+        return {}
+    starts, words = (_numbers(found[name], np.int64) for name in ("cat_boundaries", "cat_threshold"))
+    sets = [words[first:last] for first, last in itertools.pairwise(starts)]
+    return {
+        int(split): np.flatnonzero(sets[int(threshold[split])][:, np.newaxis] >> np.arange(32) & 1) for split in splits
+    }

@@ -7,8 +7,9 @@ form; documents have float32 features here, so that one becomes the other withou
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +26,9 @@ class Tree:
         missing_left: whether a missing value (NaN) goes left at each split.
         left, right: children of each split: a split, or ``~leaf``.
         leaf: what each leaf adds to the score.
+        zero_is_missing: whether 0 also counts as missing at each split (LightGBM's ``zero_as_missing``).
+        categories: the codes that go left, for splits by category; all others go right.
+        linear: whether leaves are linear functions, which `leaf` does not hold.
 
     >>> tree = Tree.of([0], [0.5], [True], [~0], [~1], [-1.0, 1.0])
     >>> tree.root, tree.depends_on_missing
@@ -39,6 +43,9 @@ class Tree:
     left: I64
     right: I64
     leaf: F64
+    zero_is_missing: Bools
+    categories: Mapping[int, I64] = field(default_factory=dict)
+    linear: bool = False
 
     @property
     def root(self) -> int:
@@ -51,14 +58,19 @@ class Tree:
         return np.asarray(self.missing_left != (self.threshold >= 0.0))
 
     @classmethod
-    def of(cls, *fields: object) -> Tree:
+    def of(cls, *fields: object, zero_is_missing: object = False, **others: Any) -> Tree:
         """Make a tree of anything that NumPy turns into its arrays.
 
         Args:
-            *fields: the fields of a tree, in their order.
+            *fields: the first six fields of a tree, in their order.
+            zero_is_missing: one for each split, or one for all.
+            **others: the other fields.
         """
         kinds = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
-        return cls(*(np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)))
+        arrays: list[Any] = [np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)]
+        feature, threshold, missing_left, left, right, leaf = arrays
+        zero = np.full(feature.size, zero_is_missing)
+        return cls(feature, threshold, missing_left, left, right, leaf, zero, **others)
 
     @classmethod
     def constant(cls, value: float) -> Tree:
@@ -106,3 +118,22 @@ class Tree:
             written.append(before)
             waiting += [after, (int(self.right[node]), depth + 1), between, (int(self.left[node]), depth + 1)]
         return "".join(written)
+
+
+def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
+    """Return what trees have besides comparisons with thresholds, in words; None if there is nothing.
+
+    Args:
+        trees: the trees of a model.
+
+    >>> more_than_comparisons([Tree.constant(3.0)])
+    """
+    for tree in trees:
+        if tree.linear:
+            return "has linear trees (linear_tree)"
+        if tree.categories:
+            return "splits by category (categorical_feature)"
+        torn = tree.threshold[tree.zero_is_missing & tree.depends_on_missing]
+        if torn.size:
+            return f"sends 0 aside as a missing value, at the threshold {torn[0]:g} among others (zero_as_missing)"
+    return None

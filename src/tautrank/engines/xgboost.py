@@ -35,6 +35,7 @@ class XGBoostModel(FittedModel):
 
     tool: ClassVar[str] = "xgboost"
     member: ClassVar[str] = "model.ubj"
+    sums_are_single: ClassVar[bool] = True
 
     def __init__(self, booster: Booster) -> None:
         self.booster = booster
@@ -110,34 +111,20 @@ class XGBoostModel(FittedModel):
         kept["base_score"] = f"[{base!r}]" if kept["base_score"].startswith("[") else repr(base)
         return cls.from_bytes(json.dumps(total).encode(), models[0].n_features)
 
-    def trees(self) -> list[Tree]:
-        """Return the trees as plain arrays, and a tree of one leaf for the score they start from."""
+    def unscaled_trees(self) -> list[Tree] | None:
+        """Return the trees as arrays, the first of one leaf: the score that all start from. None for other boosters."""
         learner = json.loads(self.booster.save_raw("json"))["learner"]
         booster = learner["gradient_booster"]
         if booster["name"] != "gbtree":
-            raise OptionError(f"format: found XGBoost's booster {booster['name']}; expected gbtree")
-        trees = [Tree.constant(_base_score(learner))]
-        for described in booster["model"]["trees"]:
-            left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
-            numbers = np.array(described["split_conditions"], np.float32)
-            inner = left >= 0
-            if np.array(described["split_type"], np.int64)[inner].any():
-                raise OptionError(
-                    "format: the model splits by category (categorical_feature); expected a model without such splits"
-                )
-            # Splits and leaves share one numbering in XGBoost.
-            place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
-            trees.append(
-                Tree.of(
-                    np.array(described["split_indices"], np.int64)[inner],
-                    np.nextafter(numbers[inner], np.float32(-math.inf)),
-                    np.array(described["default_left"], np.int64)[inner] != 0,
-                    place[left[inner]],
-                    place[right[inner]],
-                    numbers[~inner],
-                )
-            )
-        return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
+            return None
+        return [Tree.constant(_base_score(learner)), *map(_tree, booster["model"]["trees"])]
+
+    def trees(self) -> list[Tree]:
+        """Return the trees as plain arrays, scaled, and a tree of one leaf for the score they start from."""
+        kind = json.loads(self.booster.save_config())["learner"]["gradient_booster"]["name"]
+        if kind != "gbtree":
+            raise OptionError(f"format: found XGBoost's booster {kind}; expected gbtree")
+        return super().trees()
 
 
 class XGBoost(Engine):
@@ -384,15 +371,45 @@ def _known_names() -> frozenset[str]:
     return frozenset(found - {"version", "name"})
 
 
+def _tree(described: Mapping[str, Any]) -> Tree:
+    """Read a tree as XGBoost describes it; its numbering, which splits and leaves share, becomes two."""
+    left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
+    numbers = np.array(described["split_conditions"], np.float32)
+    default_left = np.array(described["default_left"], np.int64) != 0
+    inner = left >= 0
+    place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
+    by_category = np.array(described["categories_nodes"], np.int64)
+    # The categories of a set go right here, and left in a `Tree`.
+    left[by_category], right[by_category] = right[by_category], left[by_category]
+    default_left[by_category] = ~default_left[by_category]
+    codes = np.array(described["categories"], np.int64)
+    parts = zip(described["categories_segments"], described["categories_sizes"], strict=True)
+    return Tree.of(
+        np.array(described["split_indices"], np.int64)[inner],
+        np.nextafter(numbers[inner], np.float32(-math.inf)),
+        default_left[inner],
+        place[left[inner]],
+        place[right[inner]],
+        numbers[~inner],
+        categories={
+            int(place[node]): codes[first : first + size]
+            for node, (first, size) in zip(by_category, parts, strict=True)
+        },
+    )
+
+
 def _base_score(learner: Mapping[str, Any]) -> float:
     """The score that all documents start from; one number, which XGBoost 3 writes as a list of one.
 
     It is written as a prediction of the objective: a probability, a mean above 0, or the score itself.
     """
-    base, objective = float(learner["learner_model_param"]["base_score"].strip("[]")), learner["objective"]["name"]
+    base, objective = np.float32(learner["learner_model_param"]["base_score"].strip("[]")), learner["objective"]["name"]
+    # Rounded where XGBoost rounds.
     if objective in ("binary:logistic", "reg:logistic"):
-        return math.log(base / (1.0 - base))
-    return math.log(base) if objective.startswith(("count:", "survival:", "reg:gamma", "reg:tweedie")) else base
+        return float(np.float32(-math.log(np.float32(1.0) / base - np.float32(1.0))))
+    if objective.startswith(("count:", "survival:", "reg:gamma", "reg:tweedie")):
+        return float(np.float32(math.log(base)))
+    return float(base)
 
 
 def _put_trees(model: dict[str, Any], trees: list[dict[str, Any]]) -> None:

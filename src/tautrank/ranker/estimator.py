@@ -350,6 +350,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("predict")
+        if qid is None and group is None and self.list_features_ is None and not self.model_.by_list:
+            rows = inputs.plain_rows(X, self.n_features_in_)
+            if rows is not None:
+                return self.model_.predict(rows, self.n_jobs)
         data = inputs.documents(X, qid, group)
         job_count(self.n_jobs)
         inputs.check_streams(data, None, "", list_features=self.list_features_)

@@ -1,0 +1,236 @@
+"""The compiled loops of `scoring`: trees walked for many documents at once, to the bits of the tool that trained them.
+
+Every split asks ``column > threshold`` on float32 numbers without NaN, and every document goes through a tree in two
+stages. The top of the tree, at most 31 splits with 32 exits, is a bit vector per document (Lucchese et al.,
+*QuickScorer*, SIGIR 2015): each split whose answer is yes clears the bits of the exits to its left, and the lowest bit
+that is left is the exit. There are no branches, and documents are the lanes of vector instructions. What lies below the
+exit is walked by eight documents in turn, so that the processor always has seven others to go on with. A leaf is its
+own child: a walk may go on past it, and ends when nobody has moved.
+
+Few documents leave lanes empty: they take eight trees in turn instead. Sums run in the order of the trees either way.
+"""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numba import njit, types
+
+from tautrank.arrays import F32, F64, I32, Array
+
+Unsigned: TypeAlias = Any
+"""A np.uint64; numbers without a sign spare the check for negative indices, and with it half of the instructions."""
+
+_TILE_BITS = 7
+TILE = 2**_TILE_BITS
+"""Documents that go through a tree together: as many as their columns leave room for in a core's cache."""
+EXITS = 32
+"""Exits of the top of a tree, one bit each."""
+FEW = 12
+"""Up to this many documents, trees are interleaved instead of documents."""
+_LANES = 16
+U0, U1, U2, U3, U4, U5, U6, U7 = np.arange(8, dtype=np.uint64)
+_WIDE = 1_000  # columns of which a tile of 128 documents takes half a MiB
+
+NAN_AS_ZERO, NAN_LEFT, NAN_RIGHT, ZERO_LEFT, ZERO_RIGHT, CATEGORY_NAN_LEFT, CATEGORY_NAN_RIGHT = range(7)
+"""What a column makes of a feature: where missing values (in two kinds also zeros) go, or whether a category is outside
+of a set."""
+
+# Of the arrays that `scoring.packed` returns; the first and the third are tables.
+_KINDS = ("int32", "uint32", "int64", "float32", "uint16", "float64", "uint16", "float32", "uint32", "uint16")
+_MODEL: Any = types.Tuple(  # type: ignore[no-untyped-call, unused-ignore]
+    [types.Array(getattr(types, kind), 1 + kind.startswith("int"), "C", readonly=True) for kind in _KINDS]
+)
+_ROWS = types.Array(types.float32, 2, "C", readonly=True)
+
+
+@njit(error_model="numpy")
+def _fill(X: F32, row: int, n: int, columns: I32, bits: Array, single: bool, x: F32, stride: int) -> None:
+    """Write the columns of ``n`` documents from ``row`` on; document ``l`` of column ``c`` to ``x[c * stride + l]``."""
+    # LightGBM takes tiny numbers for 0 before it looks at a tree.
+    tiny = np.float32(0.0 if single else 1e-35)
+    for c in range(columns.shape[0]):
+        feature, rule, first, words = columns[c, 0], columns[c, 1], columns[c, 2], columns[c, 3]
+        place = c * stride
+        if rule < CATEGORY_NAN_LEFT:
+            missing = np.float32(0.0)
+            if rule != NAN_AS_ZERO:
+                missing = np.float32(-np.inf if rule in (NAN_LEFT, ZERO_LEFT) else np.inf)
+            zero = missing if rule >= ZERO_LEFT else np.float32(0.0)
+            for i in range(n):
+                value = X[row + i, feature]
+                if not abs(value) > tiny:
+                    value = zero if value == value else missing
+                x[place + i] = value
+        else:
+            for i in range(n):
+                value = X[row + i, feature]
+                outside = np.float32(1.0)
+                if value != value:
+                    outside = np.float32(rule - CATEGORY_NAN_LEFT)
+                elif value < np.float32(32 * words) and value > (np.float32(-1e-45) if single else np.float32(-1.0)):
+                    code = np.int64(value)
+                    outside = np.float32(1 - ((np.int64(bits[first + (code >> 5)]) >> (code & 31)) & 1))
+                x[place + i] = outside
+
+
+@njit(error_model="numpy")
+def _clear(x: F32, columns: Array, thresholds: F32, masks: Array, k: int, exits: Array, n: int) -> None:
+    """Let four splits clear bits: four at a time, so that the bit vectors are read and written less often.
+
+    Whole arrays, because slices are counted in and out.
+    """
+    every, tile = np.uint32(0xFFFFFFFF), np.uint64(TILE)
+    a, b = tile * np.uint64(columns[k]), tile * np.uint64(columns[k + 1])
+    c, d = tile * np.uint64(columns[k + 2]), tile * np.uint64(columns[k + 3])
+    t0, t1, t2, t3 = thresholds[k], thresholds[k + 1], thresholds[k + 2], thresholds[k + 3]
+    m0, m1, m2, m3 = masks[k], masks[k + 1], masks[k + 2], masks[k + 3]
+    for lane in range(n):
+        i = np.uint64(lane)
+        left = exits[i]
+        left &= m0 if x[a + i] > t0 else every
+        left &= m1 if x[b + i] > t1 else every
+        left &= m2 if x[c + i] > t2 else every
+        left &= m3 if x[d + i] > t3 else every
+        exits[i] = left
+
+
+@njit(error_model="numpy")
+def _number_exits(exits: Array, n: int) -> None:
+    """Replace each bit vector by the number of its lowest bit: the bits below it, counted in pairs, fours, bytes."""
+    for i in range(n):
+        z = exits[i]
+        z = np.uint32(np.uint32(z & np.uint32(~z + np.uint32(1))) - np.uint32(1))
+        z = np.uint32(z - ((z >> np.uint32(1)) & np.uint32(0x55555555)))
+        z = np.uint32((z & np.uint32(0x33333333)) + ((z >> np.uint32(2)) & np.uint32(0x33333333)))
+        z = np.uint32((z + (z >> np.uint32(4))) & np.uint32(0x0F0F0F0F))
+        exits[i] = np.uint32(z * np.uint32(0x01010101)) >> np.uint32(24)
+
+
+@njit(error_model="numpy", inline="always")
+def _descend(
+    thresholds: F32, links: Array, x: F32, stride: Unsigned, node: Unsigned, lane: Unsigned
+) -> tuple[Unsigned, Unsigned]:
+    """Return where a document is two levels below a node, and 0 if it did not move on the second."""
+    at = U2 * node
+    yes = x[(np.uint64(links[at]) << stride) + lane] > thresholds[node]
+    child = node + np.uint64(links[at + U1]) + np.uint64(yes)
+    at = U2 * child
+    yes = x[(np.uint64(links[at]) << stride) + lane] > thresholds[child]
+    step = np.uint64(links[at + U1]) + np.uint64(yes)
+    return child + step, step
+
+
+@njit(error_model="numpy")
+def _walk(
+    thresholds: F32, links: Array, x: F32, stride: Unsigned, nodes: Array, first: Unsigned, apart: Unsigned, levels: int
+) -> None:
+    """Bring the nodes ``first`` to ``first + 7`` down to leaves.
+
+    Args:
+        thresholds, links: the nodes of all trees.
+        x: the columns.
+        stride: two to this power is the distance of two columns.
+        nodes: one per lane.
+        first: the first lane.
+        apart: 1 if every lane has its own document, 0 if all have the same.
+        levels: the most levels to go down.
+    """
+    i = first * apart
+    j, k, m, n = i + apart, i + U2 * apart, i + U3 * apart, i + U4 * apart
+    o, p, q = i + U5 * apart, i + U6 * apart, i + U7 * apart
+    a, b, c, d = nodes[first], nodes[first + U1], nodes[first + U2], nodes[first + U3]
+    e, f, g, h = nodes[first + U4], nodes[first + U5], nodes[first + U6], nodes[first + U7]
+    while levels > 0:
+        a, step_a = _descend(thresholds, links, x, stride, a, i)
+        b, step_b = _descend(thresholds, links, x, stride, b, j)
+        c, step_c = _descend(thresholds, links, x, stride, c, k)
+        d, step_d = _descend(thresholds, links, x, stride, d, m)
+        e, step_e = _descend(thresholds, links, x, stride, e, n)
+        f, step_f = _descend(thresholds, links, x, stride, f, o)
+        g, step_g = _descend(thresholds, links, x, stride, g, p)
+        h, step_h = _descend(thresholds, links, x, stride, h, q)
+        moved = step_a | step_b | step_c | step_d | step_e | step_f | step_g | step_h
+        # A look that could save two levels at most would cost more, by predictions of the processor that fail.
+        levels = levels - 2 if moved or levels <= 4 else 0
+    nodes[first], nodes[first + U1], nodes[first + U2], nodes[first + U3] = a, b, c, d
+    nodes[first + U4], nodes[first + U5], nodes[first + U6], nodes[first + U7] = e, f, g, h
+
+
+@njit(error_model="numpy")
+def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
+    columns, bits, trees, thresholds, links, values, _, _, _, _ = model
+    x = np.empty(columns.shape[0] + 1, np.float32)
+    nodes = np.zeros(8, np.uint64)
+    n_trees = trees.shape[0]
+    for row in range(first, last):
+        _fill(X, row, 1, columns, bits, single, x, 1)
+        total = 0.0
+        for tree in range(0, n_trees, 8):
+            n = min(8, n_trees - tree)
+            levels = 0
+            for k in range(n):
+                nodes[k] = trees[tree + k, 0]
+                levels = max(levels, trees[tree + k, 3])
+            _walk(thresholds, links, x, U0, nodes, U0, U0, levels)
+            for k in range(n):
+                total += values[nodes[k]]
+                if single:
+                    total = np.float64(np.float32(total))
+        out[row] = total
+
+
+@njit(error_model="numpy")
+def _score_many(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
+    columns, bits, trees, thresholds, links, values, top_columns, top_thresholds, top_masks, exits = model
+    x = np.zeros((columns.shape[0] + 1) * TILE, np.float32)
+    alive = np.empty(TILE, np.uint32)
+    nodes = np.empty(TILE, np.uint64)
+    sums = np.empty(TILE, np.float64)
+    tile = TILE if columns.shape[0] <= _WIDE else _LANES
+    for row in range(first, last, tile):
+        n = min(tile, last - row)
+        width = (n + _LANES - 1) // _LANES * _LANES
+        _fill(X, row, n, columns, bits, single, x, TILE)
+        sums[:] = 0.0
+        for tree in range(trees.shape[0]):
+            alive[:] = np.uint32(0xFFFFFFFF)
+            top = tree * EXITS
+            for k in range(top, top + trees[tree, 1], 4):
+                _clear(x, top_columns, top_thresholds, top_masks, k, alive, width)
+            _number_exits(alive, width)
+            root = trees[tree, 0]
+            for i in range(width):
+                nodes[i] = root + np.int64(exits[top + np.int64(alive[i])])
+            if trees[tree, 2] > 0:
+                for i in range(0, width, 8):
+                    _walk(thresholds, links, x, np.uint64(_TILE_BITS), nodes, np.uint64(i), U1, trees[tree, 2])
+            for i in range(width):
+                total = sums[i] + values[nodes[i]]
+                sums[i] = np.float64(np.float32(total)) if single else total
+        for i in range(n):
+            out[row + i] = sums[i]
+
+
+@njit(
+    types.void(_ROWS, types.int64, types.int64, _MODEL, types.boolean, types.float64[::1]),
+    nogil=True,
+    cache=True,
+    error_model="numpy",
+)
+def score_rows(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
+    """Write the scores of the documents ``first`` to ``last``.
+
+    Args:
+        X: features.
+        first, last: the first row, and one past the last.
+        model: what `scoring.packed` returned.
+        single: whether sums are rounded to float32 after each tree, as XGBoost's are; categories below 0 are then
+            unknown, where LightGBM cuts off fractions first.
+        out: receives one score per row.
+    """
+    if last - first <= FEW:
+        _score_few(X, first, last, model, single, out)
+    else:
+        _score_many(X, first, last, model, single, out)
