@@ -30,6 +30,7 @@ PARTS = {
     "committees": ("committee_speed", "claims"),
     "engines": ("engine_speed", "claims"),
     "scoring": ("scoring_speed", "claims"),
+    "binned": ("binned", "claims"),
     "studies": ("study_size", "claims"),
     "distributed": ("large_data", "claims"),
     "gpu": ("gpu_speed", "claims"),
