@@ -13,7 +13,7 @@ import os
 import sys
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from tautrank.arguments import job_count
@@ -47,8 +47,9 @@ def package(name: str) -> Any:
     'Booster'
     """
     engine = engine_named(name)
-    with _idle_threads_asleep():
-        found = require(engine.package or name, f"engine '{name}' needs {engine.written}", name)
+    module = engine.package or name
+    with nullcontext() if module in sys.modules else _idle_threads_asleep():
+        found = require(module, f"engine '{name}' needs {engine.written}", name)
     make_safe(name)
     return found
 
