@@ -170,6 +170,9 @@ def test_plain_arrays_take_the_short_way_to_the_same_scores(ranker):
     for given in (X, single, X.tolist(), np.asfortranarray(single), frozen, twice, single.astype(">f4")):
         assert np.array_equal(ranker.predict(given), expected)
     assert ranker.predict(single[:0]).shape == (0,)
+    assert np.array_equal(ranker.predict(single, num_iteration=2), ranker.predict(pd.DataFrame(X), num_iteration=2))
+    assert ranker.predict(single, pred_leaf=True).shape == (50, ranker.n_trees_)
+    assert ranker.predict(single, pred_contrib=True).shape == (50, FEATURES + 1)
     large = np.full((1, FEATURES), 2.0**24 + 1)
     assert np.array_equal(ranker.predict(large), ranker.predict(pd.DataFrame(large)))
 

@@ -350,7 +350,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         True
         """
         self._check_fitted("predict")
-        if qid is None and group is None and self.list_features_ is None and not self.model_.by_list:
+        plain = qid is None and group is None and num_iteration is None and not (pred_leaf or pred_contrib)
+        if plain and self.list_features_ is None and not self.categories_ and not self.model_.by_list:
             rows = inputs.plain_rows(X, self.n_features_in_)
             if rows is not None:
                 return self.model_.predict(rows, self.n_jobs)
