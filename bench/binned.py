@@ -11,7 +11,7 @@ from unittest.mock import patch
 import tautrank as tr
 from bench.side_by_side import Claims
 from tautrank.data import Splits
-from tautrank.engines.lightgbm import _Binning
+from tautrank.engines.lightgbm import LightGBMBinning
 
 LOSSES = ("lightgbm:lambdarank", "lambdarank", "ndcg-loss1", "ndcg-loss2++", "ranknet", "listnet", "xendcg", "mse")
 QUERIES, LENGTH, FEATURES, REPEATS, TREES = 6000, 120, 136, 3, 20
@@ -21,15 +21,15 @@ _MOST = 0.75
 def compared(splits: Splits, repeats: int, *, shared: bool) -> tuple[float, int]:
     """Processor seconds of a comparison in this process, with one thread, and the number of binnings."""
     count = 0
-    make = _Binning.make
+    make = LightGBMBinning.make
 
-    def counting(self: _Binning) -> Any:
+    def counting(self: LightGBMBinning) -> Any:
         nonlocal count
         count += 1
         return make(self)
 
     with ExitStack() as stack:
-        stack.enter_context(patch.object(_Binning, "make", counting))
+        stack.enter_context(patch.object(LightGBMBinning, "make", counting))
         if not shared:
             stack.enter_context(patch("tautrank.engines.boosting.shared_bins", lambda: None))
         how = {"losses": LOSSES, "metrics": ["ndcg@10"], "repeats": repeats, "n_jobs": 1, "workers": 1}

@@ -14,7 +14,7 @@ import tautrank as tr
 from tautrank.data import RankingData
 from tautrank.engines import binned
 from tautrank.engines.binned import Bins, content_key, forget_bins, sharing_bins
-from tautrank.engines.lightgbm import _Binning
+from tautrank.engines.lightgbm import LightGBMBinning
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.trial import Surroundings
 
@@ -30,13 +30,13 @@ def _data(seed: int = 0, queries: int = 40, features: int = 6) -> RankingData:
 def made(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
     """The number of documents of every binning."""
     counted: list[int] = []
-    make = _Binning.make
+    make = LightGBMBinning.make
 
-    def counting(self: _Binning) -> Any:
+    def counting(self: LightGBMBinning) -> Any:
         counted.append(self._task.train.n_documents)
         return make(self)
 
-    monkeypatch.setattr(_Binning, "make", counting)
+    monkeypatch.setattr(LightGBMBinning, "make", counting)
     yield counted
     forget_bins()
 
