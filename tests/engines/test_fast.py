@@ -8,7 +8,7 @@ import pytest
 import tautrank as tr
 from tautrank import Ranker, RankingData
 from tautrank.engines.base import Settings, Task
-from tautrank.engines.lightgbm import _parameters
+from tautrank.engines.lightgbm import parameters
 from tautrank.errors import OptionError
 
 
@@ -22,9 +22,9 @@ def data() -> RankingData:
 
 def test_it_sets_what_the_user_does_not(data: RankingData) -> None:
     task = Task(train=data, loss=tr.loss("lambdarank"), metric=tr.metric("ndcg@10"))
-    fast = _parameters(task, Settings(speed="fast", extra={"max_bins": 15}))
+    fast = parameters(task, Settings(speed="fast", extra={"max_bins": 15}))
     assert (fast["max_bin"], fast["use_quantized_grad"], fast["num_grad_quant_bins"]) == (15, True, 16)
-    assert not {"max_bin", "use_quantized_grad"} & _parameters(task, Settings()).keys()
+    assert not {"max_bin", "use_quantized_grad"} & parameters(task, Settings()).keys()
 
 
 @pytest.mark.parametrize("loss", ["lambdarank", "xendcg", "ranknet"])

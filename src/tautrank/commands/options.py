@@ -97,7 +97,7 @@ class Training:
             for member in members_of(read_loss(loss)):
                 engine = engine_for(self.engine, member)
                 check_installed(engine.name)
-                if engine.name == self.engine:
+                if given and engine.name == self.engine:  # the tool knows the names, and is slow to import
                     refuse(engine.wrong_names(member, [name for name in given if name not in own]))
         others["n_estimators"] = whole("--trees", self.trees, 1)
         others["early_stopping_rounds"] = self.early_stopping or None
