@@ -53,7 +53,8 @@ def test_evaluate_takes_one_file_of_scores_with_one_or_six_columns(scored, capsy
     assert (code, "--scores: found 2 files; expected one (tautrank compare --runs takes several)" in err) == (2, True)
     Path("short.trec").write_text("a Q0 d1 1 2.0\n")
     code, _, err = run(capsys, "evaluate test.txt --scores short.trec")
-    assert (code, "short.trec: found 5 columns; expected 6, a TREC run, or one score per line" in err) == (2, True)
+    said = "short.trec: found 5 columns in the first line; expected 6, a TREC run, or one score per line"
+    assert (code, said in err) == (2, True)
 
 
 def test_wrong_parameters_are_told_before_the_data_is_read(scored, capsys):

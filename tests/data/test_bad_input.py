@@ -92,7 +92,7 @@ COMMANDS: dict[str, tuple[dict[str, bytes], list[str], str]] = {
     "scores with text": ({"a": LETOR, "s": b"high\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:1: found 'high'; expected one finite score per line"),
     "scores with nan": ({"a": LETOR * 2, "s": b"1\nnan\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: found 'nan'; expected one finite score per line"),
     "scores with a blank line": ({"a": LETOR * 3, "s": b"1\n\n2\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: found a blank line; expected one finite score per line"),
-    "scores with two columns": ({"a": LETOR, "s": b"1 2\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:1: found 2 columns; expected one finite score per line"),
+    "scores with two columns": ({"a": LETOR, "s": b"1 2\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s: found 2 columns in the first line; expected 6, a TREC run, or one score per line"),
     "scores empty": ({"a": LETOR, "s": b""}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s: found an empty file; expected one score per line"),
     "scores binary": ({"a": LETOR, "s": b"1\n\xff\xff\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: found bytes that are not UTF-8; expected text (is this a binary file?)"),
     "unknown metric": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "ndgc@10"], "unknown metric 'ndgc'; did you mean 'ndcg'? (known: arp, auc, bpref, dcg, dcg-rr, err, judged, lambdarank-metric, map, mrr, ndcg, precision, r-precision, rbp, recall, success)"),

@@ -112,7 +112,8 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     is_file = isinstance(given, str | os.PathLike)
     columns = len(_first_line(Path(given))) if is_file else 0
     if 1 < columns < RUN_COLUMNS:
-        raise DataError(f"{where}: found {columns} columns; expected {RUN_COLUMNS}, a TREC run, or one score per line")
+        expected = f"{RUN_COLUMNS}, a TREC run, or one score per line"
+        raise DataError(f"{where}: found {columns} columns in the first line; expected {expected}")
     is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
     if is_run:
         qrels = judgments if isinstance(judgments, Listing) else Listing.of_data(judgments)
