@@ -114,7 +114,7 @@ def _list_features() -> Claims:
 
 
 def _gradients() -> Claims:
-    """Equal numbers of drawn rankings are asked for; the defaults, 10 against 1, are shown beside them."""
+    """With equal numbers of drawn rankings, and with the defaults, which are 10 against 1."""
     labels, offsets = labels_and_offsets()
     base, ours = "stochasticrank", ("yetiloss", "plrank")
     for samples in (10, None):
@@ -123,7 +123,5 @@ def _gradients() -> Claims:
         for name in ours:
             ratio = times[name] / times[base]
             what = f"gradient of {name} over {base}'s"
-            if samples is None:
-                yield f"{what}, both at their defaults (10 samples and 1)", f"{ratio:.2f}x", "reported", True
-            else:
-                yield f"{what}, {samples} samples each", f"{ratio:.2f}x", "at most 2x", ratio <= 2
+            said = "both at their defaults (10 samples and 1)" if samples is None else f"{samples} samples each"
+            yield f"{what}, {said}", f"{ratio:.2f}x", "at most 2x", ratio <= 2

@@ -47,7 +47,8 @@ def write_page(program: str, title: str, parts: Mapping[str, Part], *, repeats: 
     if unknown := sorted(set(arguments.parts) - set(parts)):
         parser.error(f"unknown part '{unknown[0]}'; expected some of: {', '.join(parts)}")
     budget = f" --tune {arguments.tune}" if tune is not None else ""
-    command = f"python -m {program}{budget} --repeats {arguments.repeats}"
+    kept = " --only-finished" if arguments.only_finished else ""
+    command = f"python -m {program}{budget} --repeats {arguments.repeats}{kept}"
     lines = [f"# {title}", "", f"Written by `{command}` (`make results`).", ""]
     for part in arguments.parts or parts:
         for line in parts[part](arguments):

@@ -143,4 +143,4 @@ def test_demo_runs(capsys, small_demo):
     assert code == 0
     for loss in DEFAULT_LOSSES:
         assert loss in out
-    assert "committee" in out.partition("No loss wins")[2].partition("Next, on your own files")[0]
+    assert "committee" in out.partition("The losses are close together")[2].partition("Next, on your own files")[0]
