@@ -56,7 +56,7 @@ def _commands(folder: Path) -> Claims:
     for what, limit, arguments in commands:
         elapsed, busy = _command_seconds(*arguments)
         measured = f"{elapsed:.2f} s ({busy:.2f} s of the processor)"
-        yield f"tautrank {what}", measured, f"at most {limit} s", min(elapsed, busy) <= limit
+        yield f"tautrank {what}", measured, f"at most {limit} s", elapsed <= limit
 
 
 def claims() -> Claims:
