@@ -113,3 +113,13 @@ def test_monotone_constraints_by_name():
     np.testing.assert_array_equal(same.predict(frame), ranker.predict(frame))
     with pytest.raises(OptionError, match="unknown column of monotone_constraints 'c'"):
         tr.Ranker(monotone_constraints={"c": 1}).fit(frame)
+
+
+def test_documents_are_called_by_id_or_by_number():
+    data = tr.RankingData.from_arrays(
+        DATA.X, DATA.labels, group=DATA.sizes, doc_ids=[f"d{i}" for i in range(DATA.n_documents)]
+    )
+    explained = tr.Ranker(n_estimators=5).fit(data).explain(data, qid=data.qids[0])
+    best, *_, last = (-explained.scores).argsort()
+    by_number, by_id = explained.why(best, last), explained.why(f"d{best}", f"d{last}")
+    assert (by_number.above, by_number.below) == (by_id.above, by_id.below) == (f"d{best}", f"d{last}")

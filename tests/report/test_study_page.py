@@ -100,7 +100,10 @@ def test_page_holds_the_numbers_of_to_dict(name, ran):
         assert found["text"].split(" ")[0] == ("-" if cell["mean"] is None else f"{cell['mean']:.4f}")
     drawn = [title.format(study.baseline) for title in FIGURES.get(name, ["Every trial", *GAINS])]
     assert page.titles(3)[-2 - len(drawn) : -2] == drawn
-    assert len([a for _, a in page.elements if "data-figure" in a]) == len(drawn)
+    # Tables begin with their differences; conditions that are numbers are curves, and measurements have no baseline.
+    first = [title for title in page.titles(2) if title.startswith(f"Differences from {study.baseline}")]
+    assert len(first) == sum(title.startswith("Every trial") for title in drawn)
+    assert len([a for _, a in page.elements if "data-figure" in a]) == len(first) + len(drawn)
 
 
 def rows_shown(page, result):
@@ -329,6 +332,19 @@ def test_gains_are_those_of_the_trials_that_all_systems_have_finished(same):
     np.testing.assert_allclose(page.figure("Gain of each query over mse")["data"][0]["y"], np.sort(gains))
     won = int(np.sum(gains > 0))
     assert page.table("ndcg@5")[1]["w/t/l"]["text"] == f"{won}/0/{gains.size - won}"
+
+
+def test_differences_are_drawn_with_the_intervals_of_the_test(tiny):
+    result = filled(PLAIN, made_up)
+    figure = read(result).figure("Differences from mse")
+    assert [trace["legendgroup"] for trace in figure["data"]] == list(result.plan.study.metrics)
+    assert figure["layout"]["yaxis"]["ticktext"] == [s for s in result.plan.study.system_names if s != "mse"]
+    for trace in figure["data"]:
+        tested = result.cell("plain", "listnet", trace["legendgroup"]).tested
+        at = figure["layout"]["yaxis"]["ticktext"].index("listnet")
+        assert trace["x"][at] == tested.difference
+        assert trace["x"][at] + trace["error_x"]["array"][at] == pytest.approx(tested.high)
+        assert trace["x"][at] - trace["error_x"]["arrayminus"][at] == pytest.approx(tested.low)
 
 
 def test_every_trial_is_drawn():

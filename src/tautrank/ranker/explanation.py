@@ -44,7 +44,7 @@ class Explanation:
         largest difference first, until its score is the greater one; changes that turn out not to be needed are undone.
 
         Args:
-            above: the document with the greater score, as in `documents`.
+            above: the document with the greater score, as in `documents`, or its number within the list, from 0.
             below: the other document.
         """
         high, low = self._row(above, "above"), self._row(below, "below")
@@ -94,6 +94,8 @@ class Explanation:
 
     def _row(self, document: Any, name: str) -> int:
         found = np.flatnonzero([str(each) == str(document) for each in self.documents])
+        if not found.size and isinstance(document, int | np.integer) and 0 <= document < self.documents.size:
+            return int(document)
         if found.size != 1:
             raise DataError(
                 f"{name}: found document {document}; expected one of {self.documents.size}, such as "

@@ -8,8 +8,12 @@ from typing import TypeAlias
 
 # Chosen by search: far apart for normal, red-blind, green-blind and blue-blind eyes, and against the background. Both
 # have the same hue in the same place, so that "the blue one" stays the blue one.
-LIGHT_COLOURS = ("#2290fa", "#cc7e07", "#047966", "#e237ac", "#1a080a", "#623e00", "#491ebe")
-DARK_COLOURS = ("#72a7ff", "#f38924", "#21dcc8", "#bc5ca0", "#ffffff", "#ffdc2b", "#7e54ff")
+LIGHT_COLOURS = (
+    "#2290fa", "#cc7e07", "#047966", "#e237ac", "#1a080a", "#623e00", "#491ebe", "#171961", "#411f09", "#7f01fb", "#94570c",
+)  # fmt: skip
+DARK_COLOURS = (
+    "#72a7ff", "#f38924", "#21dcc8", "#bc5ca0", "#ffffff", "#ffdc2b", "#7e54ff", "#97a4bf", "#e01609", "#933fbc", "#a38b6f",
+)  # fmt: skip
 
 # Colour is never the only sign: lines differ in their dashes and points in their shapes.
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
@@ -40,7 +44,7 @@ Styles: TypeAlias = Mapping[str, SystemStyle]
 def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:
     """Return one style per system, by position, so that a system looks the same in all figures of a page.
 
-    Colours repeat after seven systems, with other dashes and shapes.
+    Colours repeat after eleven systems, with other dashes and shapes.
 
     Args:
         names: all systems of the page, in the order of its table.

@@ -20,7 +20,7 @@ from tautrank.report import writer_of
 from tautrank.report.cells import difference_text
 from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
-from tautrank.report.study_figures import study_figures
+from tautrank.report.study_figures import difference_sections, study_figures
 from tautrank.report.table import ReportTable
 from tautrank.report.tables import claim_table, facts, pair_table, power_note, result_tables, run_table, vary
 
@@ -47,16 +47,17 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
         return Page("Search for parameters", found, lead=result.note(), interactive=False)
     claims = {"Claims": claim_table(result)} if isinstance(result, StudyResult) and result.verdicts else {}
     sections: list[Section] = [Text("Answer", answer(result))]
+    figures = figures or isinstance(result, StudyResult)
+    if figures:
+        require_plotly()
+        sections += difference_sections(result)
     sections += [TableSection(title, table) for title, table in claims.items()]
     results = [TableSection(title, table) for title, table in result_tables(result).items()]
     sections.append(results[0] if len(results) == 1 else Group("Results", results))
     if result.pairs == "all" and len(result.plan.study.systems) > 1:
         sections.append(TableSection("Every pair", pair_table(result), folded=True))
-    figures = figures or isinstance(result, StudyResult)
-    if figures:
-        require_plotly()
-        drawn = study_figures(result)
-        sections += [Group("Figures", drawn)] if drawn else []
+    if figures and (drawn := study_figures(result)):
+        sections.append(Group("Figures", drawn))
     if result.failures:
         failures = [[failure.title, failure.error] for failure in result.failures]
         sections.append(TableSection("Trials that failed", ReportTable.of(["trial", "error"], failures)))
@@ -137,7 +138,8 @@ def _leads(result: Comparison, condition: str, names: Sequence[str]) -> list[str
     ]
     tested = [cell.tested for cells in known.values() for cell in cells if cell.tested]
     if len(best) > 1 and tested and not isinstance(result, StudyResult) and all(t.verdict != HOLDS for t in tested):
-        means = ", ".join(f"{cell.system} {cell.mean:.4f} {cell.metric}" for cell in best)
+        leaders = {cell.system: [f"{c.mean:.4f} {c.metric}" for c in best if c.system == cell.system] for cell in best}
+        means = "; ".join(f"{system} with {', '.join(found)}" for system, found in leaders.items())
         none = f"No system is significantly better than {study.baseline} on any metric."
         return [*skipped, f"{none} The best means, which may be chance: {means}."]
     return [*skipped, *(_lead(cell, study.baseline) for cell in best)]

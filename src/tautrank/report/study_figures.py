@@ -14,7 +14,10 @@ from tautrank.experiments.result import CellResult, Comparison
 from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.study import Study
-from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, training_sections
+from tautrank.report.figures import (
+    MOST_POINTS, Curve, curve_figure, escaped, plain_numbers, require_plotly, shortened, trace_name, training_sections,
+    with_axes,
+)  # fmt: skip
 from tautrank.report.gains import gain_sections, interval_over_trials, query_gains, same_queries, widened
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import Styles, system_styles
@@ -40,6 +43,57 @@ def study_figures(result: Comparison) -> list[FigureSection]:
     """
     kinds = (_measured, _by_trees, _over_conditions, _single_conditions)
     return [section for kind in kinds for section in kind(result)]
+
+
+def difference_sections(result: Comparison) -> Sections:
+    """Draw every system minus the baseline with its confidence interval, on all metrics: what the result is about.
+
+    Conditions that are numbers are drawn as curves instead, see `study_figures`.
+
+    Args:
+        result: the result of a comparison or a study.
+    """
+    study = result.plan.study
+    for condition in () if _along(result) or study.measures_only else study.condition_names:
+        names = study.metrics_under(condition)
+        cells = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
+        tested = {name: [cell for cell in found if cell.tested] for name, found in cells.items()}
+        systems = list(dict.fromkeys(cell.system for found in tested.values() for cell in found))
+        if not systems:
+            continue
+        figure, styles = require_plotly().Figure(), system_styles(names)
+        for i, (name, found) in enumerate(tested.items()):
+            low, mean, high = (np.array([getattr(c.tested, at) for c in found]) for at in ("low", "difference", "high"))
+            # Metrics one below the other within the middle half of a system's row.
+            places = np.array([systems.index(cell.system) for cell in found]) + 0.5 * ((i + 0.5) / len(names) - 0.5)
+            error = {"array": plain_numbers(high - mean), "arrayminus": plain_numbers(mean - low)}
+            figure.add_scatter(
+                x=plain_numbers(mean),
+                y=plain_numbers(places),
+                error_x={"type": "data", "symmetric": False, **error, "color": styles[name].colour, "thickness": 2},
+                mode="markers",
+                marker={"color": styles[name].colour, "symbol": styles[name].symbol, "size": 10},
+                hovertemplate="%{x:+.4f}",
+                **trace_name(name),
+            )
+        rows = {"tickvals": list(range(len(systems))), "ticktext": [escaped(shortened(name)) for name in systems]}
+        with_axes(figure, f"difference from {study.baseline}", "", {"zeroline": True, "tickformat": "+~g"}, **rows)
+        figure.update_yaxes(range=[len(systems) - 0.5, -0.5], zeroline=False, showgrid=False)
+        figure.update_layout(height=max(_LEAST_HEIGHT, 90 + (_ROW + 8 * len(names)) * len(systems)))
+        lower = [name for name, found in tested.items() if found and not found[0].higher_is_better]
+        caption = (
+            f"Each system minus {study.baseline}, with its {100 * (1 - result.alpha):g} % confidence interval: an "
+            "interval that leaves out 0 is a difference that this comparison alone would call real; the p-values of "
+            "the table are also corrected for the number of comparisons."
+            + (f" Lower is better: {', '.join(lower)}." if lower else "")
+        )
+        summary = "; ".join(
+            f"{c.system} {c.tested.difference:+.4f} ({c.tested.low:+.4f} to {c.tested.high:+.4f}) on {c.metric}"
+            for found in tested.values()
+            for c in found
+            if c.tested
+        )
+        yield FigureSection(f"Differences from {study.baseline}{_under(condition)}", figure, caption, f"{summary}.")
 
 
 def _styles(result: Comparison) -> Styles:
@@ -198,12 +252,12 @@ def _trials(result: Comparison, condition: str, first: str) -> Sections:
     curves = [Curve(c.system, [number + 1 for number in c.numbers], c.means) for c in cells if c.means.size]
     if max((curve.x.size for curve in curves), default=0) < 2:
         return
-    figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result))
+    figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result), lines=False)
     if result.plan.budget.trials is not None and result.plan.budget.trials <= _FEW_TRIALS:
         figure.update_xaxes(dtick=1)
     caption = f"{first} of the test queries in every trial. All systems of a trial see the same queries."
     summary = "; ".join(f"{c.name} from {c.mean.min():.4f} to {c.mean.max():.4f}" for c in curves)
-    yield FigureSection(f"Every trial{_under(condition)}", figure, caption, f"Lines: {summary}.")
+    yield FigureSection(f"Every trial{_under(condition)}", figure, caption, f"Points: {summary}.")
 
 
 # ---- Measurements
