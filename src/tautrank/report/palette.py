@@ -9,10 +9,12 @@ from typing import TypeAlias
 # Chosen by search: far apart for normal, red-blind, green-blind and blue-blind eyes, and against the background. Both
 # have the same hue in the same place, so that "the blue one" stays the blue one.
 LIGHT_COLOURS = (
-    "#2290fa", "#cc7e07", "#047966", "#e237ac", "#1a080a", "#623e00", "#491ebe", "#171961", "#411f09", "#7f01fb", "#94570c",
+    "#2290fa", "#cc7e07", "#047966", "#e237ac", "#1a080a", "#623e00", "#491ebe",
+    "#171961", "#411f09", "#7f01fb", "#94570c",
 )  # fmt: skip
 DARK_COLOURS = (
-    "#72a7ff", "#f38924", "#21dcc8", "#bc5ca0", "#ffffff", "#ffdc2b", "#7e54ff", "#97a4bf", "#e01609", "#933fbc", "#a38b6f",
+    "#72a7ff", "#f38924", "#21dcc8", "#bc5ca0", "#ffffff", "#ffdc2b", "#7e54ff",
+    "#97a4bf", "#e01609", "#933fbc", "#a38b6f",
 )  # fmt: skip
 
 # Colour is never the only sign: lines differ in their dashes and points in their shapes.

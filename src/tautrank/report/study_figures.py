@@ -14,10 +14,8 @@ from tautrank.experiments.result import CellResult, Comparison
 from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.study import Study
-from tautrank.report.figures import (
-    MOST_POINTS, Curve, curve_figure, escaped, plain_numbers, require_plotly, shortened, trace_name, training_sections,
-    with_axes,
-)  # fmt: skip
+from tautrank.report import figures
+from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, plain_numbers, training_sections
 from tautrank.report.gains import gain_sections, interval_over_trials, query_gains, same_queries, widened
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import Styles, system_styles
@@ -61,7 +59,7 @@ def difference_sections(result: Comparison) -> Sections:
         systems = list(dict.fromkeys(cell.system for found in tested.values() for cell in found))
         if not systems:
             continue
-        figure, styles = require_plotly().Figure(), system_styles(names)
+        figure, styles = figures.require_plotly().Figure(), system_styles(names)
         for i, (name, found) in enumerate(tested.items()):
             low, mean, high = (np.array([getattr(c.tested, at) for c in found]) for at in ("low", "difference", "high"))
             # Metrics one below the other within the middle half of a system's row.
@@ -74,10 +72,15 @@ def difference_sections(result: Comparison) -> Sections:
                 mode="markers",
                 marker={"color": styles[name].colour, "symbol": styles[name].symbol, "size": 10},
                 hovertemplate="%{x:+.4f}",
-                **trace_name(name),
+                **figures.trace_name(name),
             )
-        rows = {"tickvals": list(range(len(systems))), "ticktext": [escaped(shortened(name)) for name in systems]}
-        with_axes(figure, f"difference from {study.baseline}", "", {"zeroline": True, "tickformat": "+~g"}, **rows)
+        rows = {
+            "tickvals": list(range(len(systems))),
+            "ticktext": [escaped(figures.shortened(name)) for name in systems],
+        }
+        figures.with_axes(
+            figure, f"difference from {study.baseline}", "", {"zeroline": True, "tickformat": "+~g"}, **rows
+        )
         figure.update_yaxes(range=[len(systems) - 0.5, -0.5], zeroline=False, showgrid=False)
         figure.update_layout(height=max(_LEAST_HEIGHT, 90 + (_ROW + 8 * len(names)) * len(systems)))
         lower = [name for name, found in tested.items() if found and not found[0].higher_is_better]
