@@ -66,6 +66,7 @@ NAVIGATION = {
         "export",
         "serving",
         "scikit-learn",
+        "recipes",
     ],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
     "Measured": [
