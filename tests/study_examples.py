@@ -12,7 +12,7 @@ import numpy as np
 
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import DataSource
-from tautrank.experiments.perturb import Change
+from tautrank.experiments.divide import Change
 from tautrank.experiments.plan import Budget, Condition, Plan, System
 from tautrank.experiments.result import Comparison
 from tautrank.experiments.store import Outcome

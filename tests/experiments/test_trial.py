@@ -14,8 +14,7 @@ import tautrank as tr
 from tautrank.data import Splits
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import read_source, recognise
-from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling, divide, folds_of
-from tautrank.experiments.perturb import Change, changed
+from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling, changed, divide, folds_of
 from tautrank.experiments.plan import Budget, Condition, Measurement, System
 from tautrank.experiments.space import Choice, Search, Uniform
 from tautrank.experiments.trial import run_trial

@@ -19,9 +19,9 @@ from tautrank.data import RankingData, Splits
 from tautrank.engines import NativeLoss, read_loss
 from tautrank.errors import DataError
 from tautrank.experiments.data_source import KNOWN
+from tautrank.experiments.divide import changed
 from tautrank.experiments.measurements import directness as measured_directness
 from tautrank.experiments.measurements import softrank_distance
-from tautrank.experiments.perturb import changed
 from tautrank.experiments.plan import PLAIN, Budget, Measurement
 from tautrank.experiments.space import with_parameters
 from tautrank.experiments.trial import run_trial
@@ -64,11 +64,7 @@ def test_no_name_is_taken_twice() -> None:
     assert len(CATALOGUE) == sum(len(declared_in(module)) for module in MODULES)
     assert len({study.title for study in CATALOGUE.values()}) == len(CATALOGUE)
     # A paper whose module nobody listed would be missing without a word.
-    files = {file.stem for file in Path(catalogue.__file__).parent.glob("*.py")} - {
-        "__init__",
-        "notes",
-        "printed_tables",
-    }
+    files = {file.stem for file in Path(catalogue.__file__).parent.glob("*.py")} - {"__init__", "declarations"}
     assert files == {module.__name__.rpartition(".")[2] for module in MODULES}
 
 

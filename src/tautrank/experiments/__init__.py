@@ -3,8 +3,7 @@
 `tautrank.compare` and `tautrank.tune` are the entry points.
 """
 
-from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
-from tautrank.experiments.perturb import Change
+from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.plan import Budget, Condition, Measurement, System
 from tautrank.experiments.result import Comparison, Result, Tuning
 from tautrank.experiments.space import Choice, Search, Uniform, WholeNumber

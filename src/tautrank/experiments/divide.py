@@ -1,10 +1,11 @@
-"""Which queries a trial trains, validates and tests on."""
+"""Which queries a trial trains, validates and tests on, and what a condition changes in them."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -13,11 +14,13 @@ from tautrank.arrays import I64
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError
 from tautrank.json_values import declare
+from tautrank.simulate import add_negatives, binarise, perturb_labels, simulate_clicks
 
+PARTS = ("train", "valid", "test")
 HELD_OUT = 0.2
 """The share of the training queries that validates if the data has no validation part."""
 
-_PARTS = 5
+_FOLDS = 5  # of data that has none
 
 
 @dataclass(frozen=True)
@@ -87,6 +90,47 @@ class GivenSplits:
 
 
 Protocol: TypeAlias = Resampling | OwnFolds | FixedParts | OnItself | GivenSplits
+
+
+def _binarise(data: RankingData, threshold: float = 0.0, *, seed: int = 0) -> RankingData:
+    """Binary labels need no seed; it is accepted so that all changes are called alike."""
+    return binarise(data, threshold)
+
+
+CHANGES: dict[str, Callable[..., RankingData]] = {
+    "add-negatives": add_negatives,
+    "perturb-labels": perturb_labels,
+    "clicks": simulate_clicks,
+    "binarise": _binarise,
+}
+"""Every change by name: a function of (data, parameters, seed)."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change to the data before training.
+
+    Args:
+        kind: ``"add-negatives"`` (share), ``"perturb-labels"`` (probability), ``"clicks"`` (impressions,
+            probabilities) or ``"binarise"`` (threshold): see `tautrank.simulate` for what each does.
+        parameters: the parameters of that function, without the seed, which comes from the trial.
+        parts: the parts that are changed: some of ``"train"``, ``"valid"`` and ``"test"``.
+
+    >>> Change("perturb-label", {"probability": 0.1})
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown change 'perturb-label'; did you mean 'perturb-labels'? (known: ...)
+    """
+
+    kind: str
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    parts: tuple[str, ...] = ("train",)
+
+    def __post_init__(self) -> None:
+        choice("change", self.kind, CHANGES)
+        if not self.parts or not set(self.parts) <= set(PARTS):
+            raise OptionError(f"parts: found {list(self.parts)}; expected some of train, valid and test")
+
+
 declare(__name__)
 
 
@@ -133,7 +177,7 @@ def divide(
             return Splits(pool, pool, pool)
         return Splits(*pool.split([protocol.train, protocol.valid, protocol.test], seed=trial_seed))
     if isinstance(data, RankingData) and isinstance(protocol, OwnFolds):
-        return _rotate(data, trial % _PARTS, seed)
+        return _rotate(data, trial % _FOLDS, seed)
     splits = data if isinstance(data, Splits) else Splits(*data.split([0.6, 0.2, 0.2], seed=seed))
     train, valid = splits.train, splits.valid
     # The first trial keeps the parts as they are given.
@@ -246,9 +290,31 @@ def queries_of_trial(
 
 def _rotate(data: RankingData, fold: int, seed: int) -> Splits:
     """Five parts, rotated by one from fold to fold: three to train, one to validate, one to test, as LETOR does."""
-    if data.n_queries < _PARTS:
-        raise DataError(f"data: found {data.n_queries} queries; expected at least {_PARTS}, one per fold")
-    parts = np.array_split(np.random.default_rng(seed).permutation(data.n_queries), _PARTS)
-    rotated = [parts[(fold + i) % _PARTS] for i in range(_PARTS)]
+    if data.n_queries < _FOLDS:
+        raise DataError(f"data: found {data.n_queries} queries; expected at least {_FOLDS}, one per fold")
+    parts = np.array_split(np.random.default_rng(seed).permutation(data.n_queries), _FOLDS)
+    rotated = [parts[(fold + i) % _FOLDS] for i in range(_FOLDS)]
     chosen = (np.concatenate(rotated[:3]), rotated[3], rotated[4])
     return Splits(*(data.subset(np.sort(queries)) for queries in chosen))
+
+
+def changed(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
+    """Apply changes one after the other; each part has its own random numbers, the same for every condition.
+
+    Args:
+        splits: the three parts; they are not modified.
+        changes: the changes, in order.
+        seed: the seed of the trial; with the same seed, more noise includes what less noise did.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 4], group=[4])
+    >>> changed(Splits(data, data, data), (Change("binarise", parts=("train", "test")),), seed=0).train.labels.tolist()
+    [0.0, 1.0, 1.0, 1.0]
+    """
+    parts: dict[str, RankingData | None] = dict(zip(PARTS, splits, strict=True))
+    for step, change in enumerate(changes):
+        for place, name in enumerate(PARTS):
+            data = parts[name]
+            if name in change.parts and data is not None:
+                own = int(np.random.SeedSequence([seed, step, place]).generate_state(1)[0])
+                parts[name] = CHANGES[change.kind](data, **change.parameters, seed=own)
+    return Splits(**parts)  # type: ignore[arg-type]

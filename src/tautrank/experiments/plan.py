@@ -15,9 +15,8 @@ from tautrank.data import Splits
 from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
 from tautrank.errors import OptionError
 from tautrank.experiments.data_source import DataSource, fingerprint_of
-from tautrank.experiments.divide import GivenSplits, Protocol, Resampling, folds_of
+from tautrank.experiments.divide import PARTS, Change, GivenSplits, Protocol, Resampling, folds_of
 from tautrank.experiments.measurements import MEASUREMENTS
-from tautrank.experiments.perturb import PARTS, Change
 from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
 from tautrank.json_values import declare, digest, to_json

@@ -19,9 +19,8 @@ from tautrank.data import RankingData, Splits
 from tautrank.engines.binned import forget_bins, sharing_bins
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
-from tautrank.experiments.divide import divide, part_sizes, pooled, takes_all_queries
+from tautrank.experiments.divide import changed, divide, part_sizes, pooled, takes_all_queries
 from tautrank.experiments.measurements import MEASUREMENTS
-from tautrank.experiments.perturb import changed
 from tautrank.experiments.space import Search, parameters_of, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
 from tautrank.json_values import canonical, digest, from_json, or_none

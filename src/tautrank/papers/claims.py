@@ -7,7 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import ClassVar, TypeAlias
 
 import numpy as np
 
@@ -65,33 +65,22 @@ class Claim(ABC):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _OneSystem(Claim):
-    """A claim about one system, in one condition or in each."""
+class _PerCondition(Claim):
+    """A claim about one system, or about two, in one condition or in each."""
 
-    system: str
     condition: str = ""
 
-    def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The system, for each condition."""
-        return [((c, self.system, self.metric),) for c in ((self.condition,) if self.condition else conditions)]
-
-
-@dataclass(frozen=True, kw_only=True)
-class _TwoSystems(Claim):
-    """A claim about two systems, in one condition or in each."""
-
-    better: str
-    worse: str
-    condition: str = ""
+    compared: ClassVar[tuple[str, ...]] = ("system",)
+    """The arguments that name systems."""
 
     def cells(self, conditions: tuple[str, ...]) -> list[tuple[Cell, ...]]:
-        """The two systems, for each condition."""
+        """The systems, for each condition."""
         chosen = (self.condition,) if self.condition else conditions
-        return [tuple((c, system, self.metric) for system in (self.better, self.worse)) for c in chosen]
+        return [tuple((c, getattr(self, name), self.metric) for name in self.compared) for c in chosen]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Better(_TwoSystems):
+class Better(_PerCondition):
     """One system is better than another, in one condition or in each.
 
     Args:
@@ -103,6 +92,11 @@ class Better(_TwoSystems):
     >>> [claim.sentence(cells) for cells in claim.cells(("10%", "20%"))]
     ['xendcg is better than listnet on ndcg@5 (10%)', 'xendcg is better than listnet on ndcg@5 (20%)']
     """
+
+    better: str
+    worse: str
+
+    compared = ("better", "worse")
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Which is better than which, and where."""
@@ -191,7 +185,7 @@ class GapGrows(Claim):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Reaches(_OneSystem):
+class Reaches(_PerCondition):
     """A system reaches a value, up to rounding.
 
     Args:
@@ -206,6 +200,7 @@ class Reaches(_OneSystem):
     array([ 0.0007, -0.0133])
     """
 
+    system: str
     value: float
     tolerance: float = 0.0
 
@@ -221,7 +216,7 @@ class Reaches(_OneSystem):
 
 
 @dataclass(frozen=True, kw_only=True)
-class LeadsEarly(_TwoSystems):
+class LeadsEarly(Better):
     """One system leads another by more with few trees than with all of them.
 
     Args:
@@ -258,7 +253,7 @@ class LeadsEarly(_TwoSystems):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Converges(_OneSystem):
+class Converges(_PerCondition):
     """Little of what training gains is gained by its last trees.
 
     Args:
@@ -274,6 +269,7 @@ class Converges(_OneSystem):
     array([ 0.01, -0.08])
     """
 
+    system: str
     last: float = 0.2
     share: float = 0.05
     part: str = "valid"

@@ -9,8 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.experiments.divide import FixedParts, OnItself, OwnFolds, Resampling
-from tautrank.experiments.perturb import Change
+from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, judgement_of, win_tie_loss
 from tautrank.json_values import from_json, or_nan, or_none

@@ -7,21 +7,15 @@ from functools import partial
 
 from tautrank.experiments.divide import OnItself
 from tautrank.experiments.plan import Condition, Measurement
-from tautrank.papers.catalogue.notes import note
+from tautrank.papers.catalogue.declarations import declared
 from tautrank.papers.claims import Better, BetterUnder, Reaches, each
-from tautrank.papers.study import Study
-
-_PAPER = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
 
 _SIGMAS = (1.0, 0.5, 0.35, 0.25, 0.2, 0.15, 0.1)
 # The mean of ones and zeros has to be 1, up to rounding.
 _reaches_one = partial(Reaches, value=1.0, tolerance=1e-9)
 
-SIGMA = Study(
-    name="directness-sigma",
-    title="How SoftNDCG nears NDCG as sigma falls",
-    paper=f"{_PAPER}, Theorem 2",
-    claim="The distance between SoftNDCG and NDCG falls with sigma, and is within the theorem's bound",
+SIGMA = declared(
+    "directness-sigma",
     systems=(Measurement("softrank-distance", "softrank", {"lists": 200, "documents": 10, "delta": 1.0}),),
     metrics=("nearness", "within-bound", "within-bound-as-stated", "within-bound-by-contests"),
     claims=(
@@ -42,30 +36,15 @@ SIGMA = Study(
     axis="sigma, where scores are 1 apart",
     trials=20,
     data="none",
-    note=note("directness-sigma"),
 )
 
-_LOSSES = {
-    "softrank(sigma=1)": "softrank(sigma=1)",
-    "softrank(sigma=0.1)": "softrank(sigma=0.1)",
-    "stochasticrank(sigma=1)": "stochasticrank(metric=ndcg,sigma=1)",
-    "stochasticrank(sigma=0.1)": "stochasticrank(metric=ndcg,sigma=0.1)",
-    "xendcg": "xendcg",
-    "listnet": "listnet",
-    "lambdarank": "lambdarank(k=none)",
-    "ndcg-loss1": "ndcg-loss1(k=none)",
-    "ndcg-loss2": "ndcg-loss2(k=none)",
-    "ndcg-loss2++": "ndcg-loss2++(k=none)",
-}
+_LOSSES = {f"softrank(sigma={sigma})": f"softrank(sigma={sigma})" for sigma in ("1", "0.1")}
+_LOSSES |= {f"stochasticrank(sigma={sigma})": f"stochasticrank(metric=ndcg,sigma={sigma})" for sigma in ("1", "0.1")}
+_LOSSES |= {"xendcg": "xendcg", "listnet": "listnet"}
+_LOSSES |= {loss: f"{loss}(k=none)" for loss in ("lambdarank", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++")}
 
-LOSSES = Study(
-    name="directness-losses",
-    title="How directly each loss optimises NDCG",
-    paper=f"{_PAPER}, Theorem 1",
-    claim=(
-        "A ranker that is best by a loss is by NDCG at most 2 eps1 + eps2 worse than the best one; SoftRank is more "
-        "direct the smaller sigma is"
-    ),
+LOSSES = declared(
+    "directness-losses",
     systems=tuple(Measurement("directness", name, {"loss": loss}) for name, loss in _LOSSES.items()),
     metrics=("directness", "by-means", "cost", "within-guarantee"),
     claims=(
@@ -79,5 +58,4 @@ LOSSES = Study(
     protocol=OnItself(),
     trials=10,
     data="simulated:mslr:200",
-    note=note("directness-losses"),
 )

@@ -4,30 +4,20 @@ from __future__ import annotations
 
 from functools import partial
 
-from tautrank.experiments.divide import FixedParts
+from tautrank.experiments.divide import PARTS, FixedParts
 from tautrank.experiments.plan import Condition, System
 from tautrank.experiments.space import Choice, Search
-from tautrank.papers.catalogue.notes import note
-from tautrank.papers.catalogue.printed_tables import OTHERS, by_data_set, leaves, printed_tables, recipes
+from tautrank.papers.catalogue.declarations import OTHERS, by_data_set, declared, leaves, printed_tables, recipes
 from tautrank.papers.claims import Better, BetterUnder, Converges, each
-from tautrank.papers.study import PaperTest, Study
+from tautrank.papers.study import PaperTest
 
-_PAPER = "Wang, Li, Golbandi, Bendersky and Najork, The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018"
-_PARTS = ("train", "valid", "test")
 _COLUMNS = ("yahoo1", "web10k", "web30k")
 _TITLES = {"web30k": "WEB30K", "web10k": "WEB10K", "yahoo1": "YAHOO"}
 
 # RankLib's own defaults: 1000 trees of 10 leaves, shrinkage 0.1, one document a leaf, 256 thresholds, patience 100.
 # Without a least hessian a leaf of one document that all pairs have wrong by far (hessian near 0) is given a value
 # beyond all bounds, and scores grew to infinity here in some trainings with a cutoff of 1 to 5: LightGBM's default.
-_RANKLIB = {
-    "learning_rate": 0.1,
-    "num_leaves": 10,
-    "min_child_samples": 1,
-    "min_sum_hessian_in_leaf": 1e-3,
-    "max_bin": 256,
-    "early_stopping_rounds": 100,
-}
+_RANKLIB = {"learning_rate": 0.1, "max_bin": 256, "early_stopping_rounds": 100, **leaves(10, 1e-3, 1)}
 _LIGHTGBM = {"learning_rate": 0.1, "early_stopping_rounds": 30}
 # What the tools make of a query without a relevant document, since the paper does not say.
 _AS_RANKLIB = "ndcg(empty=zero)@5"
@@ -37,7 +27,6 @@ _LAMBDARANK = System("lambdarank(k=5)", "lambdamart")
 _LAMBDAMART = System("lightgbm:lambdarank", "lambdamart")
 _NDCG_LOSS2 = System("ndcg-loss2(k=5)", "ndcg-loss2")
 _NDCG_LOSS2PP = System("ndcg-loss2++(k=5,mu=5)", "ndcg-loss2++")
-
 
 # Train, valid and test.
 _TABLE3 = {
@@ -67,47 +56,30 @@ _TABLE2 = by_data_set(
 )
 
 _study = partial(
-    Study,
-    protocol=FixedParts(fold=1, redivide=True),
-    trials=5,
-    trees=1000,
-    recipes=recipes(_TITLES),
-    test=PaperTest("paired-t", "queries", 0.05),
+    declared, protocol=FixedParts(fold=1, redivide=True), trials=5, trees=1000, test=PaperTest("paired-t", "queries")
 )
 
 TABLE3 = _study(
-    name="lambdaloss-table3",
+    "lambdaloss-table3",
     version=2,
-    title="LambdaLoss and LambdaMART with trees of ten leaves",
-    paper=f"{_PAPER}, Table 3",
-    claim=(
-        "NDCG-Loss2 and NDCG-Loss2++ rank better than LambdaMART, and NDCG-Loss2 better than NDCG-Loss1 and both "
-        "ARP losses"
-    ),
     systems=(
         _LAMBDARANK,
-        System("arp-loss1(k=5)", "arp-loss1"),
-        System("arp-loss2(k=5)", "arp-loss2"),
-        System("ndcg-loss1(k=5)", "ndcg-loss1"),
+        *(System(f"{loss}(k=5)", loss) for loss in ("arp-loss1", "arp-loss2", "ndcg-loss1")),
         _NDCG_LOSS2,
         _NDCG_LOSS2PP,
     ),
     metrics=(_AS_RANKLIB,),
     claims=(
-        *each(Better, better=("ndcg-loss2", "ndcg-loss2++"), worse="lambdamart", metric=_AS_RANKLIB, part=_PARTS),
+        *each(Better, better=("ndcg-loss2", "ndcg-loss2++"), worse="lambdamart", metric=_AS_RANKLIB, part=PARTS),
         *each(Better, better="ndcg-loss2", worse=("ndcg-loss1", "arp-loss1", "arp-loss2"), metric=_AS_RANKLIB),
     ),
     parameters=_RANKLIB,
-    recipes=recipes(_TITLES, printed=_printed(_TABLE3, (_AS_RANKLIB,), _PARTS)),
-    judged=_PARTS,
-    note=note("lambdaloss-table3"),
+    recipes=recipes(_TITLES, printed=_printed(_TABLE3, (_AS_RANKLIB,), PARTS)),
+    judged=PARTS,
 )
 
 TABLE4 = _study(
-    name="lambdaloss-table4",
-    title="LambdaLoss and LambdaMART with large trees",
-    paper=f"{_PAPER}, Table 4",
-    claim="NDCG-Loss2++ ranks better than LightGBM's LambdaMART, and than NDCG-Loss2, which needs small trees",
+    "lambdaloss-table4",
     systems=(_LAMBDAMART, _NDCG_LOSS2, _NDCG_LOSS2PP),
     metrics=(_AS_LIGHTGBM,),
     claims=each(Better, better="ndcg-loss2++", worse=("lambdamart", "ndcg-loss2"), metric=_AS_LIGHTGBM),
@@ -120,16 +92,18 @@ TABLE4 = _study(
             "min_child_samples": Choice((5, 20, 50, 100)),
         }
     ),
-    recipes=(OTHERS, *recipes(_TITLES, systems=_TABLE2, printed=_printed(_TABLE4, (_AS_LIGHTGBM,), _PARTS))),
-    judged=_PARTS,
-    note=note("lambdaloss-table4"),
+    recipes=(OTHERS, *recipes(_TITLES, systems=_TABLE2, printed=_printed(_TABLE4, (_AS_LIGHTGBM,), PARTS))),
+    judged=PARTS,
+)
+
+_TABLE5_RECIPES = recipes(
+    _TITLES,
+    parameters={data: of["lambdamart"] for data, of in _TABLE2.items()},
+    printed=_printed(_TABLE5, (_AS_LIGHTGBM,), ("train",)),
 )
 
 TABLE5 = _study(
-    name="lambdaloss-table5",
-    title="NDCG-Loss2 with LambdaMART's large trees overfits",
-    paper=f"{_PAPER}, Table 5",
-    claim="With LambdaMART's parameters NDCG-Loss2 overfits: it fits training queries far better than LambdaMART does",
+    "lambdaloss-table5",
     systems=(_LAMBDAMART, _NDCG_LOSS2),
     metrics=(_AS_LIGHTGBM,),
     claims=(
@@ -137,26 +111,16 @@ TABLE5 = _study(
         Better(better="lambdamart", worse="ndcg-loss2", metric=_AS_LIGHTGBM, text="severe overfitting of NDCG-Loss2"),
     ),
     parameters=_LIGHTGBM,
-    recipes=(
-        OTHERS,
-        *recipes(
-            _TITLES,
-            parameters={data: of["lambdamart"] for data, of in _TABLE2.items()},
-            printed=_printed(_TABLE5, (_AS_LIGHTGBM,), ("train",)),
-        ),
-    ),
+    recipes=(OTHERS, *_TABLE5_RECIPES),
     judged=("train", "test"),
-    note=note("lambdaloss-table5"),
 )
 
 _MUS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
+_LARGE_TREES = {data: {"large trees": of["ndcg-loss2++"]} for data, of in _TABLE2.items()}
 
 FIGURE3 = _study(
-    name="lambdaloss-figure3",
+    "lambdaloss-figure3",
     version=2,
-    title="NDCG-Loss2++ for many mu",
-    paper=f"{_PAPER}, Figure 3",
-    claim="NDCG-Loss2++ is not very sensitive to mu, and better where mu is larger",
     systems=(
         System("ndcg-loss2++(k=5)", "ten leaves", _RANKLIB),
         System("ndcg-loss2++(k=5)", "large trees", _LIGHTGBM),
@@ -165,22 +129,14 @@ FIGURE3 = _study(
     claims=each(BetterUnder, system=("ten leaves", "large trees"), better="10", worse="0.1", metric="ndcg@5"),
     conditions=tuple(Condition(f"{mu:g}", mu, loss={"mu": mu}) for mu in _MUS),
     axis="mu",
-    recipes=(
-        OTHERS,
-        *recipes(_TITLES, systems={data: {"large trees": of["ndcg-loss2++"]} for data, of in _TABLE2.items()}),
-    ),
-    note=note("lambdaloss-figure3"),
+    recipes=(OTHERS, *recipes(_TITLES, systems=_LARGE_TREES)),
 )
 
+_ten_leaves = partial(_study, version=2, systems=(_LAMBDARANK, _NDCG_LOSS2, _NDCG_LOSS2PP), recipes=recipes(_TITLES))
 _CUTOFFS = (1, 3, 5, 10)
 
-FIGURE4 = _study(
-    name="lambdaloss-figure4",
-    version=2,
-    title="LambdaLoss and LambdaMART for NDCG at other cutoffs",
-    paper=f"{_PAPER}, Figure 4",
-    claim="NDCG-Loss2 and NDCG-Loss2++ rank better than LambdaMART by NDCG@k for every k of 1, 3, 5 and 10",
-    systems=(_LAMBDARANK, _NDCG_LOSS2, _NDCG_LOSS2PP),
+FIGURE4 = _ten_leaves(
+    "lambdaloss-figure4",
     metrics=tuple(f"ndcg@{k}" for k in _CUTOFFS),
     claims=tuple(
         Better(better=better, worse="lambdamart", metric=f"ndcg@{k}", condition=f"k={k}")
@@ -190,16 +146,10 @@ FIGURE4 = _study(
     conditions=tuple(Condition(f"k={k}", k, loss={"k": k}, metrics=(f"ndcg@{k}",)) for k in _CUTOFFS),
     axis="cutoff of metric and loss",
     parameters=_RANKLIB,
-    note=note("lambdaloss-figure4"),
 )
 
-FIGURE5 = _study(
-    name="lambdaloss-figure5",
-    version=2,
-    title="LambdaLoss and LambdaMART converge tree by tree",
-    paper=f"{_PAPER}, Figure 5",
-    claim="NDCG@5 of NDCG-Loss2, NDCG-Loss2++ and LambdaMART converges along the EM iterations, a tree each",
-    systems=(_LAMBDARANK, _NDCG_LOSS2, _NDCG_LOSS2PP),
+FIGURE5 = _ten_leaves(
+    "lambdaloss-figure5",
     metrics=("ndcg@5",),
     claims=each(
         Converges,
@@ -210,5 +160,4 @@ FIGURE5 = _study(
     ),
     parameters={**_RANKLIB, "early_stopping_rounds": None},
     curves=("train", "valid"),
-    note=note("lambdaloss-figure5"),
 )

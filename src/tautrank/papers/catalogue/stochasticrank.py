@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 from tautrank.engines.langevin import Langevin
-from tautrank.experiments.divide import FixedParts, OnItself
-from tautrank.experiments.perturb import PARTS, Change
+from tautrank.experiments.divide import PARTS, Change, FixedParts, OnItself
 from tautrank.experiments.plan import Condition, System
-from tautrank.experiments.space import Choice, Dimension, Search, Uniform
-from tautrank.papers.catalogue.notes import note
-from tautrank.papers.catalogue.printed_tables import in_percent, printed_tables, recipes
+from tautrank.experiments.space import Choice, Search, Space, Uniform
+from tautrank.papers.catalogue.declarations import declared, in_percent, printed_tables, recipes
 from tautrank.papers.claims import Better, Claim, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
-
-_PAPER = "Ustimenko and Prokhorenkova, StochasticRank: Global Optimization of Scale-Free Discrete Functions, ICML 2020"
 
 
 def _baselines(k: int) -> tuple[System, ...]:
@@ -31,24 +26,22 @@ def _baselines(k: int) -> tuple[System, ...]:
     )
 
 
+def _smoothed(metric: str, mu: float, sfa: bool, loss: str = "stochasticrank") -> str:
+    """A smoothed metric in the paper's form, with a hessian of 1."""
+    return f"{loss}(metric={metric},mu={mu:g},sfa={str(sfa).lower()},scale=plain)"
+
+
 # ------------------------------------------------------------------------------------------------------------- Table 1
 
 _STUCK = tuple(str(system) for system in _baselines(3))
+_HOT = {"langevin": Langevin(temperature=1e3, shrink_rate=1e-3)}
 _OPTIMA = {**dict.fromkeys(_STUCK, (90.3,)), "stochasticrank": (91.7,)}
+_FIVE_DOCUMENTS = {"learning_rate": 0.1, "max_depth": 3, "num_leaves": 8, "early_stopping_rounds": None}
+_FIVE_DOCUMENTS |= {"min_child_samples": 1, "min_data_in_bin": 1}
 
-TABLE1 = Study(
-    name="stochasticrank-table1",
-    title="Five documents with several local optima",
-    paper=f"{_PAPER}, Table 1",
-    claim="StochasticRank finds the best order of the five documents, where all other methods stop at a local optimum",
-    systems=(
-        *_baselines(3),
-        System(
-            "stochasticrank(metric=ndcg@3,mu=0.1,sfa=true,scale=plain)",
-            "stochasticrank",
-            {"langevin": Langevin(temperature=1e3, shrink_rate=1e-3)},
-        ),
-    ),
+TABLE1 = declared(
+    "stochasticrank-table1",
+    systems=(*_baselines(3), System(_smoothed("ndcg@3", 0.1, True), "stochasticrank", _HOT)),
     metrics=("ndcg@3",),
     claims=(
         Reaches(system="stochasticrank", metric="ndcg@3", value=0.917, tolerance=0.0005),
@@ -57,21 +50,13 @@ TABLE1 = Study(
     protocol=OnItself(),
     trials=10,
     trees=1000,
-    parameters={
-        "learning_rate": 0.1,
-        "max_depth": 3,
-        "num_leaves": 8,
-        "min_child_samples": 1,
-        "min_data_in_bin": 1,
-        "early_stopping_rounds": None,
-    },
+    parameters=_FIVE_DOCUMENTS,
     search=Search(
         {"learning_rate": Uniform(1e-3, 1.0, log=True)},
         {name: {"loss.strength": Uniform(0.0, 1.0)} for name in ("e-lambdamart", "e-lambdaloss")},
     ),
     recipes=(Recipe("five-documents", "synthetic data", printed=in_percent(_OPTIMA, ("ndcg@3",))),),
     data="five-documents",
-    note=note("stochasticrank-table1"),
     version=3,
 )
 
@@ -82,36 +67,27 @@ _PARAMETERS = {"learning_rate": 0.1, "num_leaves": 1024, "max_depth": 6, "early_
 _LANGEVIN = {"langevin": Langevin(temperature=1e8, shrink_rate=1e-4)}
 
 _study = partial(
-    Study,
+    declared,
     version=3,
     protocol=FixedParts(fold=1, redivide=True),
     trials=1,
     trees=1000,
     configurations=500,
     parameters=_PARAMETERS,
-    test=PaperTest("paired-t", "queries", 0.05, one_sided=True),
+    test=PaperTest("paired-t", "queries", one_sided=True),
 )
 
 # Appendix F.
-_EVERYONE: Mapping[str, Dimension] = {
-    "learning_rate": Uniform(1e-3, 1.0, log=True),
-    "max_depth": Choice((6, 7, 8, 9, 10)),
-}
-_BASELINE: Mapping[str, Dimension] = {"reg_lambda": Uniform(1e-1, 1e1, log=True)}
-_NOISY: Mapping[str, Dimension] = {**_BASELINE, "loss.strength": Uniform(0.0, 1.0)}
-_SGLB: Mapping[str, Dimension] = {
+_EVERYONE: Space = {"learning_rate": Uniform(1e-3, 1.0, log=True), "max_depth": Choice((6, 7, 8, 9, 10))}
+_BASELINE: Space = {"reg_lambda": Uniform(1e-1, 1e1, log=True)}
+_NOISY: Space = {**_BASELINE, "loss.strength": Uniform(0.0, 1.0)}
+_SGLB: Space = {
     "langevin.temperature": Uniform(1e8, 1e11, log=True),
     "langevin.shrink_rate": Uniform(1e-5, 1e-2, log=True),
 }
-_SHIFTED: Mapping[str, Dimension] = {**_SGLB, "loss.mu": Uniform(1e-2, 1e1, log=True)}
+_SHIFTED: Space = {**_SGLB, "loss.mu": Uniform(1e-2, 1e1, log=True)}
 _TABLE2_SEARCH = {"sr-soft": _SGLB, "sr": _SHIFTED, "e-lambdamart": _NOISY, "e-lambdaloss": _NOISY}
 _TABLE2_SEARCH |= dict.fromkeys(("lambdamart", "lambdaloss", "softrank"), _BASELINE)
-
-
-def _smoothed(metric: str, mu: float, sfa: bool, loss: str = "stochasticrank") -> str:
-    """A smoothed metric in the paper's form, with a hessian of 1."""
-    return f"{loss}(metric={metric},mu={mu:g},sfa={str(sfa).lower()},scale=plain)"
-
 
 _DATA_SETS = {"yahoo1": "Yahoo Set 1", "yahoo2": "Yahoo Set 2", "web10k": "WEB10K", "web30k": "WEB30K"}
 
@@ -135,47 +111,36 @@ _TABLE2 = {
 }
 
 
-def _table2(metric: str, claims: tuple[Claim, ...] = (), **told: Any) -> Study:
+def _table2(name: str, metric: str, claims: tuple[Claim, ...] = (), **fields: Any) -> Study:
     """What Table 2 has for one metric: StochasticRank is better than every baseline, and what else is claimed."""
     numbers = {system: [(number,) for number in row] for system, row in _TABLE2[metric].items()}
     baselines = [system for system in _TABLE2[metric] if system not in ("sr-soft", "sr")]
     return _study(
+        name,
         metrics=(metric,),
         claims=(*each(Better, better="sr", worse=baselines, metric=metric), *claims),
         search=Search(_EVERYONE, {system: _TABLE2_SEARCH[system] for system in _TABLE2[metric]}),
         recipes=recipes(_DATA_SETS, printed=printed_tables(tuple(_DATA_SETS), numbers, (metric,))),
-        **told,
+        **fields,
     )
 
 
+_IN_MOST_CASES = "in most cases, SR-R1 outperforms SR-R1 soft (in print on WEB30K it does not)"
+
 TABLE2_NDCG = _table2(
+    "stochasticrank-table2-ndcg",
     "ndcg@5",
-    name="stochasticrank-table2-ndcg",
-    title="StochasticRank for NDCG@5 beside LambdaMART, LambdaLoss and SoftRank",
-    paper=f"{_PAPER}, Table 2, NDCG@5",
-    claim="StochasticRank reaches a better NDCG@5 than every baseline",
     systems=(
         *_baselines(5),
         System(_smoothed("ndcg@5", 0, True), "sr-soft", _LANGEVIN),
         System(_smoothed("ndcg@5", 0.1, True), "sr", _LANGEVIN),
     ),
-    claims=(
-        Better(
-            better="sr",
-            worse="sr-soft",
-            metric="ndcg@5",
-            text="in most cases, SR-R1 outperforms SR-R1 soft (in print on WEB30K it does not)",
-        ),
-    ),
-    note=note("stochasticrank-table2-ndcg"),
+    claims=(Better(better="sr", worse="sr-soft", metric="ndcg@5", text=_IN_MOST_CASES),),
 )
 
 TABLE2_MRR = _table2(
+    "stochasticrank-table2-mrr",
     "mrr",
-    name="stochasticrank-table2-mrr",
-    title="StochasticRank for MRR beside LambdaMART and SoftRank",
-    paper=f"{_PAPER}, Table 2, MRR",
-    claim="StochasticRank reaches a better MRR than every baseline",
     systems=(
         System("lambdarank(k=none,gain=linear,discount=reciprocal)", "lambdamart"),
         System("lambdarank(k=none,gain=linear,discount=reciprocal,noise=gumbel,strength=0.5)", "e-lambdamart"),
@@ -184,25 +149,13 @@ TABLE2_MRR = _table2(
         System(_smoothed("mrr", 0.1, True), "sr", _LANGEVIN),
     ),
     conditions=(Condition(changes=(Change("binarise", parts=PARTS),)),),
-    note=note("stochasticrank-table2-mrr"),
 )
 
-_STEPS = {
-    "reinforce": (70.74,),
-    "ccs": (71.89,),
-    "ccs+sfa": (74.55,),
-    "ccs+sfa+sglb": (74.68,),
-    "ccs+sfa+sglb+mu": (74.92,),
-}
+_STEPS = {"reinforce": (70.74,), "ccs": (71.89,), "ccs+sfa": (74.55,)}
+_STEPS |= {"ccs+sfa+sglb": (74.68,), "ccs+sfa+sglb+mu": (74.92,)}
 
 TABLE3 = _study(
-    name="stochasticrank-table3",
-    title="What each part of StochasticRank adds",
-    paper=f"{_PAPER}, Table 3",
-    claim=(
-        "Each adds to NDCG@5: coordinate conditional sampling over REINFORCE, then scale-free acceleration, Langevin "
-        "boosting, and the shift mu"
-    ),
+    "stochasticrank-table3",
     systems=(
         System(_smoothed("ndcg@5", 0, False, "reinforce"), "reinforce"),
         System(_smoothed("ndcg@5", 0, False), "ccs"),
@@ -214,5 +167,4 @@ TABLE3 = _study(
     claims=tuple(Better(better=better, worse=worse, metric="ndcg@5") for worse, better in itertools.pairwise(_STEPS)),
     search=Search(_EVERYONE, {"ccs+sfa+sglb": _SGLB, "ccs+sfa+sglb+mu": _SHIFTED}),
     recipes=(Recipe("yahoo1", _DATA_SETS["yahoo1"], printed=in_percent(_STEPS, ("ndcg@5",))),),
-    note=note("stochasticrank-table3"),
 )

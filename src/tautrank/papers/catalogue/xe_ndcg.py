@@ -6,16 +6,12 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from tautrank.experiments.divide import OnItself
-from tautrank.experiments.perturb import Change
+from tautrank.experiments.divide import Change, OnItself
 from tautrank.experiments.plan import Condition, Measurement, System
-from tautrank.papers.catalogue.notes import note
-from tautrank.papers.catalogue.printed_tables import in_percent
+from tautrank.papers.catalogue.declarations import declared, in_percent
 from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
 from tautrank.simulate.clicks import CLICK_PROBABILITIES
-
-_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
 
 # Sec. 4.4 approximates the inverse hessian of both softmax losses; neumann is the default of xendcg.
 LISTNET = System("listnet(target=softmax,hessian=neumann)", "listnet")
@@ -35,31 +31,24 @@ _PRINTED = {
     "yahoo1": {"listnet": (71.76, 76.52), "lambdamart": (73.00, 77.49), "xendcg": (73.37, 77.84)},
 }
 
-
-_study = partial(Study, trees=500, parameters=_PARAMETERS, recipes=_RECIPES, test=PaperTest("paired-t", "trials", 0.01))
+_study = partial(declared, parameters=_PARAMETERS, recipes=_RECIPES, test=PaperTest(level=0.01))
+_two_losses = partial(_study, systems=(LAMBDAMART, XENDCG), metrics=("ndcg@5",))
+_AHEAD: dict[str, Any] = {"better": "xendcg", "worse": "lambdamart", "metric": "ndcg@5"}
 
 TABLE1 = _study(
-    name="xe-table1",
+    "xe-table1",
     version=2,
-    title="Ranking quality of ListNet, LambdaMART and XE-NDCG",
-    paper=f"{_PAPER}, Table 1",
-    claim="XE-NDCG ranks better than LambdaMART, and LambdaMART better than ListNet, at both cutoffs",
     systems=(LAMBDAMART, LISTNET, XENDCG),
     metrics=_BOTH,
     claims=(
         *each(Better, better="xendcg", worse=("lambdamart", "listnet"), metric=_BOTH),
         *each(Better, better="lambdamart", worse="listnet", metric=_BOTH),
     ),
-    trials=100,
     recipes=tuple(replace(recipe, printed=in_percent(_PRINTED[recipe.data], _BOTH)) for recipe in _RECIPES),
-    note=note("xe-table1"),
 )
 
-FIGURE1 = Study(
-    name="xe-figure1",
-    title="The Jensen gap of XE-NDCG for many gammas",
-    paper=f"{_PAPER}, Figure 1",
-    claim="How tight XE-NDCG's bound is depends on gamma: the Jensen gap of a list differs from one gamma to another",
+FIGURE1 = declared(
+    "xe-figure1",
     systems=(Measurement("jensen-clouds", parameters={"examples": 20, "documents": 100, "draws": 200}),),
     metrics=("gap-saved", "mean-gap", "smallest-gap", "mean-loss", "smallest-loss"),
     claims=(
@@ -73,38 +62,22 @@ FIGURE1 = Study(
     protocol=OnItself(),
     trials=20,
     data="none",
-    note=note("xe-figure1"),
 )
 
-FIGURE2 = _study(
-    name="xe-figure2",
-    title="XE-NDCG and LambdaMART on validation queries, tree by tree",
-    paper=f"{_PAPER}, Figure 2",
-    claim="XE-NDCG is ahead of LambdaMART by a wider margin when there are few trees",
-    systems=(LAMBDAMART, XENDCG),
-    metrics=("ndcg@5",),
-    claims=(
-        LeadsEarly(
-            better="xendcg",
-            worse="lambdamart",
-            metric="ndcg@5",
-            text="outperforms by a wider margin when the number of trees in the ensemble is small",
-        ),
-    ),
+_WIDER = "outperforms by a wider margin when the number of trees in the ensemble is small"
+
+FIGURE2 = _two_losses(
+    "xe-figure2",
+    claims=(LeadsEarly(**_AHEAD, text=_WIDER),),
     trials=10,
     curves=("valid",),
-    note=note("xe-figure2"),
 )
 
 
-def _degrading(conditions: tuple[Condition, ...], **told: Any) -> Study:
+def _degrading(name: str, conditions: tuple[Condition, ...], **fields: Any) -> Study:
     """XE-NDCG and LambdaMART on training data that gets worse from condition to condition."""
-    first, last = conditions[0].name, conditions[-1].name
-    claims = (
-        Better(better="xendcg", worse="lambdamart", metric="ndcg@5"),
-        GapGrows(better="xendcg", worse="lambdamart", first=first, last=last, metric="ndcg@5"),
-    )
-    return _study(systems=(LAMBDAMART, XENDCG), metrics=("ndcg@5",), claims=claims, conditions=conditions, **told)
+    claims = (Better(**_AHEAD), GapGrows(**_AHEAD, first=conditions[0].name, last=conditions[-1].name))
+    return _two_losses(name, claims=claims, conditions=conditions, **fields)
 
 
 def _growing(change: str, parameter: str, shares: tuple[float, ...]) -> tuple[Condition, ...]:
@@ -113,26 +86,16 @@ def _growing(change: str, parameter: str, shares: tuple[float, ...]) -> tuple[Co
 
 
 FIGURE3_NEGATIVES = _degrading(
-    name="xe-figure3-negatives",
-    title="XE-NDCG and LambdaMART when training lists are longer by negatives",
-    paper=f"{_PAPER}, Figures 3a and 3b",
-    claim="LambdaMART degrades faster than XE-NDCG as more documents of other queries are added as negatives",
+    "xe-figure3-negatives",
     conditions=_growing("add-negatives", "share", (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)),
     axis="documents added to each training list, as a share of its own",
-    trials=100,
-    note=note("xe-figure3-negatives"),
 )
 
 FIGURE3_LABELS = _degrading(
-    name="xe-figure3-labels",
+    "xe-figure3-labels",
     version=2,
-    title="XE-NDCG and LambdaMART when training labels are wrong",
-    paper=f"{_PAPER}, Figures 3c and 3d",
-    claim="LambdaMART degrades faster than XE-NDCG as more training labels are set to random values",
     conditions=_growing("perturb-labels", "probability", (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)),
     axis="share of the training labels set to random values",
-    trials=100,
-    note=note("xe-figure3-labels"),
 )
 
 _CLICKS_ON_NOTHING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
@@ -145,15 +108,8 @@ def _clicks(p: float) -> Change:
 
 
 FIGURE4 = _degrading(
-    name="xe-figure4",
-    title="XE-NDCG and LambdaMART trained on clicks",
-    paper=f"{_PAPER}, Figure 4",
-    claim=(
-        "Trained on simulated clicks XE-NDCG ranks better than LambdaMART at every level of noise, and degrades more "
-        "slowly"
-    ),
+    "xe-figure4",
     conditions=tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in _CLICKS_ON_NOTHING),
     axis="click probability of documents with label 0",
     trials=20,
-    note=note("xe-figure4"),
 )

@@ -1,17 +1,48 @@
-"""What papers print: numbers in percent, row by row, and parameters, for each data set."""
+"""What declarations of studies are made of: their texts, and what papers print, numbers in percent and parameters."""
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Mapping, Sequence
+from importlib.resources import files
 from typing import Any, TypeAlias, TypeVar
 
 from tautrank.experiments.plan import PLAIN
-from tautrank.papers.study import OTHER_DATA, Printed, Recipe
+from tautrank.papers.study import OTHER_DATA, Printed, Recipe, Study
 
 Number: TypeAlias = float | tuple[float, float]
 """A value in percent, or a value and the number after ±."""
 
 _T = TypeVar("_T")
+
+
+def declared(name: str, **fields: Any) -> Study:
+    """Return a study whose texts stand in `texts.md`: paper, title, claim and note.
+
+    Args:
+        name: its name, a heading there below that of its paper.
+        **fields: its other fields.
+
+    >>> from tautrank.experiments.plan import System
+    >>> declared("xe-table1", systems=(System("xendcg"),), metrics=("ndcg@5",)).paper
+    'Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020, Table 1'
+    """
+    paper, heading, claim, open_points = _texts()[name]
+    place, title = heading.split(": ", 1)
+    note = re.sub(r"\{(.*?)\}", lambda found: _texts()[found[1]][1], open_points)
+    return Study(name=name, title=title, paper=f"{paper}, {place}", claim=claim, note=note, **fields)
+
+
+@functools.cache
+def _texts() -> dict[str, list[str]]:
+    """The heading above and the paragraphs below each heading."""
+    text, found = files("tautrank.papers.catalogue").joinpath("texts.md").read_text(encoding="utf-8"), {}
+    for chapter in text.split("\n# ")[1:]:
+        paper, *sections = chapter.split("\n## ")
+        for paragraphs in (section.strip().split("\n\n") for section in sections):
+            found[paragraphs[0]] = [paper.strip(), *(" ".join(each.split()) for each in paragraphs[1:])]
+    return found
 
 
 def leaves(num_leaves: int, hessian: float, documents: int) -> dict[str, Any]:
