@@ -78,6 +78,14 @@ def test_one_run_each_is_the_paired_t_test():
     assert "one run each: this compares two models, not two methods" in result.note()
 
 
+def test_the_note_says_how_trec_eval_orders_ties():
+    named = tr.compare_runs({"a": RUN, "b": RUN}, QRELS, ["map"], like="trec_eval")
+    data = tr.RankingData.from_arrays(np.zeros((4, 1)), [1, 0, 0, 1], group=[2, 2])
+    nameless = tr.compare_runs({"a": [2.0, 1, 1, 2], "b": [1.0, 2, 2, 1]}, data, ["map"], like="trec_eval")
+    assert "tied documents by name" in named.note()
+    assert "tied documents in the order of the data, for want of names" in nameless.note()
+
+
 # --- files, data, repeats ---
 
 

@@ -96,7 +96,9 @@ def compare_runs(
         judged_runs = dict(zip([name for name, _ in each], pool.map(values_of, each), strict=True))
     counted, remarks = _counted({name: found for name, (found, _) in judged_runs.items()})
     if like == "trec_eval":
-        remarks.append("As trec_eval does: scores in 32 bits, tied documents by name, the last of the alphabet first.")
+        named = all(found.names is not None for found, _ in judged_runs.values())
+        order = "by name, the last of the alphabet first" if named else "in the order of the data, for want of names"
+        remarks.append(f"As trec_eval does: scores in 32 bits, tied documents {order}.")
     return Comparison(
         plan=Plan(
             study=study,

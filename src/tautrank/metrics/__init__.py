@@ -1,14 +1,13 @@
 """Ranking metrics, tie policies and empty queries."""
 
-from tautrank.metrics.average_precision import MAP
 from tautrank.metrics.base import METRICS, BoundMetric, Metric, metric, register
 from tautrank.metrics.cascade import ERR, MRR, Success
-from tautrank.metrics.counts import AUC, BPref, RPrecision
+from tautrank.metrics.counts import AUC, MAP, BPref, RPrecision
 from tautrank.metrics.gains import Discount, Gain, discount_values, gain_values
-from tautrank.metrics.list_metric import ListMetric
 from tautrank.metrics.ordering import rank_order
 from tautrank.metrics.other_tools import TOOLS
 from tautrank.metrics.positional import ARP, DCG, NDCG, RBP, JudgedShare, LambdaRankMetric, Precision, Recall
+from tautrank.metrics.ranked import ListMetric
 from tautrank.metrics.selection import DCGRR
 
 __all__ = [

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -26,12 +27,23 @@ Scorer: TypeAlias = Callable[[NDArray[np.floating]], F64]
 """From checked scores to one value per query."""
 
 
+def check_k(k: object) -> int | None:
+    """Return the cut-off as an int, or None for the full list.
+
+    >>> check_k(0)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: k: found 0; expected a whole number of at least 1, or None for the full list
+    """
+    return None if k is None else whole("k", k, 1, otherwise="None for the full list")
+
+
 @dataclass(frozen=True, repr=False)
 class Metric(ABC):
     """A number for each query, from its scores and labels.
 
     A metric is an immutable set of options. It compares and hashes by value and prints as you would type
-    it. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one.
+    it. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one. A field's ``check``
+    takes what was given and returns the value to keep, or raises an error.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -54,16 +66,16 @@ class Metric(ABC):
     sees_unjudged: ClassVar[bool] = False
     """Whether documents without a judgment, labelled NaN for ``_scorer``, differ from those labelled 0."""
 
-    k: int | None = None
-    ties: str = "worst"
-    empty: str = "skip"
+    k: int | None = field(default=None, metadata={"check": check_k})
+    ties: str = field(default="worst", metadata={"check": partial(choice, "ties", known=TIES)})
+    empty: str = field(default="skip", metadata={"check": partial(choice, "empty", known=tuple(EMPTY))})
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "k", check_k(self.k))
+        for each in fields(self):
+            if "check" in each.metadata:
+                object.__setattr__(self, each.name, each.metadata["check"](getattr(self, each.name)))
         if self.k is not None and not self.has_cutoff:
             raise OptionError(f"k: found {self.k}; expected None, {self.name} has no cutoff")
-        choice("ties", self.ties, TIES)
-        choice("empty", self.empty, tuple(EMPTY))
 
     def bind(
         self,
@@ -99,28 +111,20 @@ class Metric(ABC):
         scorer, filled = self._scorer(y if order is None else y[order], cuts)
         return BoundMetric(self, cuts, scorer, filled, order)
 
-    def per_query(
-        self,
-        scores: ArrayLike,
-        labels: ArrayLike,
-        offsets: ArrayLike | None = None,
-        *,
-        qid: Any = None,
-        group: Any = None,
-        judged: ArrayLike | None = None,
-    ) -> F64:
+    def per_query(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike | None = None, **lists: Any) -> F64:
         """Return one value per query; NaN where the query is skipped.
 
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
-            labels, offsets, qid, group, judged: see `bind`.
+            labels, offsets: see `bind`.
+            **lists: ``qid``, ``group`` and ``judged``, see `bind`.
 
         >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 0], [0, 2, 4])
         array([0.5, nan])
         >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], qid=["b", "b", "a", "a"])
         array([0.5, 1. ])
         """
-        return self.bind(labels, offsets, qid=qid, group=group, judged=judged).per_query(scores)
+        return self.bind(labels, offsets, **lists).per_query(scores)
 
     def mean(
         self,
@@ -128,24 +132,22 @@ class Metric(ABC):
         labels: ArrayLike,
         offsets: ArrayLike | None = None,
         weights: ArrayLike | None = None,
-        *,
-        qid: Any = None,
-        group: Any = None,
-        judged: ArrayLike | None = None,
+        **lists: Any,
     ) -> float:
         """Return the (weighted) mean over the queries that are not skipped; NaN when all are.
 
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
-            labels, offsets, qid, group, judged: see `bind`.
+            labels, offsets: see `bind`.
             weights: one finite number of at least 0 per query; None for equal weights.
+            **lists: ``qid``, ``group`` and ``judged``, see `bind`.
 
         >>> metric("mrr").mean([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], [0, 2, 4], weights=[3, 1])
         0.625
         >>> metric("mrr").mean([1.0, 2.0, 3.0], [1, 0, 0])
         0.3333333333333333
         """
-        return self.bind(labels, offsets, qid=qid, group=group, judged=judged).mean(scores, weights)
+        return self.bind(labels, offsets, **lists).mean(scores, weights)
 
     @abstractmethod
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
@@ -275,13 +277,3 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
             known, given = cls.name, dict(typed)
         options = preset(like, known, {**given, **options}) | options
     return METRICS.make(name, **options)
-
-
-def check_k(k: object) -> int | None:
-    """Return the cut-off as an int, or None for the full list.
-
-    >>> check_k(0)
-    Traceback (most recent call last):
-    tautrank.errors.OptionError: k: found 0; expected a whole number of at least 1, or None for the full list
-    """
-    return None if k is None else whole("k", k, 1, otherwise="None for the full list")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -151,12 +152,9 @@ class ERR(RankedMetric):
     stops: ClassVar[bool] = True
     discount: ClassVar[Discount] = "reciprocal"
 
-    max_label: float = 4.0
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        highest = real("max_label", self.max_label, above=True, most=_LARGEST_MAX_LABEL)
-        object.__setattr__(self, "max_label", highest)
+    max_label: float = field(
+        default=4.0, metadata={"check": partial(real, "max_label", above=True, most=_LARGEST_MAX_LABEL)}
+    )
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
         if labels.size and labels.max() > self.max_label:
@@ -165,14 +163,12 @@ class ERR(RankedMetric):
                 f"labels[{at}]: found {float(labels[at]):g}, above max_label = {self.max_label:g}; "
                 "expected err's max_label to be the highest label of the scale"
             )
-        chances: F64 = gain_values(labels) / 2.0**self.max_label
-        return chances
+        return np.asarray(gain_values(labels) / 2.0**self.max_label)
 
     def _judge(self, values: F64) -> F64:
         at = values / np.arange(1, values.shape[1] + 1)
         at[:, 1:] *= np.cumprod(1.0 - values[:, :-1], axis=1)
-        totals: F64 = at.sum(axis=1)
-        return totals
+        return np.asarray(at.sum(axis=1))
 
     def _judge_expected(self, groups: TieGroups) -> F64:
         rows, width = groups.values.shape

@@ -169,13 +169,11 @@ class TieGroups:
 
     def positions(self) -> I64:
         """How many documents of its row come before each group."""
-        before: I64 = self.starts % self.values.shape[1]
-        return before
+        return np.asarray(self.starts % self.values.shape[1])
 
     def rows(self) -> I64:
         """Which row each group is in."""
-        rows: I64 = self.starts // self.values.shape[1]
-        return rows
+        return np.asarray(self.starts // self.values.shape[1])
 
 
 def sort_rows(

@@ -56,43 +56,35 @@ class Tool:
 
 
 _ZERO: Options = {"empty": "zero"}
+_ONE: Options = {"empty": "one"}
 _REACHABLE: Options = {"divide_by": "reachable"}
 _LINEAR: Options = {"gain": "linear"}
+_TEXTBOOK: Options = {**_ZERO, **_LINEAR, "discount": "log2"}
 _OF_RUNS = dict.fromkeys(("map", "mrr", "precision", "recall", "success", "r-precision", "bpref"), _ZERO)
 
 TOOLS: dict[str, Tool] = {
     # Ties by descending document name: the rows of a run are brought into that order, see `Judged.for_trec_eval`.
-    "trec_eval": Tool("input", {**_OF_RUNS, "ndcg": {**_ZERO, **_LINEAR, "discount": "log2"}}, {}),
-    "sklearn": Tool(
-        "expected",
-        {
-            "ndcg": {**_ZERO, **_LINEAR, "discount": "log2"},
-            "dcg": {**_ZERO, **_LINEAR, "discount": "log2"},
-            "auc": {"empty": "skip"},
-        },
-        {},
-    ),
+    "trec_eval": Tool("input", {**_OF_RUNS, "ndcg": _TEXTBOOK}, {}),
+    "sklearn": Tool("expected", {"ndcg": _TEXTBOOK, "dcg": _TEXTBOOK, "auc": {"empty": "skip"}}, {}),
     "ranx": Tool(
         "input",
         {**_OF_RUNS, "ndcg": _ZERO, "dcg": _ZERO, "rbp": {**_ZERO, "graded": True}},
         {"ndcg": _LINEAR, "dcg": _LINEAR},
     ),
-    "lightgbm": Tool("input", {"ndcg": {"empty": "one"}, "map": {"empty": "one", **_REACHABLE}}, {}),
+    "lightgbm": Tool("input", {"ndcg": _ONE, "map": {**_ONE, **_REACHABLE}}, {}),
     "xgboost": Tool(
         "input",
         {"ndcg": {}, "map": _REACHABLE, "precision": {**_ZERO, **_REACHABLE}},
         # A name that ends in "-" there means 0.
-        {"ndcg": {"empty": "one"}, "map": {"empty": "one"}},
+        {"ndcg": _ONE, "map": _ONE},
     ),
     "catboost": Tool(
         "worst",
         {
-            "ndcg": {"empty": "one"},
-            "dcg": _ZERO,
-            "mrr": _ZERO,
+            **dict.fromkeys(("ndcg", "recall"), _ONE),
+            **dict.fromkeys(("dcg", "mrr"), _ZERO),
             "map": {**_ZERO, **_REACHABLE},
             "precision": {**_ZERO, **_REACHABLE},
-            "recall": {"empty": "one"},
             "auc": {"ties": "expected", **_ZERO},  # QueryAUC
         },
         {"ndcg": _LINEAR, "dcg": _LINEAR},

@@ -6,7 +6,8 @@ chance of every rank, so a tie has the value of the sum of its documents times t
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -37,9 +38,7 @@ class _Positional(RankedMetric):
         return np.clip(query_sums(scores > -np.inf, offsets), 1.0, self.k)
 
     def _judge(self, values: F64) -> F64:
-        products = values * self._rank_weights(values.shape[1])
-        totals: F64 = products.sum(axis=1)
-        return totals
+        return np.asarray((values * self._rank_weights(values.shape[1])).sum(axis=1))
 
     def _judge_expected(self, groups: TieGroups) -> F64:
         rows, width = groups.values.shape
@@ -54,13 +53,8 @@ class _Positional(RankedMetric):
 class _Gained(_Positional):
     """A positional metric of label gains and rank discounts."""
 
-    gain: Gain = "exp2"
-    discount: Discount = "log2"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "gain", check_gain(self.gain))
-        object.__setattr__(self, "discount", check_discount(self.discount))
+    gain: Gain = field(default="exp2", metadata={"check": check_gain})
+    discount: Discount = field(default="log2", metadata={"check": check_discount})
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
         return gain_values(labels, self.gain)
@@ -224,11 +218,7 @@ class Precision(BinaryMetric, _Positional):
     array([0.5])
     """
 
-    divide_by: str = "k"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choice("divide_by", self.divide_by, ("k", "reachable"))
+    divide_by: str = field(default="k", metadata={"check": partial(choice, "divide_by", known=("k", "reachable"))})
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         if self.k is not None and self.divide_by == "k":
@@ -285,12 +275,11 @@ class RBP(BinaryMetric, _Positional):
     # A reader who leaves by chance, not because of what is found.
     stops: ClassVar[bool] = False
 
-    p: float = 0.8
+    p: float = field(default=0.8, metadata={"check": partial(real, "p", above=True, most=_MOST_PERSISTENT)})
     graded: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        object.__setattr__(self, "p", real("p", self.p, above=True, most=_MOST_PERSISTENT))
         if not isinstance(self.graded, bool):
             raise OptionError(f"graded: found {self.graded!r}; expected true or false")
 

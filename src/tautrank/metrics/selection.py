@@ -5,7 +5,7 @@ The functions are plain Python here; `tautrank.losses` compiles them.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -108,16 +108,12 @@ class DCGRR(Metric):
     array([2.5])
     """
 
-    gain: Gain = "linear"
+    gain: Gain = field(default="linear", metadata={"check": check_gain})
 
     # What makes it a `tautrank.losses.ScaleFreeMetric`, which StochasticRank can optimise.
     breaks_at = "zero"
     sums = staticmethod(selection_sums)
     moved = staticmethod(selection_moved)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        object.__setattr__(self, "gain", check_gain(self.gain))
 
     def document_values(self, labels: F64) -> F64:
         """Return the gain of each label.
