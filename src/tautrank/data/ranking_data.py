@@ -228,8 +228,23 @@ class RankingData:
             rows: Any = slice(int(self.offsets[chosen[0]]), int(self.offsets[chosen[-1] + 1]))
         else:
             rows = np.repeat(self.offsets[:-1][chosen] - offsets[:-1], sizes) + np.arange(offsets[-1])
+        return self.with_rows(rows, offsets, self.qids[chosen])
+
+    def with_rows(self, rows: Any, offsets: I64, qids: Array, labels: F32 | None = None) -> RankingData:
+        """Return the documents of some rows as those of other queries.
+
+        Args:
+            rows: which documents, in order; one may be there several times.
+            offsets: where each query's documents start in the result.
+            qids: one id per query.
+            labels: new labels of the documents; default their own.
+
+        >>> data = RankingData.from_arrays([[1.0], [2.0]], [0, 2], group=[2])
+        >>> data.with_rows([1, 0, 1], np.array([0, 3]), data.qids).labels.tolist()
+        [2.0, 0.0, 2.0]
+        """
         named = None if self.doc_ids is None else self.doc_ids[rows]
-        arrays = self.X[rows], self.labels[rows], offsets, self.qids[chosen]
+        arrays = self.X[rows], self.labels[rows] if labels is None else labels, offsets, qids
         return RankingData(*arrays, self.feature_names, doc_ids=named, categories=self.categories)
 
     def _query_positions(self, queries: Any) -> I64:

@@ -6,10 +6,8 @@ clicks of users or binary judgments; they are pure functions of the data, their 
 """
 
 from tautrank.simulate.clicks import simulate_clicks, simulate_position_clicks
-from tautrank.simulate.five_documents import five_documents
-from tautrank.simulate.label_noise import binarise, perturb_labels
-from tautrank.simulate.negatives import add_negatives
-from tautrank.simulate.web_search import simulate_web_search
+from tautrank.simulate.perturbations import add_negatives, binarise, perturb_labels
+from tautrank.simulate.web_search import five_documents, simulate_web_search
 
 __all__ = [
     "add_negatives", "binarise", "five_documents", "perturb_labels", "simulate_clicks", "simulate_position_clicks",

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F32, F64, I64, check_each, check_finite_scores
+from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores
 from tautrank.data import RankingData
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.metrics.ordering import query_maxima
-from tautrank.simulate.arguments import checked_seed, probabilities_by_label, ranking_data
+from tautrank.simulate.perturbations import checked_seed, probabilities_by_label, ranking_data
 
 # Click probabilities of the labels 0 to 4 that the noise starts from: Bruch 2020, appendix E.
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)
@@ -57,20 +57,9 @@ def simulate_clicks(
     q7.1 2.0 1.0
     q7.2 2.0 1.0
     """
-    ranking_data(data)
-    count = whole("impressions", impressions, 1)
-    chance = _click_chances(data, probabilities)
-    seed = checked_seed(seed)
-
-    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    count, chance, query, seed = _checked(data, impressions, probabilities, seed)
     seen = [_impression(data, query, chance, keep_unclicked, (seed, number)) for number in range(count)]
-    rows, labels = (np.concatenate(parts) for parts in zip(*seen, strict=True))
-    number = np.repeat(np.arange(count), [read.size for read, _ in seen])
-    # The impressions of a query side by side; the sort is stable, so each stays in the order it was read in.
-    of_list = query[rows] * count + number
-    order = np.argsort(of_list, kind="stable")
-    lists, sizes = np.unique(of_list, return_counts=True)
-    return _impressions(data, rows[order], labels[order], lists, sizes, count)
+    return _impressions(data, query, seen, keep_empty=False)[0]
 
 
 def simulate_position_clicks(
@@ -122,14 +111,9 @@ def simulate_position_clicks(
     q7.2 3.0 0.0 0.5
     q7.2 1.0 0.0 0.333
     """
-    ranking_data(data)
-    count = whole("impressions", impressions, 1)
+    count, chance, query, seed = _checked(data, impressions, probabilities, seed)
     fall = real("severity", severity)
-    chance = _click_chances(data, probabilities)
-    seed = checked_seed(seed)
     shown = check_finite_scores(scores, data.offsets)
-
-    query = np.repeat(np.arange(data.n_queries), data.sizes)
     order = np.lexsort((-shown, query))
     rank = np.arange(1, query.size + 1) - np.repeat(data.offsets[:-1], data.sizes)
     looked_at = rank.astype(np.float64) ** -fall
@@ -137,43 +121,53 @@ def simulate_position_clicks(
     clicks = (draw < looked_at * chance[order] for draw in draws)
     if merged:
         shares = (sum(clicks, np.zeros(query.size)) / count).astype(np.float32)
-        return RankingData(
-            data.X[order], shares, data.offsets, data.qids, data.feature_names, categories=data.categories
-        ), looked_at
-    clicked = np.array(list(clicks))
-    # The impressions of a query side by side.
-    sizes = np.repeat(data.sizes, count)
-    within = np.arange(sizes.sum()) - np.repeat(offsets_from_sizes(sizes)[:-1], sizes)
-    of_list = np.repeat(np.arange(sizes.size), sizes)
-    place = np.repeat(np.repeat(data.offsets[:-1], count), sizes) + within
-    labels = clicked[of_list % count, place].astype(np.float32)
-    seen = _impressions(data, order[place], labels, np.arange(sizes.size), sizes, count)
-    return seen, looked_at[place]
+        return data.with_rows(order, data.offsets, data.qids, shares), looked_at
+    seen, places = _impressions(data, query, [(order, clicked) for clicked in clicks], keep_empty=True)
+    return seen, np.tile(looked_at, count)[places]
 
 
-def _click_chances(data: RankingData, probabilities: Sequence[float]) -> F64:
-    """Return the probability of a click on each document that is read."""
+def _checked(
+    data: RankingData, impressions: int, probabilities: Sequence[float], seed: int
+) -> tuple[int, F64, I64, int]:
+    """Return the number of impressions, each document's probability of a click and query, and the seed."""
+    ranking_data(data)
+    count = whole("impressions", impressions, 1)
     table = probabilities_by_label("probabilities", probabilities)
     has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
     expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
     check_each("labels", data.labels, has_chance, expected, data.offsets)
-    chances: F64 = table[data.labels.astype(np.int64)]
-    return chances
+    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    return count, table[data.labels.astype(np.int64)], query, checked_seed(seed)
 
 
-def _impressions(data: RankingData, rows: I64, labels: F32, lists: I64, sizes: I64, count: int) -> RankingData:
-    """Return impressions as queries, numbered ``query * count + impression``, with these rows and labels."""
+def _impressions(
+    data: RankingData, query: I64, seen: Sequence[tuple[I64, Bools]], keep_empty: bool
+) -> tuple[RankingData, I64]:
+    """Return impressions as queries, those of a list side by side, and the place that each document had in `seen`.
+
+    Args:
+        data: the lists.
+        query: the query of each document.
+        seen: the rows of the documents read in each impression of all lists, and whether they were clicked.
+        keep_empty: keep impressions without documents.
+    """
+    count = len(seen)
+    rows, clicked = (np.concatenate(parts) for parts in zip(*seen, strict=True))
+    of_list = query[rows] * count + np.repeat(np.arange(count), [read.size for read, _ in seen])
+    # The sort is stable, so each impression stays in the order it was read in.
+    order = np.argsort(of_list, kind="stable")
+    sizes = np.bincount(of_list, minlength=data.n_queries * count)
+    lists = np.flatnonzero((sizes > 0) | keep_empty)
     names = zip(data.qids[lists // count].tolist(), (lists % count + 1).tolist(), strict=True)
     qids = np.array([f"{qid}.{number}" for qid, number in names], str)
-    return RankingData(
-        data.X[rows], labels, offsets_from_sizes(sizes), qids, data.feature_names, categories=data.categories
-    )
+    labels = clicked[order].astype(np.float32)
+    return data.with_rows(rows[order], offsets_from_sizes(sizes[lists]), qids, labels), order
 
 
 def _impression(
     data: RankingData, query: I64, chance: F64, keep_unclicked: bool, key: tuple[int, int]
-) -> tuple[I64, F32]:
-    """Simulate one impression of every list: return the rows of the documents read, list by list, and their labels.
+) -> tuple[I64, Bools]:
+    """Simulate one impression of every list: return the rows of the documents read, list by list, and the clicks.
 
     Whether a document would be clicked does not depend on its place, so the coins can be thrown for all of them; the
     first click is the clicked document that comes first in the shuffled order, and only what was read up to there
@@ -188,4 +182,4 @@ def _impression(
         end[np.isinf(end)] = -1
     read = np.flatnonzero(place <= end[query])
     rows = read[np.lexsort((place[read], query[read]))]
-    return rows, clicked[rows].astype(np.float32)
+    return rows, clicked[rows]

@@ -1,0 +1,168 @@
+"""Perturb given data: longer lists, mistakes of judges, binary judgments; and the checks that simulations share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from tautrank.arguments import real, whole
+from tautrank.arrays import F64
+from tautrank.data import RankingData
+from tautrank.data.grouping import offsets_from_sizes
+from tautrank.errors import DataError, OptionError
+
+# Probabilities of the labels 0 to 4 that a perturbed document gets: Bruch 2020, sec. 5.4.
+PERTURBED_SHARES = (0.5, 0.2, 0.15, 0.1, 0.05)
+
+
+def perturb_labels(
+    data: RankingData, probability: float, *, distribution: Sequence[float] | None = None, seed: int = 0
+) -> RankingData:
+    """Set a share of the labels to random values, as judges' mistakes would.
+
+    Every label is chosen with the given probability, independently of all others, and a chosen label becomes
+    ``0, 1, 2, ...`` with the probabilities of ``distribution``, whatever it was (so it may stay what it was):
+    ``P(new = b | old = a) = probability * distribution[b] + (1 - probability) * [a = b]``.
+
+    The paper chooses "a subset" of each list's documents and leaves open how; here the size of the subset is
+    binomial. With one seed, the labels chosen at a probability are among those chosen at any higher one, and they
+    get the same new values, so a curve over probabilities is not blurred by the choice of documents.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 5.4, Figures 3c and 3d.
+
+    Args:
+        data: the data; it is not changed, and the result shares its features.
+        probability: probability that a label is chosen.
+        distribution: probabilities of the new labels 0, 1, 2, ...; ``None`` is the paper's .5, .2, .15, .1, .05, up to
+            the highest grade of the data: with labels 0, 1 and 2, the first three over their sum. A label of 4 among
+            labels up to 2 would be no mistake of a judge, but five times the gain that any document has.
+        seed: the same seed gives the same labels.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 8, [4] * 8, group=[8])
+    >>> perturb_labels(data, 0.5).labels.tolist()
+    [4.0, 3.0, 2.0, 0.0, 4.0, 4.0, 4.0, 4.0]
+    """
+    ranking_data(data)
+    chance = real("probability", probability, most=1)
+    if distribution is None:
+        within = np.array(PERTURBED_SHARES[: int(data.labels.max(initial=0)) + 1])
+        distribution = (within / within.sum()).tolist()
+    table = probabilities_by_label("distribution", distribution)
+    if abs(table.sum() - 1) > 1e-6:
+        raise OptionError(f"distribution: found a sum of {table.sum():g}; expected probabilities that sum to 1")
+    rng = np.random.default_rng(checked_seed(seed))
+    chosen = rng.random(data.n_documents) < chance
+    # Values are drawn for all documents, so that which ones are chosen does not change what they get.
+    drawn = rng.choice(table.size, data.n_documents, p=table / table.sum()).astype(np.float32)
+    return dataclasses.replace(data, labels=np.where(chosen, drawn, data.labels))
+
+
+def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
+    """Turn graded labels into relevant or not: 1 where the label is above the threshold, else 0.
+
+    The default sets every label that is not 0 to 1, which makes Web30K-b of Web30K and Yahoo!-b of Yahoo!: Bruch,
+    Wang, Bendersky and Najork, *An Analysis of the Softmax Cross Entropy Loss for Learning-to-Rank with Binary
+    Relevance*, ICTIR 2019, sec. 4. It is also what `mrr`, `map`, `precision` and `recall` call relevant.
+
+    Args:
+        data: the data; it is not changed, and the result shares its features.
+        threshold: the highest label that is not relevant.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 4], group=[4])
+    >>> binarise(data).labels.tolist(), binarise(data, threshold=1).labels.tolist()
+    ([0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
+    """
+    ranking_data(data)
+    limit = real("threshold", threshold)
+    return dataclasses.replace(data, labels=(data.labels > limit).astype(np.float32))
+
+
+def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingData:
+    """Append documents of other queries to every list, with label 0.
+
+    Each list ``(x, y)`` becomes ``(x + x', y + 0)``. Every document of ``x'`` is drawn in two steps, as the paper
+    writes it: a query other than this one, all equally likely, then one of its documents, all equally likely.
+
+    What the paper leaves open: draws are independent, so a document may be drawn twice; a list of ``m`` documents
+    gets ``share * m`` more, rounded up or down at random so that the mean is exact on lists of any length.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 5.4, Figures 3a and 3b.
+
+    Args:
+        data: the data; it is not changed.
+        share: number of documents to add, as a share of the list; 0.4 makes lists 40% longer, 2 three times as long.
+        seed: the same seed gives the same documents.
+
+    >>> data = RankingData.from_arrays([[1.0], [2.0], [3.0], [4.0]], [0, 2, 1, 1], group=[2, 2])
+    >>> longer = add_negatives(data, 0.5)
+    >>> longer.X.ravel().tolist(), longer.labels.tolist(), longer.offsets.tolist()
+    ([1.0, 2.0, 3.0, 3.0, 4.0, 1.0], [0.0, 2.0, 0.0, 1.0, 1.0, 0.0], [0, 3, 6])
+    """
+    ranking_data(data)
+    rate = real("share", share)
+    rng = np.random.default_rng(checked_seed(seed))
+    sizes = data.sizes
+    added = np.floor(rate * sizes + rng.random(sizes.size)).astype(np.int64)
+    total = int(added.sum())
+    filled = np.flatnonzero(sizes)
+    if total and filled.size < 2:
+        raise DataError("data: found 1 query with documents; expected at least 2, since negatives come from others")
+
+    receiver = np.repeat(np.arange(sizes.size), added)
+    # One of the other queries: draw among one fewer, and step over the receiver.
+    donor = rng.integers(0, max(1, filled.size - 1), total)
+    donor += donor >= np.searchsorted(filled, receiver)
+    donor = filled[donor] if total else donor
+    negatives = data.offsets[donor] + rng.integers(0, np.maximum(1, sizes[donor]))
+
+    rows = np.insert(np.arange(data.n_documents), np.repeat(data.offsets[1:], added), negatives)
+    is_added = np.insert(np.zeros(data.n_documents, bool), np.repeat(data.offsets[1:], added), True)
+    labels = np.where(is_added, np.float32(0), data.labels[rows])
+    return data.with_rows(rows, offsets_from_sizes(sizes + added), data.qids, labels)
+
+
+def checked_seed(seed: object) -> int:
+    """Return ``seed`` as a whole number; NumPy's generators take one of any size.
+
+    >>> checked_seed(-1)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: seed: found -1; expected a whole number of at least 0
+    """
+    return whole("seed", seed, most=math.inf)
+
+
+def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
+    """Return one probability per label, for the labels 0, 1, 2, ...
+
+    >>> probabilities_by_label("probabilities", (0.05, 1.3))
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: probabilities: found 1.3 for label 1; expected numbers from 0 to 1, one per label
+    """
+    expected = "expected numbers from 0 to 1, one per label"
+    try:
+        table = np.asarray(values, np.float64)
+    except (TypeError, ValueError):
+        table = np.zeros(0)
+    if table.ndim != 1 or table.size == 0:
+        raise OptionError(f"{name}: found {values!r}; {expected}")
+    wrong = np.flatnonzero(~((table >= 0) & (table <= 1)))
+    if wrong.size:
+        raise OptionError(f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; {expected}")
+    return table
+
+
+def ranking_data(data: object) -> RankingData:
+    """Return ``data`` if it is ranking data.
+
+    >>> ranking_data([1, 2])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: data: found a list; expected RankingData (RankingData.from_arrays makes it of arrays)
+    """
+    if not isinstance(data, RankingData):
+        raise DataError(
+            f"data: found a {type(data).__name__}; expected RankingData (RankingData.from_arrays makes it of arrays)"
+        )
+    return data
