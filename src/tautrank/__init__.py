@@ -51,7 +51,7 @@ if TYPE_CHECKING:
     from tautrank.ranker.list_features import ListFeatures
     from tautrank.report.side_by_side import side_by_side
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 # What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
 _LATER = {

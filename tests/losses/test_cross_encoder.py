@@ -43,7 +43,7 @@ def test_the_loss_is_that_of_the_lists_of_scores(size: int | None) -> None:
     value.backward()
     scores, labels = torch.tensor([2.0, 0, 1, 0, 2]), torch.tensor([2.0, 0, 1, 0, 1])
     expected = tr.torch_loss("lambdarank", k=5)(scores, labels, lengths=torch.tensor([3, 2]))
-    assert float(value) == float(expected)
+    assert value.item() == expected.item()
     assert float(model.weight.grad) < 0
     assert max(model.seen) == (size or 5)
     assert loss.get_config_dict()["loss"] == "lambdarank(k=5)"
@@ -75,6 +75,7 @@ def test_a_tiny_cross_encoder_learns_by_its_trainer(tmp_path) -> None:
     config = BertConfig(
         vocab_size=5 + len(WORDS), hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=32,
         num_labels=1, hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0,
+        initializer_range=0.3,  # with the default so small a network stays on a plateau of equal scores
     )  # fmt: skip
     BertForSequenceClassification(config).save_pretrained(tmp_path / "model")
     tokens.save_pretrained(tmp_path / "model")
@@ -84,7 +85,7 @@ def test_a_tiny_cross_encoder_learns_by_its_trainer(tmp_path) -> None:
     loss = CrossEncoderLoss(model, "ndcg-loss2++", mini_batch_size=32)
     pairs = [("red", "red hat"), ("red", "blue coat"), ("blue", "blue coat"), ("blue", "red hat")]
     arguments = CrossEncoderTrainingArguments(
-        output_dir=str(tmp_path / "out"), num_train_epochs=25, per_device_train_batch_size=12, learning_rate=0.01,
+        output_dir=str(tmp_path / "out"), num_train_epochs=25, per_device_train_batch_size=12, learning_rate=0.003,
         report_to="none", save_strategy="no", use_cpu=True, disable_tqdm=True,
     )  # fmt: skip
     train = datasets.Dataset.from_dict(rows)
