@@ -38,6 +38,7 @@ SINGLE = tuple(DEFAULT_COMMITTEE.split("|"))
 COMMITTEE, WITH_LISTS = "committee", "committee, list features"
 BAGGED = "lightgbm:lambdarank, bagged"
 BAGGED_WITH_LISTS = "lightgbm:lambdarank, bagged, list features"
+BAGGED_YETI = "catboost:YetiRank, bagged"
 # LightGBM's own models are not sampled by a committee; these parameters do to them what it does to ours.
 SAMPLED = {"feature_fraction": 0.8, "bagging_fraction": 0.8, "bagging_freq": 1, "bagging_by_query": True}
 BEST_PEER = "the best single peer of each set"
@@ -75,15 +76,15 @@ SETS = {
         repeats=3,
         parameters={"n_estimators": 400, "early_stopping_rounds": 50},
         fewer={
-            "lightgbm:lambdarank": 4,
             "lightgbm:rank_xendcg": 2,
             "xgboost:rank:ndcg": 1,
             "catboost:YetiRank": 1,
             "catboost:QuerySoftMax": 0,
+            BAGGED_YETI: 0,
         },
         cut=(
             "Models of up to 400 trees, stopped after 50. Cut for lack of time: one fold, three repeats, fewer "
-            "configurations of the peers, no QuerySoftMax."
+            "configurations of all peers but LightGBM's lambdarank, no QuerySoftMax, no bagged YetiRank."
         ),
     ),
 }
@@ -94,13 +95,14 @@ SLOW = {"xgboost:rank:ndcg": 3, "catboost:QuerySoftMax": 2}
 def contenders(name: str) -> list[Contender]:
     """What is compared on a data set."""
     fewer, lists = {**SLOW, **SETS[name].fewer}, {"list_features": True}
-    bagged = f"committee(of=lightgbm:lambdarank,members={MODELS})"
+    bagged, yeti = (f"committee(of={loss},members={MODELS})" for loss in ("lightgbm:lambdarank", "catboost:YetiRank"))
     return [
         Contender(COMMITTEE, "committee"),
         Contender(WITH_LISTS, "committee", parameters=lists),
         *(Contender(loss, loss, fewer.get(loss, MODELS)) for loss in PEERS if fewer.get(loss, MODELS)),
         Contender(BAGGED, bagged, parameters=SAMPLED),
         Contender(BAGGED_WITH_LISTS, bagged, parameters={**SAMPLED, **lists}),
+        *([Contender(BAGGED_YETI, yeti)] if fewer.get(BAGGED_YETI, 1) else []),
         *(Contender(loss, loss) for loss in SINGLE),
     ]
 
@@ -165,8 +167,8 @@ def protocol(arguments: argparse.Namespace) -> Lines:
     """How everything is compared."""
     yield from (
         f"**One budget for everybody: {MODELS} models of at most {PARAMETERS['n_estimators']} trees**, each stopped",
-        f"after {PARAMETERS['early_stopping_rounds']} trees without a better validation {METRICS[0]}; learning rate",
-        f"{PARAMETERS['learning_rate']}.",
+        f"after {PARAMETERS['early_stopping_rounds']} trees without a better validation {METRICS[0]} (the members of a",
+        f"committee all together, by the value of their sum); learning rate {PARAMETERS['learning_rate']}.",
         "",
         f'- `committee` is `Ranker(loss="committee")`: one model of each of its {len(SINGLE)} losses, added up, with',
         '  no parameter tuned. With list features: `Ranker(loss="committee", list_features=True)`.',
@@ -180,7 +182,7 @@ def protocol(arguments: argparse.Namespace) -> Lines:
         "",
         f"Five folds; every query is tested once per repeat; {arguments.repeats} repeats, each with other training and",
         "validation queries, configurations and seeds. The test is [`systems_test`](../significance.md), with Holm's",
-        "correction over the rows of a table. Losses and shares of the committee were chosen on training and",
+        "correction over the rows of a table. Losses, shares and stopping of the committee were chosen on training and",
         "validation queries ([how](../committees.md)).",
         "'seconds' is processor time on one core, of everything a row trains; 'trees grown' includes those behind the",
         "best one, 'trees' is what the model keeps.",

@@ -98,6 +98,7 @@ def trials_of(
                 "parameters": {**parameters, **contender.parameters},
                 "configurations": [{}, *({k: v for k, v in one.items() if k not in parameters} for one in drawn)],
                 **({"of": DEFAULT_COMMITTEE} if contender.loss == "committee" else {}),
+                **({"stops": "together"} if contender.loss.startswith("committee") else {}),
             }
             title = f"repeat {repeat + 1}, fold {fold}, {contender.name}"
             found[contender.name][repeat].append(Trial(repeat, trial_key(spec), spec, title))

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import tautrank as tr
-from tautrank.engines import Settings, Task, read_loss
+from tautrank.engines import Settings, Step, Task, engine_named, read_loss
+from tautrank.engines.boosting import train_model
 from tautrank.engines.committee import Committee, CommitteeEngine, SeveralModels, added, member_factors
 from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.errors import OptionError, TautrankWarning
@@ -70,6 +73,68 @@ def test_the_same_bits_for_any_number_of_threads(train: tr.RankingData, valid: t
     losses = ["lambdarank", "xendcg", "stochasticrank"]
     one, two = (tr.Ranker(losses, **FEW, n_jobs=jobs).fit(train, valid).predict(valid) for jobs in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.fixture(scope="module")
+def stopped(train: tr.RankingData, valid: tr.RankingData) -> dict[int, tr.Ranker]:
+    parameters = {**FEW, "n_estimators": 60, "early_stopping_rounds": 4}
+    losses = ["lambdarank", "xendcg", "ranknet"]
+    return {jobs: tr.Ranker(losses, **parameters, n_jobs=jobs).fit(train, valid) for jobs in (1, 2)}
+
+
+def test_members_stop_together_when_their_sum_stops_improving(
+    stopped: dict[int, tr.Ranker], train: tr.RankingData, valid: tr.RankingData
+) -> None:
+    ranker = stopped[1]
+    rounds, rest = divmod(ranker.n_trees_, 3)
+    assert rest == 0
+    assert 4 < rounds < 60
+    # Each member is the same trained alone for as many rounds, without stopping.
+    engine, settings = CommitteeEngine(), Settings(rounds, num_leaves=7, extra={"min_data_in_leaf": 5})
+    values = []
+    models = []
+    for number, loss in enumerate(["lambdarank", "xendcg", "ranknet"]):
+        task = Task(train, tr.loss(loss), tr.metric("ndcg@5"), bin_seed=0)
+        own = engine._own_settings(number, task.loss, dataclasses.replace(settings, n_jobs=1, verbose=0))
+        models.append(train_model(engine_named("lightgbm"), task, own, lambda done, value: None)[0])
+    for trees in range(1, rounds + 1):
+        total = 0.0
+        for model in models:
+            scores = model.first(trees).predict(valid.X)
+            variances = [np.sum((part - part.mean()) ** 2) for part in np.split(scores, valid.offsets[1:-1])]
+            total = total + scores / np.sqrt(np.sum(variances))
+        values.append(tr.metric("ndcg@5").mean(total, valid.labels, valid.offsets))
+    assert rounds - 1 - int(np.argmax(values)) == 4
+    task = Task(train, tr.loss("mse"), tr.metric("ndcg@5"))
+    expected = added(models, member_factors(models, task)).predict(valid.X)
+    np.testing.assert_array_equal(ranker.predict(valid), expected)
+
+
+def test_members_stop_at_the_same_tree_for_any_number_of_threads(
+    stopped: dict[int, tr.Ranker], valid: tr.RankingData
+) -> None:
+    np.testing.assert_array_equal(stopped[1].predict(valid), stopped[2].predict(valid))
+
+
+def test_the_others_go_on_when_one_member_has_stopped(train: tr.RankingData, valid: tr.RankingData) -> None:
+    seen: list[int] = []
+
+    def after_tree(step: Step) -> bool:
+        seen.append(step.step)
+        return len(seen) == 5
+
+    ranker = tr.Ranker(["lambdarank", "xendcg"], **FEW, n_jobs=1).fit(train, valid, callbacks=[after_tree])
+    assert ranker.n_trees_ == 3 + 6
+
+
+def test_a_member_that_fails_ends_the_training(train: tr.RankingData, valid: tr.RankingData) -> None:
+    def after_tree(step: Step) -> bool:
+        if step.step == 2:
+            raise ValueError("a callback of the user")
+        return False
+
+    with pytest.raises(ValueError, match="a callback of the user"):
+        tr.Ranker(["lambdarank", "xendcg"], **FEW).fit(train, valid, callbacks=[after_tree])
 
 
 @pytest.mark.parametrize("engine", ["xgboost", "torch"])

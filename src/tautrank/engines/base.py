@@ -503,6 +503,8 @@ class Engine(abc.ABC):
     """Whether it has Langevin boosting of its own, for its own objectives."""
     refits: ClassVar[bool] = True
     """Whether a model of it is refitted; not a committee, whose members are."""
+    one_at_a_time: ClassVar[bool] = False
+    """Whether its trainings within a process wait for each other."""
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {}
     """Its parameters that sample ``"features"`` and ``"rows"`` for each round, under their main names."""
     has_fast: bool = False

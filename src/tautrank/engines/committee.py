@@ -1,9 +1,10 @@
 """Committees: several losses trained on the same data and added up to one model.
 
 Losses make different errors, and a sum of models that err differently ranks better than any of them. Each member learns
-from its own sample of the queries and of the features, and stops by itself. Its scores are divided by one constant, the
-spread of its scores within the training queries, so that no member outweighs the others. A sum of scaled trees is a
-model of trees, so a committee is saved, exported and continued like any other model.
+from its own sample of the queries and of the features; all of them stop together, when their sum has stopped improving.
+The scores of a member are divided by one constant, their spread within the training queries, so that no member
+outweighs the others. A sum of scaled trees is a model of trees, so a committee is saved, exported and continued like
+any other model.
 """
 
 from __future__ import annotations
@@ -13,17 +14,19 @@ import itertools
 import json
 import math
 import threading
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tautrank.arguments import choice, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
+from tautrank.engines.base import Engine, FittedModel, Part, Settings, Step, Task, read_model, scaled, shares
 from tautrank.engines.binned import Bins
 from tautrank.engines.boosting import Watch, train_model
 from tautrank.engines.query_bagging import QueryBagging
@@ -151,12 +154,15 @@ class CommitteeEngine(Engine):
         settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)
         progress = _Progress(watch)
         bins = task.bins or Bins()
+        together = None
+        if task.valid is not None and settings.early_stopping_rounds is not None and not self._take_turns(losses):
+            together = _Together(task, settings.early_stopping_rounds, len(losses), side_by_side)
         trained = []
-        with ThreadPoolExecutor(side_by_side) as pool:
+        with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
             for number, loss in enumerate(losses):
                 member = dataclasses.replace(task, loss=loss, bins=bins, bin_seed=settings.seed)
                 own = self._own_settings(number, loss, settings)
-                trained.append(pool.submit(self._member, member, own, progress))
+                trained.append(pool.submit(self._member, number, member, own, progress, together))
             try:
                 models = [future.result() for future in trained]
             except BaseException:
@@ -191,10 +197,21 @@ class CommitteeEngine(Engine):
             extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
-    def _member(self, task: Task, settings: Settings, progress: _Progress) -> FittedModel:
+    def _take_turns(self, losses: Sequence[Member]) -> bool:
+        return any(engine_for(self._engine, loss).one_at_a_time for loss in losses)
+
+    def _member(
+        self, number: int, task: Task, settings: Settings, progress: _Progress, together: _Together | None
+    ) -> FittedModel:
         settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress.callback()))
         assert isinstance(task.loss, Loss | NativeLoss)
-        return train_model(engine_for(self._engine, task.loss), task, settings, lambda done, value: None)[0]
+        engine = engine_for(self._engine, task.loss)
+        if together is None:
+            return train_model(engine, task, settings, lambda done, value: None)[0]
+        # What a member has grown is kept: alone it may be past its best, the sum rarely is.
+        settings = dataclasses.replace(settings, early_stopping_rounds=None)
+        with together.member(number):
+            return engine.train(task, settings, _MemberWatch(task, settings, together, number))
 
 
 class _Progress:
@@ -215,6 +232,72 @@ class _Progress:
         return after_tree
 
 
+class _Together:
+    """Members that grow one tree at a time, wait for each other, and stop when their sum has stopped improving.
+
+    Args:
+        task: the validation data, and the metric.
+        patience: rounds without a better value of the sum after which all members stop.
+        members: number of members.
+        side_by_side: members that may grow at the same time.
+    """
+
+    def __init__(self, task: Task, patience: int, members: int, side_by_side: int) -> None:
+        self._valid, self._documents = next(iter(task.validation_sets().values()))
+        self._judge = task.metric.bind(self._valid.labels, self._valid.offsets)
+        self._sign = 1.0 if task.metric.higher_is_better else -1.0
+        self._patience = patience
+        self._scores: F64 = np.zeros((members, self._valid.n_documents))
+        self._growing = set(range(members))
+        self._waiting: set[int] = set()
+        self._changed = threading.Condition()
+        self._places = threading.Semaphore(side_by_side)
+        self._best, self._rounds_since = -math.inf, 0
+
+    @contextmanager
+    def member(self, number: int) -> Iterator[None]:
+        """Let a member grow in this block; the others go on without it when it has left."""
+        try:
+            with self._places:
+                yield
+        finally:
+            with self._changed:
+                self._growing.remove(number)
+                self._judge_round()
+
+    def after_tree(self, number: int, scores: F64) -> bool:
+        """Wait for the other members; return whether all should stop."""
+        scores = scores[self._documents]
+        self._scores[number] = scores * _inverse(_spread(scores, self._valid))
+        self._places.release()
+        with self._changed:
+            self._waiting.add(number)
+            self._judge_round()
+            self._changed.wait_for(lambda: number not in self._waiting)
+        self._places.acquire()
+        return self._rounds_since >= self._patience
+
+    def _judge_round(self) -> None:
+        if not self._waiting or self._waiting != self._growing:
+            return
+        value = self._sign * self._judge.mean(self._scores.sum(axis=0))
+        self._rounds_since += 1
+        if value > self._best:
+            self._best, self._rounds_since = value, 0
+        self._waiting.clear()
+        self._changed.notify_all()
+
+
+class _MemberWatch(Watch):
+    def __init__(self, task: Task, settings: Settings, together: _Together, number: int) -> None:
+        super().__init__(task, settings, lambda done, value: None)
+        self._together, self._number = together, number
+
+    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
+        stop = super().judge(rounds, scores, scale)
+        return stop or self._together.after_tree(self._number, scaled(scores("valid"), scale))
+
+
 def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "equal") -> F64:
     """Return what each member's scores are multiplied by: its weight over the spread of its scores within queries.
 
@@ -224,14 +307,12 @@ def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "eq
         weights: as in `Committee`.
     """
     some = _some_queries(task.train)
-    spreads = np.array([_spread(scores_of(model, some), some) for model in models])
-    # A member without a split says nothing.
-    inverse = np.divide(1.0, spreads, out=np.zeros_like(spreads), where=spreads > 0)
+    inverse: F64 = np.array([_inverse(_spread(scores_of(model, some), some)) for model in models])
     if weights == "fitted":
         valid, _ = next(iter(task.validation_sets().values()))
         scores = np.array([scores_of(model, valid) for model in models]) * inverse[:, np.newaxis]
         inverse = inverse * _fitted_weights(scores, task.metric, valid)
-    total = np.count_nonzero(inverse)
+    total = int(np.count_nonzero(inverse))
     factors: F64 = inverse / max(total, 1)
     return factors
 
@@ -261,6 +342,11 @@ def _spread(scores: F64, data: RankingData) -> float:
     spread = math.sqrt(float(np.mean(centred**2))) if scores.size else 0.0
     # Rounding alone makes no spread.
     return spread if spread > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
+
+
+def _inverse(spread: float) -> float:
+    """1 over the spread; a member without a split says nothing."""
+    return 1.0 / spread if spread > 0 else 0.0
 
 
 def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:

@@ -170,6 +170,7 @@ class Torch(Engine):
     name: ClassVar[str] = "torch"
     written: ClassVar[str] = "PyTorch"
     model_class: ClassVar[type[FittedModel]] = TorchModel
+    one_at_a_time: ClassVar[bool] = True
 
     def train(self, task: Task, settings: Settings, watch: Watch) -> FittedModel:
         """Train until `watch` says stop, and return the network of the best epoch.
