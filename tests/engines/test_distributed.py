@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 import warnings
@@ -12,6 +14,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.data import distributed as reading
+from tautrank.engines import distributed as training
 from tautrank.engines.distributed import _shares, without_network
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
@@ -62,18 +65,71 @@ def text(ranker):
     return ranker.model_.to_text()
 
 
-@pytest.fixture(scope="module")
-def two(folder):
+def content(ranker):
+    return ranker.model_.to_bytes()
+
+
+@pytest.fixture(scope="module", params=["lightgbm", "xgboost"])
+def two(request, folder):
+    if request.param == "xgboost":
+        pytest.importorskip("xgboost")
     with cluster(2) as client:
-        return fitted(folder, client)
+        return fitted(folder, client, engine=request.param)
 
 
 @pytest.mark.parametrize("workers", [1, 4])
 def test_the_same_bits_for_any_number_of_workers(folder, two, workers):
     with cluster(workers) as client:
-        ranker = fitted(folder, client)
-    assert text(ranker) == text(two)
+        ranker = fitted(folder, client, engine=two.engine)
+    assert content(ranker) == content(two)
     assert ranker.evals_result_ == two.evals_result_
+
+
+def test_xgboost_gives_the_bits_of_one_machine_whatever_happens_to_a_process(folder):
+    """With weights, coarse bins and samples of columns; a worker process is killed, and another one is started."""
+    pytest.importorskip("xgboost")
+    everything, weights = tr.RankingData.from_frame(table()), np.linspace(1, 2, QUERIES)
+    valid = everything.subset(range(20))
+    given = {"loss": "lambdarank", "engine": "xgboost", **TRAINED, "max_bin": 32, "min_child_weight": 0.01}
+    here = tr.Ranker(**given).fit(everything, valid, weights=weights)
+    sampled = tr.Ranker(**given, colsample_bytree=0.5).fit(everything)
+
+    def lose(step):
+        if step.step == 2:
+            os.kill(client.cluster.workers[0].pid, signal.SIGKILL)
+
+    with cluster(2, processes=True) as client:
+        data = tr.read_distributed(f"{folder}/part-*.parquet", client=client)
+        there = tr.Ranker(**given).fit(data, valid, weights=weights, callbacks=[lose])
+        assert content(tr.Ranker(**given, colsample_bytree=0.5).fit(data)) == content(sampled)
+    assert content(there) == content(here)
+    assert there.evals_result_ == here.evals_result_
+
+
+def test_bins_of_xgboost_come_from_one_sample(folder, tmp_path, monkeypatch):
+    pytest.importorskip("xgboost")
+    found = []
+    with monkeypatch.context() as patch:
+        patch.setattr(training, "sampled_rows", lambda total, _: np.arange(0, total, 7))
+        for workers in (1, 3):
+            with cluster(workers) as client:
+                found.append(fitted(folder, client, engine="xgboost"))
+    assert content(found[0]) == content(found[1])
+    everything = tr.RankingData.from_frame(table())
+    assert found[0].evals_result_["valid"]["ndcg@5"][-1] == found[0].score(everything.subset(range(20)))
+    here = tr.Ranker(loss="xendcg", engine="xgboost", **TRAINED).fit(everything)
+    assert content(found[0]) != content(here)
+    assert found[0].score(everything) == pytest.approx(here.score(everything), abs=0.02)
+    table().assign(c=np.repeat(np.arange(4), 600)).to_parquet(tmp_path / "a.parquet")
+    ranker = tr.Ranker(loss="xendcg", engine="xgboost", **TRAINED)
+    with cluster(1) as client:
+        data = tr.read_distributed(tmp_path / "a.parquet", client=client)
+        there = content(ranker.fit(data, categorical_feature=[2]))
+        monkeypatch.setattr(training, "sampled_rows", lambda total, _: np.arange(1000))
+        with pytest.raises(DataError, match="categorical_feature: found a code above those of the sample"):
+            ranker.fit(data, categorical_feature=[2])
+    everything = tr.RankingData.from_frame(pd.read_parquet(tmp_path / "a.parquet"))
+    assert there == content(ranker.fit(everything, categorical_feature=[2]))
 
 
 def test_constant_hessians_give_the_trees_of_one_machine(folder):
@@ -96,14 +152,14 @@ def test_other_losses_differ_by_estimated_counts_only(folder):
 
 
 def test_early_stopping_and_continued_training(folder, two):
+    given = {"loss": "xendcg", "engine": two.engine, **TRAINED, "n_estimators": 3, "eval_train": True}
     with cluster(2) as client:
-        begun = fitted(folder, client, n_estimators=2)
+        begun = fitted(folder, client, engine=two.engine, n_estimators=2)
         data = tr.read_distributed(f"{folder}/part-*.parquet", client=client)
-        on = tr.Ranker(**{"loss": "xendcg", **TRAINED, "n_estimators": 3, "eval_train": True}).fit(
-            data, init_model=begun
-        )
-        stopped = fitted(folder, client, early_stopping_rounds=1, n_estimators=50, learning_rate=1.0)
-    assert text(on) == text(two)
+        on = tr.Ranker(**given).fit(data, init_model=begun)
+        fast = {"early_stopping_rounds": 1, "n_estimators": 50, "learning_rate": 1.0}
+        stopped = fitted(folder, client, engine=two.engine, **fast)
+    assert content(on) == content(two)
     everything = tr.RankingData.from_frame(table())
     assert on.evals_result_["train"]["ndcg@5"][-1] == pytest.approx(on.score(everything), abs=1e-12)
     assert stopped.n_trees_ == stopped.best_iteration_ < 50
@@ -120,22 +176,21 @@ def test_a_lost_worker_changes_nothing(folder, two):
             client.cluster.sync(lost[0].close)
 
     with cluster(2) as client:
-        ranker = fitted(folder, client, callbacks=[lose])
+        ranker = fitted(folder, client, callbacks=[lose], engine=two.engine)
     assert lost
-    assert text(ranker) == text(two)
+    assert content(ranker) == content(two)
     assert ranker.evals_result_ == two.evals_result_
 
 
 def test_a_cluster_that_goes_away_leaves_the_trees_so_far(folder, two):
     with cluster(2) as client, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", TautrankWarning)
-        ranker = fitted(folder, client, callbacks=[lambda step: step.step == 2 and client.cluster.close()])
+        go = [lambda step: step.step == 2 and client.cluster.close()]
+        ranker = fitted(folder, client, callbacks=go, engine=two.engine)
     (sentence,) = [str(each.message) for each in caught if "so far" in str(each.message)]
     assert sentence.startswith("client: the Dask cluster ")
     assert sentence.endswith("; the model has the 3 trees so far")
-    np.testing.assert_array_equal(
-        ranker.predict(np.eye(6)), two.model_.booster.predict(np.eye(6), num_iteration=3, raw_score=True)
-    )
+    np.testing.assert_array_equal(ranker.predict(np.eye(6)), two.model_.first(3).predict(np.eye(6)))
 
 
 def test_queries_in_several_places_are_refused_with_their_ids(folder, tmp_path):
@@ -161,8 +216,19 @@ def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(folder, t
             "loss lightgbm:lambdarank: needs features in memory": {"loss": "lightgbm:lambdarank"},
             "bagging_fraction: samples": {"bagging_fraction": 0.5, "bagging_freq": 1},
             "boosting: found dart": {"boosting": "dart"},
-            "engine: xgboost needs features in memory": {"engine": "xgboost"},
+            "engine: torch needs features in memory; expected one loss trained by lightgbm or xgboost": {
+                "engine": "torch"
+            },
             "engine: committee needs features in memory": {"loss": "committee"},
+            "subsample: samples the documents of each worker.*; expected it unset": {
+                "engine": "xgboost",
+                "subsample": 0.5,
+            },
+            "booster: found dart; expected it unset for a training on a cluster": {
+                "engine": "xgboost",
+                "booster": "dart",
+            },
+            "loss xgboost:rank:ndcg: needs features in memory": {"loss": "xgboost:rank:ndcg"},
             "list_features: needs features in memory": {"list_features": True},
             "refit: needs features in memory": {"refit": True},
         }
@@ -186,9 +252,10 @@ def test_shares_are_whole_files_where_they_can_be(folder):
     assert [len(share.X.pieces) for share in _shares(data, 2)] == [4, 2]  # the end of a query is read from the next
 
 
-def test_the_model_says_nothing_about_the_network(two):
-    assert "[num_machines: 1]\n" in text(two)
-    assert without_network(text(two)) == text(two)
+def test_the_model_of_lightgbm_says_nothing_about_the_network(two):
+    if two.engine == "lightgbm":
+        assert "[num_machines: 1]\n" in text(two)
+        assert without_network(text(two)) == text(two)
 
 
 def test_dask_is_imported_by_training_on_a_cluster_only():

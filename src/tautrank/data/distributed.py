@@ -30,12 +30,12 @@ class DistributedData(RankingData):
 
 
 def read_distributed(paths: PathLike | Sequence[PathLike], *, client: Any, **options: Any) -> DistributedData:
-    """Read training data on the workers of a Dask cluster; `Ranker.fit` then trains there, with LightGBM.
+    """Read training data on the workers of a Dask cluster; `Ranker.fit` then trains there, with LightGBM or XGBoost.
 
     Workers take consecutive files of about the same number of documents, and must find them under the same paths. A
     query that goes on in the next file is read by one worker as a whole; queries whose documents are scattered in any
     other way are refused with their ids. Labels and queries come to the client, features stay with the workers, which
-    hold them as LightGBM's bins, one byte per number.
+    hold them as bins, one byte per number.
 
     Args:
         paths: Parquet files or LETOR text: a path, a pattern such as ``"part-*.parquet"``, or several.
@@ -55,7 +55,7 @@ def read_distributed(paths: PathLike | Sequence[PathLike], *, client: Any, **opt
     if not isinstance(client, dask.Client):
         raise OptionError(f"client: found {type(client).__name__}; expected a distributed.Client")
     files = files_of(paths)
-    _check_versions(client)
+    check_versions(client)
     with in_one_sentence(client):
         scans = client.gather([client.submit(scan, file, options, pure=False) for file in files])
     data = joined(scans, files, options)
@@ -84,23 +84,33 @@ def _address(client: Any) -> str:
     return str(getattr(client.scheduler, "address", "the cluster"))
 
 
-def versions() -> dict[str, str]:
-    """Return the versions of the packages that must be the same on all workers."""
-    return {name: str(importlib.import_module(name).__version__) for name in _SAME}
+def versions(*names: str) -> dict[str, str]:
+    """Return the versions of packages.
+
+    Args:
+        names: the packages; by default those that must be the same on all workers to read data.
+    """
+    return {name: str(importlib.import_module(name).__version__) for name in names or _SAME}
 
 
-def _check_versions(client: Any) -> None:
+def check_versions(client: Any, *names: str) -> None:
+    """Refuse a cluster whose workers have other versions of packages than this process.
+
+    Args:
+        client: the client.
+        names: as in `versions`.
+    """
     try:
-        found = client.run(versions)
+        found = client.run(versions, *names)
     except Exception as error:
         raise DataError(
-            f"client: a worker cannot run tautrank ({type(error).__name__}: {error}); expected workers with tautrank "
-            f"{tautrank.__version__}"
+            f"client: a worker cannot run tautrank ({type(error).__name__}: {error}); expected workers with "
+            f"{' and '.join(names) or f'tautrank {tautrank.__version__}'}"
         ) from None
     if not found:
         raise DataError("client: found a cluster without workers; expected at least one")
     for worker, theirs in found.items():
-        for name, version in versions().items():
+        for name, version in versions(*names).items():
             if theirs[name] != version:
                 raise DataError(f"{worker}: found {name} {theirs[name]}; expected {version}, as here")
 

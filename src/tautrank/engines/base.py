@@ -85,6 +85,7 @@ class Task:
         bin_seed: seed of the sample that bins are made from; None for the seed of the training.
         whole: number of documents and of queries of a training that `train` is one worker's part of. The queries before
             its own have no documents in it, so that each query has the same number on any worker.
+        sample: features of some documents of the whole training, which bins are found from; None for the data itself.
     """
 
     train: RankingData
@@ -101,6 +102,7 @@ class Task:
     bins: Bins | None = None
     bin_seed: int | None = None
     whole: tuple[int, int] | None = None
+    sample: F32 | None = None
 
     def validation_sets(self) -> dict[str, tuple[RankingData, slice]]:
         """Return the validation sets by name, each with its documents' place in `valid`; the first one decides."""
@@ -409,6 +411,16 @@ class FittedModel(abc.ABC):
             None where the tool's format cannot hold a sum; the models are then kept side by side.
         """
         return None
+
+    @classmethod
+    def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
+        """Return one model with the trees of several, one after the other, for tools that a cluster trains with.
+
+        Args:
+            contents: what `to_bytes` returned for each.
+            n_features: number of features that each has.
+        """
+        raise NotImplementedError
 
     def version(self) -> str:
         """Return the version of the tool that is installed."""

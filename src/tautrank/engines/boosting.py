@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arrays import F32, F64, Bools, place
-from tautrank.data import RankingData
+from tautrank.data import RankingData, StreamedRows
 from tautrank.engines.base import Engine, FittedModel, History, LeafValues, Part, Record, Settings, Step, Task, scaled
 from tautrank.engines.binned import shared_bins
 from tautrank.engines.langevin import leaf_values, with_noise
 from tautrank.engines.progress import Show, show_progress
 from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import DEFAULT_ENGINE, ENGINES, engine_named
+from tautrank.engines.registry import DEFAULT_ENGINE, ENGINES, NativeLoss, engine_named
 from tautrank.errors import DataError, OptionError, TautrankWarning, refuse
 from tautrank.losses.base import Loss
 
@@ -53,6 +53,9 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     if settings.speed == "fast" and (not engine.has_fast or settings.langevin is not None):
         found = "langevin" if engine.has_fast else engine.written
         raise OptionError(f"speed: found 'fast' with {found}; expected 'exact', or LightGBM without langevin")
+    if isinstance(task.train.X, StreamedRows) and (settings.langevin is not None or isinstance(task.loss, NativeLoss)):
+        what = f"loss {task.loss}" if isinstance(task.loss, NativeLoss) else "langevin"
+        raise OptionError(f"{what}: needs features in memory; expected a loss of this library without langevin")
     task = dataclasses.replace(task, bins=shared_bins())
     if settings.n_jobs is None and engine.uses_openmp:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)

@@ -1,40 +1,43 @@
-"""Training on a Dask cluster: every worker computes the gradients of its documents, and LightGBM's own network grows
-one tree from all of them.
+"""Training on a Dask cluster: every worker computes the gradients of its documents, and the tool's own network
+(LightGBM's sockets, XGBoost's collective) grows one tree from all of them.
 
 The loop (`boosting.boost`) stays with the client. Per tree, workers report the largest gradient and hessian of their
 documents, and the largest of all decides the grid that all round to: sums over documents are then exact in any order.
 With bins found from one sample, and random numbers keyed by a query's place in the whole, trees are the same bits for
 any number of workers. LightGBM estimates the number of documents in a leaf over its network, and counts them
-without one: `min_data_in_leaf` may then decide differently, so a cluster of one worker trains two parts.
+without one: `min_data_in_leaf` may then decide differently, so a cluster of one worker trains two parts. XGBoost has
+no such number: its trees are also those of one machine, if the sample is all documents.
 
 The client has every tree that was grown. If a worker is lost, the others take over its documents and go on from there.
 """
 
 from __future__ import annotations
 
+import abc
 import asyncio
+import ctypes
 import re
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arrays import F32, F64
+from tautrank.arrays import F32
 from tautrank.data import RankingData
-from tautrank.data.distributed import DistributedData
-from tautrank.engines.base import FittedModel, GradientsAt, Part, Settings, Task
+from tautrank.data.distributed import DistributedData, check_versions
+from tautrank.engines import lightgbm, xgboost
+from tautrank.engines.base import Engine, FittedModel, GradientsAt, Part, Settings, Task
 from tautrank.engines.boosting import CutShortError, Gradients
-from tautrank.engines.lightgbm import LightGBM, LightGBMBinning, LightGBMModel, parameters
 from tautrank.engines.lightgbm_bins import sampled_rows
-from tautrank.engines.lightgbm_text import joined_text
+from tautrank.engines.packages import package
 from tautrank.engines.registry import read_loss
 from tautrank.errors import DataError, OptionError, TautrankError
 from tautrank.losses.own_losses import OwnLoss, import_own, sendable
@@ -43,17 +46,24 @@ MOST_LOSSES = 3
 # Seconds that others have to notice a worker that is gone, and that a cluster has to start another one.
 _GRACE = 10.0
 _PATIENCE = 60.0
+# Minutes that a part waits for the others within a tree.
+_TIME_OUT = 2
 # What LightGBM's network needs, as a model says it that was trained without one.
 _NETWORK = {"tree_learner": "serial", "num_machines": 1, "local_listen_port": 12400, "machines": "", "time_out": 120}
-_OWN_DRAWS = {"bagging_fraction": 1.0, "bagging_freq": 0, "pos_bagging_fraction": 1.0, "neg_bagging_fraction": 1.0}
+
+
+# XGBoost's collective tells every rank, whatever the verbosity.
+_SILENCE = ctypes.CFUNCTYPE(None, ctypes.c_char_p)(lambda _: None)
+# What a parameter may say that means no more than its default.
+_USUAL = (None, False, "gbdt", "bagging", "gbtree", "hist", "cpu")
 
 
 class LostError(Exception):
-    """A worker does not answer, or LightGBM's network is broken."""
+    """A worker does not answer, or the network of the tool is broken."""
 
 
-class WorkerPart:
-    """What one worker has of a training: its documents, their gradients, and its end of LightGBM's network.
+class WorkerPart(abc.ABC):
+    """What one worker has of a training: its documents, their gradients, and its end of the tool's network.
 
     Args:
         task: its part of the training; the loss is sent as text.
@@ -62,14 +72,21 @@ class WorkerPart:
         own: losses of the user's own to import.
     """
 
+    engine: ClassVar[Engine]
+    draws: ClassVar[Mapping[str, Any]]
+    """Parameters that sample documents, by which trees would depend on the number of workers, and their values for not
+    at all."""
+    instead: ClassVar[str] = "it unset"
+    unset: ClassVar[tuple[str, ...]]
+    """Parameters for which a cluster takes no more than `_USUAL` values."""
+
     def __init__(self, task: Task, settings: Settings, loss: str, own: tuple[OwnLoss, ...]) -> None:
         import_own(own)
         self._task = replace(task, loss=read_loss(loss))
         self._settings = settings
-        # LightGBM's network belongs to the thread that made it.
+        # A network belongs to the thread that made it.
         self._thread = ThreadPoolExecutor(1)
-        self._gradients: Gradients
-        self._start: F64 | None = None
+        self._learner: Any = None
 
     async def do(self, what: str, *given: Any) -> Any:
         """Run a method in the thread of this part; the worker stays free to answer.
@@ -84,51 +101,110 @@ class WorkerPart:
         """Return the features of some documents."""
         return self._task.train.X.take(rows, self._settings.threads)
 
-    def bin(self, sample: F32, port: int | None) -> int:
-        """Put the features into bins, and return a port that is free for LightGBM."""
-        task, settings = self._task, self._settings
-        if task.start is not None:
-            self._start = task.start.unscaled_scores(task.train.X, settings.threads)
-        self._binned = LightGBMBinning(task, parameters(task, settings), None, sample).make()
-        bagging = settings.bagging or LightGBM().query_bagging(settings)
-        self._gradients = Gradients(task, settings, bagging)
-        with socket.socket() as probe:
-            probe.bind(("", port or 0))
-            return int(probe.getsockname()[1])
+    def bin(self, sample: F32, parts: int, number: int, host: str) -> Any:
+        """Put the features into bins, and return what the other parts need to find this one."""
+        bagging = self._settings.bagging or self.engine.query_bagging(self._settings)
+        self._gradients = Gradients(self._task, self._settings, bagging)
+        self._learner = self.engine.start(replace(self._task, sample=sample), self._settings)
+        return self._address(parts, number, host)
 
-    def join(self, machines: str, port: int) -> None:
-        """Say where the other parts are; the network is made with the first tree."""
-        network = {"machines": machines, "local_listen_port": port, "num_machines": machines.count(",") + 1}
-        extra = {**self._settings.extra, **network, "tree_learner": "data", "time_out": 2}
-        learner: Any = LightGBM().start(self._task, replace(self._settings, extra=extra))
-        self._learner, learner.binned = learner, self._binned
-        self._grown = False
+    @staticmethod
+    @abc.abstractmethod
+    def parameters(task: Task, settings: Settings) -> dict[str, Any]:
+        """Check the engine's parameters, and return all of them."""
+
+    @abc.abstractmethod
+    def _address(self, parts: int, number: int, host: str) -> Any:
+        """Return what the other parts need to find this one."""
+
+    @abc.abstractmethod
+    def join(self, addresses: list[Any], number: int) -> None:
+        """Say where all parts are, and which of them this is."""
 
     def measure(self, step: int, scale: float) -> tuple[float, float]:
         """Compute the gradients; return the largest gradient and hessian."""
         return self._gradients.measured(self.scores("train"), step, scale)
 
-    def grow(self, largest: float, most: float, step: int, rate: float, told: bool) -> tuple[int, Any, str]:
+    def grow(self, largest: float, most: float, step: int, rate: float, told: bool) -> tuple[int, Any, bytes]:
         """Add a tree; return the number of rounds, the scores of the validation data, and, if told so, the tree."""
         self._learner.grow(lambda _: self._gradients.rounded(largest, most, step), rate)
-        self._grown = True
         rounds = self._learner.rounds
-        text = self._learner.tree_text(rounds) if told else ""
-        return rounds, None if self._task.valid is None else self.scores("valid"), text
+        tree = self._learner.last_tree() if told else b""
+        return rounds, None if self._task.valid is None else self.scores("valid"), tree
 
     def scores(self, part: Part) -> NDArray[Any]:
         """Return the scores of this part's documents."""
-        if self._grown:
-            return np.asarray(self._learner.scores(part))
-        return np.zeros(self._task.train.n_documents) if self._start is None else self._start
+        return np.asarray(self._learner.scores(part))
 
     def model(self, rounds: int) -> bytes:
-        """Return the model without what it says about the network."""
-        return without_network(self._learner.model(rounds).to_bytes().decode()).encode()
+        """Return the model."""
+        return bytes(self._learner.model(rounds).to_bytes())
 
     def close(self) -> None:
         """Leave the network."""
-        del self._learner
+        self._learner = None
+
+
+class LightGBMPart(WorkerPart):
+    """A part that LightGBM's network connects with the others; it is made with the first tree."""
+
+    engine = lightgbm.LightGBM()
+    parameters = staticmethod(lightgbm.parameters)
+    draws: ClassVar[Mapping[str, Any]] = {
+        "bagging_fraction": 1.0,
+        "bagging_freq": 0,
+        "pos_bagging_fraction": 1.0,
+        "neg_bagging_fraction": 1.0,
+    }
+    instead = "bagging_by_query=True beside it"
+    unset = ("boosting", "data_sample_strategy", "linear_tree", "tree_learner", "num_machines", "machines", "time_out")
+
+    def _address(self, parts: int, number: int, host: str) -> str:
+        first = self._settings.extra.get("local_listen_port")
+        with socket.socket() as probe:
+            probe.bind(("", 0 if first is None else first + number))
+            return f"{host}:{probe.getsockname()[1]}"
+
+    def join(self, addresses: list[Any], number: int) -> None:
+        """Say where all parts are, and which of them this is."""
+        port = int(addresses[number].rpartition(":")[2])
+        network = {"machines": ",".join(addresses), "local_listen_port": port, "num_machines": len(addresses)}
+        self._learner.params |= {**network, "tree_learner": "data", "time_out": _TIME_OUT}
+
+    def model(self, rounds: int) -> bytes:
+        """Return the model without what it says about the network."""
+        return without_network(super().model(rounds).decode()).encode()
+
+
+class XGBoostPart(WorkerPart):
+    """A part that XGBoost's collective connects with the others; the tracker that introduces them is in the first."""
+
+    engine = xgboost.XGBoost()
+    parameters = staticmethod(xgboost.parameters)
+    draws: ClassVar[Mapping[str, Any]] = {"subsample": 1.0}
+    unset = ("booster", "tree_method", "process_type", "updater", "num_parallel_tree", "multi_strategy", "device")
+
+    def _address(self, parts: int, number: int, host: str) -> Any:
+        if number > 0:
+            return None
+        self._tracker = package("xgboost").tracker.RabitTracker(n_workers=parts, host_ip=host, sortby="task")
+        self._tracker.start()
+        return self._tracker.worker_args()
+
+    def join(self, addresses: list[Any], number: int) -> None:
+        """Say where all parts are, and which of them this is."""
+        package("xgboost").core._LIB.XGBRegisterLogCallback(_SILENCE)
+        given = {**addresses[0], "dmlc_task_id": f"{number:06}", "dmlc_timeout": 60 * _TIME_OUT}
+        package("xgboost").collective.init(**given)
+
+    def close(self) -> None:
+        """Leave the network."""
+        super().close()
+        package("xgboost").collective.finalize()
+
+    def __del__(self) -> None:
+        with suppress(Exception):  # a tracker complains of parts that are gone
+            self._tracker.free()
 
 
 def without_network(text: str) -> str:
@@ -151,29 +227,32 @@ class ClusterLearner:
     Args:
         task: `Task.train` is `DistributedData`.
         settings: how to train.
+        kind: what workers have of it.
     """
 
-    def __init__(self, task: Task, settings: Settings) -> None:
+    def __init__(self, task: Task, settings: Settings, kind: type[WorkerPart]) -> None:
         if task.propensities is not None:
             raise OptionError("propensities: cannot be used on a cluster; expected none")
-        extra = parameters(task, settings)
+        self._params = kind.parameters(task, settings)
         by_query = str(settings.extra.get("bagging_by_query", False)).lower() in ("true", "1")
-        for name, off in _OWN_DRAWS.items():
-            if extra.get(name, off) != off and not by_query:
+        for name, off in kind.draws.items():
+            if self._params.get(name, off) != off and not by_query:
                 raise OptionError(
                     f"{name}: samples the documents of each worker, so that trees depend on the number of workers; "
-                    "expected bagging_by_query=True beside it"
+                    f"expected {kind.instead}"
                 )
-        for name in ("boosting", "data_sample_strategy", "linear_tree", *_NETWORK):
-            if extra.get(name) not in (None, "gbdt", "bagging", False) and name != "local_listen_port":
-                raise OptionError(f"{name}: found {extra[name]}; expected it unset for a training on a cluster")
+        for name in kind.unset:
+            if self._params.get(name) not in _USUAL:
+                raise OptionError(f"{name}: found {self._params[name]}; expected it unset for a training on a cluster")
         if task.train.n_queries < 2:
             raise DataError("X: found one query; expected at least two, for a training on a cluster")
         assert isinstance(task.train, DistributedData)
         self._client = task.train.client
-        self._task, self._settings = task, settings
+        package(kind.engine.name)
+        check_versions(self._client, kind.engine.name)
+        self._task, self._settings, self._kind = task, settings, kind
         self._own = sendable([task.loss], "client")
-        self._trees: list[str] = []
+        self._trees: list[bytes] = []
         self._losses = 0
         self._odd: set[str] = set()  # workers that do not answer
         self._parts: list[Any] = []
@@ -227,18 +306,18 @@ class ClusterLearner:
             rounds: number of rounds.
         """
         try:
-            text = self._all("model", rounds, parts=self._parts[:1])[0]
+            content = self._all("model", rounds, parts=self._parts[:1])[0]
         except (LostError, IndexError):
             return self._so_far(rounds)
         self._release()
-        return LightGBMModel.from_bytes(text, self._task.train.n_features)
+        return self._kind.engine.model_class.from_bytes(content, self._task.train.n_features)
 
     def _so_far(self, rounds: int | None = None) -> FittedModel:
         """Return the model of the trees that the client has."""
         start = self._task.start
-        texts = [] if start is None else [start.to_bytes().decode()]
+        trees = [] if start is None else [start.to_bytes()]
         new = self._trees if rounds is None else self._trees[: rounds - (0 if start is None else start.n_trees)]
-        return LightGBMModel.from_bytes(joined_text([*texts, *new]).encode(), self._task.train.n_features)
+        return self._kind.engine.model_class.joined([*trees, *new], self._task.train.n_features)
 
     def _persist(self, work: Callable[[], None]) -> None:
         """Do something; after the loss of a worker, begin again with those that are left."""
@@ -252,6 +331,9 @@ class ClusterLearner:
                 self._release()
                 if self._losses > MOST_LOSSES:
                     raise CutShortError(f"client: workers were lost {self._losses} times ({error})") from None
+            except BaseException:
+                self._release()
+                raise
 
     def _begin(self) -> None:
         task, client = self._task, self._client
@@ -279,7 +361,7 @@ class ClusterLearner:
             queries += part.n_queries
             futures.append(
                 client.submit(
-                    WorkerPart, given, how, str(task.loss), self._own, actor=True, workers=[address], pure=False
+                    self._kind, given, how, str(task.loss), self._own, actor=True, workers=[address], pure=False
                 )
             )
         try:
@@ -287,22 +369,19 @@ class ClusterLearner:
                 self._parts = [future.result(timeout=_PATIENCE) for future in futures]
         except (OSError, TimeoutError, RuntimeError) as error:
             raise LostError(str(error) or type(error).__name__) from None
-        self._hosts = [urlsplit(workers[number % len(workers)]).hostname or "" for number in range(n)]
-        self._connect(train)
+        hosts = [urlsplit(workers[number % len(workers)]).hostname or "" for number in range(n)]
+        self._connect(train, hosts)
 
-    def _connect(self, train: list[Any]) -> None:
+    def _connect(self, train: list[Any], hosts: list[str]) -> None:
         """Let all parts find the same bins and each other."""
         if self._sample is None:
             firsts = np.cumsum([0, *(part.n_documents for part in train)])
-            rows = sampled_rows(int(firsts[-1]), parameters(self._task, self._settings))
+            rows = sampled_rows(int(firsts[-1]), {"data_random_seed": self._settings.seed, **self._params})
             cuts = np.searchsorted(rows, firsts)
             asked = [rows[cuts[i] : cuts[i + 1]] - firsts[i] for i in range(len(train))]
             self._sample = np.concatenate(self._all("sample", each=lambda number: (asked[number],)))
-        base = self._settings.extra.get("local_listen_port")
-        wanted = [None if base is None else base + number for number in range(len(train))]
-        ports = self._all("bin", self._sample, each=lambda number: (wanted[number],))
-        machines = ",".join(f"{host}:{port}" for host, port in zip(self._hosts, ports, strict=True))
-        self._all("join", machines, each=lambda number: (ports[number],))
+        found = self._all("bin", self._sample, len(train), each=lambda number: (number, hosts[number]))
+        self._all("join", found, each=lambda number: (number,))
 
     def _workers(self) -> list[str]:
         """Return the addresses of the workers, in order; wait for one if there is none."""
@@ -340,10 +419,10 @@ class ClusterLearner:
                 except (TimeoutError, asyncio.TimeoutError):
                     if not waiting[number].done():
                         continue
-                except Exception as error:  # of Dask about its worker, or of LightGBM about its network
+                except Exception as error:  # of Dask about its worker, or of the tool about its network
                     if not _is_loss(error):
                         raise
-                    lost = lost or f"{type(error).__name__}: {error}"
+                    lost = lost or f"{type(error).__name__}: {_reason(error)}"
                     end = min(end, time.monotonic() + _GRACE)
                 left.discard(number)
         if lost:
@@ -352,19 +431,26 @@ class ClusterLearner:
         return answers
 
     def _release(self) -> None:
-        """Let go of the parts; workers that hang in LightGBM's network are started anew, if they can be."""
-        for part in self._parts:
-            with suppress(Exception):
-                part.do("close")
-        self._parts = []
+        """Let go of the parts; workers that hang in the network are started anew, if they can be."""
+        parts, self._parts = self._parts, []
+        with suppress(Exception), self._client.as_current():
+            for waiting in [part.do("close") for part in parts]:
+                with suppress(Exception):
+                    waiting.result(timeout=1.0)
         if self._odd:
             with suppress(Exception):
                 self._client.restart_workers(sorted(self._odd), timeout=_GRACE, raise_for_error=False)
 
 
 def _is_loss(error: Exception) -> bool:
-    network = type(error).__name__ == "LightGBMError" and re.search(r"[Ss]ocket|connect|[Pp]ort|[Nn]etwork", str(error))
-    return isinstance(error, OSError) or bool(network)
+    network = re.search(r"[Ss]ocket|connect|[Pp]ort|[Nn]etwork|/collective/", str(error))
+    return isinstance(error, OSError) or (type(error).__name__ in ("LightGBMError", "XGBoostError") and bool(network))
+
+
+def _reason(error: Exception) -> str:
+    """Return what an error says, in one line: XGBoost's last before its stack trace, without the place in its code."""
+    lines = str(error).partition("Stack trace:")[0].strip().splitlines()
+    return re.sub(r"^- \[\S+\]: ", "", lines[-1]) if lines else ""
 
 
 def _shares(data: RankingData, n: int) -> list[Any]:

@@ -153,7 +153,17 @@ class LightGBMModel(FittedModel):
             factors: one per model.
         """
         texts = [scaled_text(model.to_text(), factor) for model, factor in zip(models, factors, strict=True)]
-        return cls.from_bytes(joined_text(texts).encode(), models[0].n_features)
+        return cls._of_text(joined_text(texts))
+
+    @classmethod
+    def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
+        """Return one model with the trees of several, one after the other.
+
+        Args:
+            contents: what `to_bytes` returned for each.
+            n_features: number of features that each has.
+        """
+        return cls._of_text(joined_text([content.decode() for content in contents]))
 
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays; the sum of their leaves is the unscaled score."""
@@ -189,9 +199,9 @@ class LightGBM(Engine):
             settings: how; `extra` holds any parameter of LightGBM.
         """
         if isinstance(task.train, DistributedData):
-            from tautrank.engines.distributed import ClusterLearner
+            from tautrank.engines.distributed import ClusterLearner, LightGBMPart
 
-            return ClusterLearner(task, settings)
+            return ClusterLearner(task, settings, LightGBMPart)
         return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
 
     def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
@@ -261,10 +271,11 @@ class _Learner:
     def __init__(self, task: Task, settings: Settings) -> None:
         self._task = task
         self._settings = settings
-        self._params = parameters(task, settings)
+        self.params = parameters(task, settings)
         self._booster: Any = None  # until the first tree
         self._rate = settings.learning_rate
-        self.binned: tuple[Any, Any] | None = None  # where the data was binned before
+        # On a cluster the network is waiting from the first tree on.
+        self._ready = None if task.sample is None else LightGBMBinning(task, self.params, None).make()
         start = task.start if isinstance(task.start, LightGBMModel) else None
         # LightGBM predicts no data in chunks: there, trees begin from the scores of a model that is joined to them.
         self._before = start.n_trees if start is not None and isinstance(task.train.X, StreamedRows) else 0
@@ -284,6 +295,9 @@ class _Learner:
 
     def scores(self, part: Part) -> NDArray[Any]:
         """Return the scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
+        if self._booster is None:  # on a cluster, where gradients are computed first
+            start, X = self._task.start, self._task.train.X
+            return np.zeros(X.shape[0]) if start is None else start.unscaled_scores(X, self._settings.threads)
         seen: list[NDArray[Any]] = []
 
         def take(scores: NDArray[Any], _: Any) -> tuple[str, float, bool]:
@@ -303,14 +317,15 @@ class _Learner:
             text = joined_text([self._task.start.to_bytes().decode(), text])
         return LightGBMModel._of_text(text)
 
-    def tree_text(self, rounds: int) -> str:
+    def last_tree(self) -> bytes:
         """Return a model of the last of the trees."""
-        return str(self._booster.model_to_string(start_iteration=rounds - self._before - 1, num_iteration=1))
+        last = int(self._booster.num_trees()) - 1
+        return str(self._booster.model_to_string(start_iteration=last, num_iteration=1)).encode()
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
         lightgbm, task = package("lightgbm"), self._task
         # Bins must be the same when training continues, samples of documents and features must not.
-        params = {**self._params, "learning_rate": rate, "seed": (self._settings.seed + task.start_step) % 2**31}
+        params = {**self.params, "learning_rate": rate, "seed": (self._settings.seed + task.start_step) % 2**31}
         self._rate = rate
 
         # A loss of this library is bound to the weights already, and continues the unscaled trees.
@@ -336,8 +351,8 @@ class _Learner:
     def _binned(self, params: dict[str, Any], own: bool) -> tuple[Any, Any]:
         """Return the binned training and validation data."""
         task = self._task
-        if self.binned is not None:
-            return self.binned
+        if self._ready is not None:
+            return self._ready
         binning = LightGBMBinning(task, params, None if own else document_weights(task.train, task.weights))
         if task.bins is None or not binning.is_shared:
             return binning.make()
@@ -362,15 +377,13 @@ class LightGBMBinning:
         task: the training.
         params: LightGBM's parameters.
         weights: one per document.
-        sample: features of the documents that bins are found from, for features in files; None to read them.
     """
 
-    def __init__(self, task: Task, params: dict[str, Any], weights: F64 | None, sample: Any = None) -> None:
+    def __init__(self, task: Task, params: dict[str, Any], weights: F64 | None) -> None:
         self.weights = weights
         self._in_files = isinstance(task.train.X, StreamedRows)
         # LightGBM adds the scores that a training starts from to its data.
         self.is_shared = task.bins is not None and task.start is None and not self._in_files
-        self._sample = sample
         self._task = task
         self._how: dict[str, Any] = {"params": params, "categorical_feature": list(task.categorical) or "auto"}
 
@@ -386,7 +399,7 @@ class LightGBMBinning:
             scores = task.start.unscaled_scores(data.X, self._how["params"]["num_threads"])
         if isinstance(data.X, StreamedRows):
             total = None if task.whole is None else task.whole[0]
-            given = {"reference": reference, "sample": self._sample, "total": total, "init_score": scores}
+            given = {"reference": reference, "sample": task.sample, "total": total, "init_score": scores}
             return streamed_dataset(data.X, self._how["params"], task.categorical, **given)
         given = {"label": data.labels, "group": data.sizes, "weight": weights, "reference": reference}
         made = dataset(data.X, **given, init_score=scores, **self._how)
@@ -431,7 +444,7 @@ class _RefillingLearner(_Learner):
         text = self._booster.model_to_string(start_iteration=tree, num_iteration=1)
         grown = np.array(text.partition("\nleaf_value=")[2].partition("\n")[0].split(), np.float64)
         leaves = {part: self._leaves(part, tree, grown) for part in self._kept}
-        new = self._rate * values(leaves["train"], float(self._params.get("lambda_l2", 0.0)))
+        new = self._rate * values(leaves["train"], float(self.params.get("lambda_l2", 0.0)))
         for leaf, value in enumerate(new):
             self._booster.set_leaf_output(tree, leaf, value)
         for part, scores in self._kept.items():
@@ -484,9 +497,6 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
                 )
     streams = [part.X for part in (task.train, task.valid) if part is not None and isinstance(part.X, StreamedRows)]
     if streams:
-        if native is not None or settings.langevin is not None:
-            what = "langevin" if native is None else f"loss {task.loss}"
-            raise OptionError(f"{what}: needs features in memory; expected a loss of this library without langevin")
         check_memory(streams, extra.get("max_bin", 255))
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,

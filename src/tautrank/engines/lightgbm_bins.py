@@ -30,9 +30,11 @@ def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
 
     Args:
         total: number of documents of the whole training.
-        params: LightGBM's parameters.
+        params: parameters, among which may be those of LightGBM that decide it.
     """
-    rows: I64 = package("lightgbm").Dataset(None, params=dict(params))._create_sample_indices(total_nrow=total)
+    how = {name: params[name] for name in ("data_random_seed", "bin_construct_sample_cnt") if name in params}
+    made = package("lightgbm").Dataset(None, params={**how, "verbosity": -1})
+    rows: I64 = made._create_sample_indices(total_nrow=total)
     return rows.astype(np.int64)
 
 

@@ -13,14 +13,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arrays import F64, dense
-from tautrank.data import RankingData
+from tautrank.data import RankingData, StreamedRows
+from tautrank.data.distributed import DistributedData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.binned import content_key
 from tautrank.engines.boosting import document_weights
 from tautrank.engines.packages import package
 from tautrank.engines.registry import OTHER_NAMES, NativeLoss
 from tautrank.engines.trees import Tree
-from tautrank.errors import OptionError, unknown
+from tautrank.errors import DataError, OptionError, unknown
 
 if TYPE_CHECKING:
     from xgboost import Booster
@@ -93,7 +94,7 @@ class XGBoostModel(FittedModel):
             models: the models.
             factors: one per model.
         """
-        described = [json.loads(model.booster.save_raw("json")) for model in models]
+        described = [model._described() for model in models]
         boosters = [each["learner"]["gradient_booster"] for each in described]
         if any(booster["name"] != "gbtree" for booster in boosters):
             return None
@@ -111,9 +112,29 @@ class XGBoostModel(FittedModel):
         kept["base_score"] = f"[{base!r}]" if kept["base_score"].startswith("[") else repr(base)
         return cls.from_bytes(json.dumps(total).encode(), models[0].n_features)
 
+    @classmethod
+    def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
+        """Return one model with the trees of several, one after the other, and the score that the first starts from.
+
+        Args:
+            contents: what `to_bytes` returned for each.
+            n_features: number of features that each has.
+        """
+        if len(contents) == 1:
+            return cls.from_bytes(contents[0], n_features)
+        described = [cls.from_bytes(content, n_features)._described() for content in contents]
+        models = [each["learner"]["gradient_booster"]["model"] for each in described]
+        _put_trees(models[0], [tree for model in models for tree in model["trees"]])
+        return cls.from_bytes(json.dumps(described[0]).encode(), n_features)
+
+    def _described(self) -> dict[str, Any]:
+        """Return the model as XGBoost describes it in JSON."""
+        found: dict[str, Any] = json.loads(self.booster.save_raw("json"))
+        return found
+
     def unscaled_trees(self) -> list[Tree] | None:
         """Return the trees as arrays, the first of one leaf: the score that all start from. None for other boosters."""
-        learner = json.loads(self.booster.save_raw("json"))["learner"]
+        learner = self._described()["learner"]
         booster = learner["gradient_booster"]
         if booster["name"] != "gbtree":
             return None
@@ -159,6 +180,10 @@ class XGBoost(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of XGBoost.
         """
+        if isinstance(task.train, DistributedData):
+            from tautrank.engines.distributed import ClusterLearner, XGBoostPart
+
+            return ClusterLearner(task, settings, XGBoostPart)
         return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
 
     def errors(self) -> tuple[type[Exception], ...]:
@@ -179,15 +204,21 @@ class XGBoost(Engine):
 
 
 class _Learner:
+    """One XGBoost training. On a cluster its matrices hold the scores of a model that it starts from, to whose trees
+    the new ones are joined."""
+
     def __init__(self, task: Task, settings: Settings) -> None:
-        xgboost = package("xgboost")
         self._rate = settings.learning_rate
-        self._params = _parameters(task, settings)
-        self._parts: dict[Part, Any] = _matrices(task, settings, self._params)
-        self._booster: Booster = xgboost.Booster(
+        self._params = parameters(task, settings)
+        make = _matrices if task.sample is None else _sampled_matrices
+        self._parts: dict[Part, Any] = make(task, settings, self._params)
+        self._documents = (task.whole or (task.train.n_documents,))[0]
+        self._start = task.start if isinstance(task.start, XGBoostModel) else None
+        self._before = self._start.n_trees if self._start is not None and task.sample is not None else 0
+        self._booster: Booster = package("xgboost").Booster(
             self._params,
             cache=list(self._parts.values()),
-            model_file=task.start.booster if isinstance(task.start, XGBoostModel) else None,
+            model_file=None if self._start is None or self._before else self._start.booster,
         )
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
@@ -201,8 +232,11 @@ class _Learner:
             grad, hess = gradients(self._scores_to_fit())
             if "min_child_weight" not in self._params:
                 # Kept in the model: a training that continues it goes on with the same number.
-                kept = self._booster.attr("min_child_weight")
-                least = kept or repr(_LEAST_DOCUMENTS * float(np.mean(hess, dtype=np.float64)))
+                kept = None if self._start is None else self._start.booster.attr("min_child_weight")
+                collective = package("xgboost").collective
+                # Of all workers, where there are several.
+                (total,) = collective.allreduce(np.array([hess.sum(dtype=np.float64)]), collective.Op.SUM)
+                least = kept or repr(_LEAST_DOCUMENTS * float(total / self._documents))
                 self._params["min_child_weight"] = least
                 self._booster.set_param({"min_child_weight": least})
                 self._booster.set_attr(min_child_weight=least)
@@ -213,15 +247,22 @@ class _Learner:
 
     @property
     def rounds(self) -> int:
-        return int(self._booster.num_boosted_rounds())
+        return self._before + int(self._booster.num_boosted_rounds())
 
     def scores(self, part: Part) -> NDArray[Any]:
         # XGBoost keeps the scores of the matrices in its cache, so that this costs one tree.
         return np.asarray(self._booster.predict(self._parts[part], output_margin=True))
 
     def model(self, rounds: int) -> FittedModel:
-        kept = self._booster if rounds == self.rounds else self._booster[:rounds]
-        return XGBoostModel.from_bytes(bytes(kept.save_raw("ubj")), self._booster.num_features())
+        kept = self._booster if rounds == self.rounds else self._booster[: rounds - self._before]
+        contents = [bytes(kept.save_raw("ubj"))]
+        if self._start is not None and self._before:
+            contents.insert(0, self._start.to_bytes())
+        return XGBoostModel.joined(contents, self._booster.num_features())
+
+    def last_tree(self) -> bytes:
+        """Return a model of the last of the trees."""
+        return bytes(self._booster[self._booster.num_boosted_rounds() - 1 :].save_raw("ubj"))
 
 
 class _RefillingLearner(_Learner):
@@ -279,17 +320,12 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
     ranks = native is not None and native.objective.startswith("rank:")
 
     def matrix(data: RankingData, weights: F64 | None) -> Any:
-        kinds = None
-        if task.categorical:
-            kinds = ["c" if column in task.categorical else "q" for column in range(data.n_features)]
         return package("xgboost").DMatrix(
             dense(data.X),
             label=data.labels,
             weight=weights,
             group=data.sizes if ranks else None,
-            feature_types=kinds,
-            enable_categorical=bool(task.categorical),
-            nthread=settings.threads,
+            **_how(task, settings),
         )
 
     # XGBoost takes weights of queries when it ranks, of documents when it does not; a loss of this library has them.
@@ -313,7 +349,64 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
     return found
 
 
-def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
+def _how(task: Task, settings: Settings) -> dict[str, Any]:
+    """Return what all matrices of a training are made with."""
+    kinds = None
+    if task.categorical:
+        kinds = ["c" if column in task.categorical else "q" for column in range(task.train.n_features)]
+    return {"feature_types": kinds, "enable_categorical": bool(task.categorical), "nthread": settings.threads}
+
+
+def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
+    """Return XGBoost's matrices of one worker's part of a training, in bins found from a sample of all documents.
+
+    Features are read from files in chunks, and held as bins only.
+    """
+    assert task.sample is not None
+    xgboost, how = package("xgboost"), _how(task, settings)
+    how["max_bin"] = params.get("max_bin", 256)
+    reference = xgboost.QuantileDMatrix(task.sample, **how)
+    kinds, codes = how.pop("feature_types"), list(task.categorical)
+    highest = np.nanmax(task.sample[:, codes], axis=0, initial=0.0)
+
+    class Chunks(xgboost.DataIter):  # type: ignore[name-defined, misc]
+        def __init__(self, X: Any) -> None:
+            self._X = X
+            self.reset()
+            super().__init__()
+
+        def reset(self) -> None:
+            in_files = isinstance(self._X, StreamedRows)
+            self._left = self._X.chunks(settings.threads) if in_files else iter([dense(self._X)])
+
+        def next(self, put: Any) -> bool:
+            chunk = next(self._left, None)
+            if chunk is not None:
+                if (chunk[:, codes] > highest).any():  # XGBoost would take it for the highest
+                    raise DataError(
+                        "categorical_feature: found a code above those of the sample that bins are found from; "
+                        "expected codes by falling frequency, or the engine lightgbm"
+                    )
+                put(data=chunk, feature_types=kinds)
+            return chunk is not None
+
+    found: dict[Part, Any] = {}
+    parts: dict[Part, RankingData | None] = {"train": task.train, "valid": task.valid}
+    for part, data in parts.items():
+        if data is not None:
+            found[part] = xgboost.QuantileDMatrix(Chunks(data.X), ref=reference, **how)
+            if task.start is not None:
+                found[part].set_base_margin(task.start.unscaled_scores(data.X, settings.threads))
+    return found
+
+
+def parameters(task: Task, settings: Settings) -> dict[str, Any]:
+    """Return XGBoost's parameters for a training.
+
+    Args:
+        task: what to learn.
+        settings: how.
+    """
     own = not isinstance(task.loss, NativeLoss)
     extra = {_MAIN_NAMES.get(name, name): value for name, value in settings.extra.items()}
     for name, value in extra.items():

@@ -13,6 +13,7 @@ from tautrank.arrays import F32, F64, check_weights, numbers, place
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.categories import with_levels
+from tautrank.data.distributed import DistributedData
 from tautrank.engines import AnyLoss, members_of
 from tautrank.errors import DataError, OptionError, counted, unknown
 from tautrank.losses import SoftmaxLoss
@@ -171,13 +172,16 @@ def check_streams(train: RankingData, valid: RankingData | None, engine: str, **
         engine: the engine to train with; "" if there is nothing to train.
         **needing: parameters that need features in memory unless they are false.
     """
+    able = ("lightgbm", "xgboost") if isinstance(train, DistributedData) else ("lightgbm",)
     if not isinstance(train.X, StreamedRows):
         if valid is not None and isinstance(valid.X, StreamedRows):
             raise OptionError("eval_set: its features are in files; expected data in memory, as the training data is")
     elif set_ones := [name for name, value in needing.items() if value]:
         raise OptionError(f"{set_ones[0]}: needs features in memory, but those of X are in files; expected it unset")
-    elif engine not in ("", "lightgbm"):
-        raise OptionError(f"engine: {engine} needs features in memory; expected one loss trained by lightgbm")
+    elif engine not in ("", *able):
+        raise OptionError(
+            f"engine: {engine} needs features in memory; expected one loss trained by {' or '.join(able)}"
+        )
 
 
 def _only_one(given: Any) -> Any:
