@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.data._letor_kernel import widen_rows
+from tautrank.data.feature_store import FeatureStore
 
 pytestmark = pytest.mark.uncompiled
 
@@ -32,8 +32,7 @@ def test_numbers_that_are_hard_to_read_are_the_nearest_float32(tmp_path):
 
 @pytest.mark.parametrize(("old", "new"), [(2, 2), (2, 3), (2, 5), (0, 2)])
 def test_rows_are_widened_in_place(old, new):
-    rows = np.arange(1.0, 1 + 3 * old, dtype=np.float32).reshape(3, old)
-    flat = np.full(3 * new, 9, np.float32)
-    flat[: rows.size] = rows.ravel()
-    widen_rows(flat, 3, old, new)
-    assert np.array_equal(flat.reshape(3, new), np.pad(rows, ((0, 0), (0, new - old))))
+    store, rows = FeatureStore(False), np.arange(1.0, 1 + 3 * old, dtype=np.float32).reshape(3, old)
+    store.append(np.arange(4) * old, np.tile(np.arange(old, dtype=np.int32), 3), rows.ravel(), old)
+    store.append(np.array([0, 1]), np.array([new - 1], np.int32), np.ones(1, np.float32), new)
+    assert np.array_equal(store.finished(), np.vstack([np.pad(rows, ((0, 0), (0, new - old))), np.eye(new)[-1]]))

@@ -173,15 +173,6 @@ def _document_id(buf: Any, pos: Any) -> Any:
     return start, end, pos
 
 
-@nb.njit(cache=True)
-def padded_ids(text: Any, ends: Any, out: Any) -> None:
-    """Copy ids that stand one behind the other in `text` to the rows of `out`, which holds zeros."""
-    start = 0
-    for row in range(ends.size):
-        out[row, : ends[row] - start] = text[start : ends[row]]
-        start = ends[row]
-
-
 @nb.njit(cache=True, nogil=True)
 def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out: Any) -> Any:
     """Parse the lines of `buf`, which ends with a newline, into the caller's arrays (labels, indptr, ..., slow).
@@ -309,13 +300,3 @@ def scatter_rows(indptr: Any, indices: Any, values: Any, out: Any, width: Any) -
     for row in range(indptr.size - 1):
         for j in range(indptr[row], indptr[row + 1]):
             out[row * width + indices[j]] = values[j]
-
-
-@nb.njit(cache=True, nogil=True)
-def widen_rows(flat: Any, rows: Any, old: Any, new: Any) -> None:
-    """Re-lay `rows` rows of `old` columns as rows of `new` columns inside one array, last row first."""
-    for row in range(rows - 1, -1, -1):
-        for column in range(old - 1, -1, -1):
-            flat[row * new + column] = flat[row * old + column]
-        for column in range(old, new):
-            flat[row * new + column] = 0.0

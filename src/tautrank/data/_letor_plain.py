@@ -54,4 +54,4 @@ def read_plain(file: Path, first: int, last: int, n_features: int | None) -> Par
     starts = [0] + [at for at in range(1, len(qids)) if qids[at] != qids[at - 1]]
     named = np.array(ids) if all(ids) else None
     found = np.array([*map(float, labels)], np.float32)
-    return ParsedArrays(found, np.array(starts), [qids[at] for at in starts], width, named, {"dense": dense.ravel()})
+    return ParsedArrays(found, np.array(starts), [qids[at] for at in starts], width, named, dense)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tautrank.arrays import F32, F64, I64, Array, check_each, check_offsets
 from tautrank.data.categories import coded, is_categorical
-from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
+from tautrank.data.grouping import Queries, gathered, offsets_from_sizes, runs_of
 from tautrank.errors import DataError
 
 # From here on float32 cannot tell neighbouring whole numbers apart.
@@ -225,13 +225,16 @@ def checked_sizes(group: Any, rows: int, of: str = "X") -> I64:
     return sizes.astype(np.int64)
 
 
-def checked_queries(rows: int, offsets: Any, qid: Any, group: Any, of: str = "labels") -> tuple[I64, Array, I64 | None]:
+def checked_queries(
+    rows: int, offsets: Any, qid: Any, group: Any, of: str = "labels", where: str | None = "qid"
+) -> Queries:
     """Return the queries of rows: offsets, ids, and the order that gathers scattered rows (None if adjacent).
 
     Args:
         rows: number of rows.
         offsets, qid, group: at most one of them; without any, all rows are one query.
-        of: what has the rows. Scattered labels are worth a warning; documents to be scored (``"X"``) are not.
+        of: what has the rows.
+        where: what a warning about scattered rows names; None for no warning.
 
     >>> checked_queries(3, None, ["b", "a", "a"], None)
     (array([0, 1, 3]), array(['b', 'a'], dtype='<U1'), None)
@@ -241,7 +244,7 @@ def checked_queries(rows: int, offsets: Any, qid: Any, group: Any, of: str = "la
         found = "both" if len(given) == 2 else "all of them"
         raise DataError(f"{', '.join(given)}: found {found}; expected one, to say which documents belong together")
     if qid is not None:
-        return gathered(*runs_of(checked_ids(qid, rows, of)), rows, "qid" if of == "labels" else None)
+        return gathered(*runs_of(checked_ids(qid, rows, of)), rows, where)
     if group is not None:
         cuts = offsets_from_sizes(checked_sizes(group, rows, of))
     else:

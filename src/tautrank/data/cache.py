@@ -10,14 +10,16 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from tautrank.arrays import F32, I64, Array
+from tautrank.data.grouping import Queries, gathered, joined_ids, offsets_from_sizes, typed_ids
 from tautrank.errors import DataError
 from tautrank.files import atomic_write
 
@@ -53,15 +55,35 @@ class ParsedArrays:
         starts, tokens: the first row and the qid of every run of rows with the same qid; empty if the file has no qid.
         width: number of columns.
         ids: the documents' ids as bytes; None if not every document has one.
-        features: for the cache, ``dense`` (flat), or compressed rows as ``indptr``, ``indices`` and ``values``.
+        X: the features, where they are not in a store; dense, or CSR.
+        names: names of the columns, where the file has them.
     """
 
     labels: F32
     starts: I64
-    tokens: list[bytes]
+    tokens: Any
     width: int
     ids: Array | None = None
-    features: dict[str, Array] = field(default_factory=dict)
+    X: Any = None
+    names: tuple[str, ...] | None = None
+
+
+def together(parts: Sequence[ParsedArrays], where: str | None) -> tuple[F32, Queries]:
+    """Return the labels and queries of files one after the other; `where` is what a warning names, as in `gathered`."""
+    firsts = offsets_from_sizes(np.array([part.labels.size for part in parts]))[:-1]
+    starts = np.concatenate([first + part.starts for first, part in zip(firsts, parts, strict=True)])
+    if parts[0].names is None:
+        ids = typed_ids([token for part in parts for token in part.tokens])
+    else:
+        ids = joined_ids([part.tokens for part in parts])
+    labels = np.concatenate([part.labels for part in parts])
+    # Without ids, every run is a query.
+    return labels, gathered(starts, ids if ids.size else np.arange(starts.size), labels.size, where)
+
+
+def named_together(files: Sequence[Path | str]) -> str:
+    """Return what to call several files in a sentence."""
+    return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
 def key_for(source: Path, options: LetorOptions, wanted: bool | None, jobs: int) -> CacheKey | None:
@@ -103,9 +125,15 @@ def load(key: CacheKey) -> ParsedArrays | None:
             if header["stamp"] != key.stamp or header["content"] != _content_hash(key):
                 return None
             arrays = {name: stored[name] for name in stored.files if name != "header"}
+        labels, shape = arrays["labels"], (arrays["labels"].size, header["width"])
+        if "dense" in arrays:
+            X = arrays["dense"].reshape(shape)
+        else:
+            from scipy.sparse import csr_matrix
+
+            X = csr_matrix((arrays["values"], arrays["indices"], arrays["indptr"]), shape)
         tokens = [token.encode("latin-1") for token in header["tokens"]]
-        known = arrays.pop("labels"), arrays.pop("starts"), tokens, header["width"], arrays.pop("ids", None)
-        return ParsedArrays(*known, arrays)
+        return ParsedArrays(labels, arrays["starts"], tokens, shape[1], arrays.get("ids"), X)
     except Exception:
         return None  # unreadable or damaged in any way: as good as absent, and replaced after the next parse
 
@@ -121,9 +149,10 @@ def save(key: CacheKey, parsed: ParsedArrays) -> None:
         }
         if not _state(key.source).items() <= key.stamp.items():
             return  # rewritten while it was read: the arrays may belong to neither version
-        arrays: dict[str, Any] = {"labels": parsed.labels, "starts": parsed.starts, **parsed.features}
-        if parsed.ids is not None:
-            arrays["ids"] = parsed.ids
+        X, ids = parsed.X, {} if parsed.ids is None else {"ids": parsed.ids}
+        is_dense = isinstance(X, np.ndarray)
+        features = {"dense": X} if is_dense else {"indptr": X.indptr, "indices": X.indices, "values": X.data}
+        arrays: dict[str, Any] = {"labels": parsed.labels, "starts": parsed.starts, **features, **ids}
         with atomic_write(key.path, durable=False) as file:
             np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
     except (OSError, DataError):

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tautrank.arrays import F32, Array
-from tautrank.data.cache import ParsedArrays
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_matrix
@@ -84,45 +83,40 @@ class FeatureStore:
 
     def append(self, indptr: Array, indices: Array, values: Array, width: int) -> None:
         """Add ``len(indptr) - 1`` compressed rows."""
-        rows = indptr.size - 1
-        self.width = max(self.width, width)
         nonzero = int(np.count_nonzero(values))
-        if not self._compressed and self._becomes_sparse(self.rows + rows, self.width, self._stored + nonzero):
-            self._compress()
+        if not self._compressed and self._becomes_sparse(indptr.size - 1, width, nonzero):
+            dense = self._dense_matrix()
+            self._compressed, self._dense, self.rows, self._stored = True, _Growing(np.float32), 0, 0
+            self.append_matrix(dense)
+        self.width = max(self.width, width)
         if self._compressed:
             self._append_compressed(indptr, indices, values)
         else:
             self._append_dense(indptr, indices, values)
-        self.rows += rows
+        self.rows += indptr.size - 1
         self._stored += nonzero
 
-    def append_parsed(self, parsed: ParsedArrays) -> None:
-        """Add the rows of a parsed file; a dense one that comes first is adopted as it is."""
-        if "dense" not in parsed.features:
-            self.append(width=parsed.width, **parsed.features)
+    def append_matrix(self, X: Any) -> None:
+        """Add the rows of a matrix, dense or CSR; a dense one that comes first is adopted as it is."""
+        rows, width = X.shape
+        if not isinstance(X, np.ndarray):
+            self.append(X.indptr, X.indices, X.data, width)
             return
-        dense, rows = parsed.features["dense"], parsed.labels.size
-        stored = int(np.count_nonzero(dense))
-        adoptable = self.rows == 0 and self.width <= parsed.width and not self._compressed
-        if adoptable and not self._becomes_sparse(rows, parsed.width, stored):
-            self._dense.array, self._dense.used = dense, dense.size
-            self.width = self._laid_width = parsed.width
+        stored = int(np.count_nonzero(X))
+        adoptable = self.rows == 0 and self.width <= width and not self._compressed
+        if adoptable and not self._becomes_sparse(rows, width, stored):
+            self._dense.array, self._dense.used = X.reshape(-1), X.size
+            self.width = self._laid_width = width
             self.rows, self._stored = rows, stored
             return
-        for indptr, indices, values in _compressed_parts(dense.reshape(rows, parsed.width)):
-            self.append(indptr, indices, values, parsed.width)
+        from scipy.sparse import csr_matrix
 
-    def rows_since(self, first_row: int, width: int) -> dict[str, Array]:
-        """Return the rows from `first_row` on for the cache, `width` columns wide; views where the layout allows."""
-        if not self._compressed:
-            rows = self._dense.array[: self._dense.used].reshape(self.rows, self._laid_width)[first_row:]
-            return {"dense": rows[:, :width].reshape(-1)}
-        indptr = self._indptr.array[first_row : self.rows + 1]
-        part = slice(int(indptr[0]), int(indptr[-1]))
-        return {"indptr": indptr - indptr[0], "indices": self._indices.array[part], "values": self._values.array[part]}
+        for part in row_ranges(rows, width):
+            self.append_matrix(csr_matrix(X[part]))
 
     def _becomes_sparse(self, rows: int, width: int, stored: int) -> bool:
-        return self._auto and prefers_sparse(rows, width, stored)
+        """Return whether so many more rows make compressed rows the better store."""
+        return self._auto and prefers_sparse(self.rows + rows, max(self.width, width), self._stored + stored)
 
     def _append_dense(self, indptr: Any, indices: Any, values: Any) -> None:
         from tautrank.data._letor_kernel import scatter_rows
@@ -135,16 +129,17 @@ class FeatureStore:
         self._dense.used += added
 
     def _widen(self) -> None:
-        from tautrank.data._letor_kernel import widen_rows
-
+        """Lay the dense rows out for more columns, inside the same array."""
         # Some columns to spare, so that a file whose width creeps up is re-laid a few times, not once per block.
-        new = self.width if self.rows == 0 else max(self.width, int(self._laid_width * _GROWTH))
-        old = self._laid_width
+        old, new = self._laid_width, max(self.width, int(self._laid_width * _GROWTH) if self.rows else 0)
         self._dense.reserve(self.rows * (new - old))
-        widen_rows(self._dense.array, self.rows, old, new)
-        self._dense.used = self.rows * new
-        self._dense.array[self._dense.used :] = 0
-        self._laid_width = new
+        flat, used = self._dense.array, self.rows * new
+        rows, places = flat[: self.rows * old].reshape(self.rows, old), flat[:used].reshape(self.rows, new)
+        for part in reversed([*row_ranges(self.rows, new)]):  # no row is moved to where one is still to be moved from
+            places[part, :old] = rows[part].copy()
+            places[part, old:] = 0
+        flat[used:] = 0
+        self._dense.used, self._laid_width = used, new
 
     def _append_compressed(self, indptr: Any, indices: Any, values: Any) -> None:
         if self._auto:  # a stored zero says nothing that an absent one does not
@@ -153,18 +148,9 @@ class FeatureStore:
                 kept = np.zeros(values.size + 1, np.int64)
                 np.cumsum(keep, out=kept[1:])
                 indptr, indices, values = kept[indptr], indices[keep], values[keep]
-        start = self._values.used
+        self._indptr.append(indptr[1:].astype(np.int64) + self._values.used)
         self._values.append(values)
         self._indices.append(indices)
-        self._indptr.append(indptr[1:] + start)
-
-    def _compress(self) -> None:
-        """Turn what is dense so far into compressed rows."""
-        dense = self._dense_matrix()
-        self._dense = _Growing(np.float32)
-        self._compressed = True
-        for indptr, indices, values in _compressed_parts(dense):
-            self._append_compressed(indptr, indices, values)
 
     def _dense_matrix(self) -> F32:
         matrix = self._dense.finished().reshape(self.rows, self._laid_width)
@@ -181,12 +167,3 @@ class FeatureStore:
         if self._auto and not prefers_sparse(self.rows, self.width, self._stored):
             return np.asarray(matrix.todense(order="C"))
         return matrix
-
-
-def _compressed_parts(dense: F32) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield (indptr, indices, values) of consecutive ranges of rows."""
-    from scipy.sparse import csr_matrix
-
-    for rows in row_ranges(*dense.shape):
-        part = csr_matrix(dense[rows])
-        yield part.indptr.astype(np.int64), part.indices, part.data

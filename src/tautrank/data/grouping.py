@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tautrank.arrays import I64, Array
-from tautrank.data.text_source import first_file, read_lines
 from tautrank.errors import DataError, TautrankWarning
 
 _INTEGER = re.compile(rb"0|-?[1-9]\d{0,17}")
-# LightGBM's and XGBoost's names for a file of group sizes beside the data.
-_SIDE_SUFFIXES = (".query", ".group")
+
+Queries = tuple[I64, Array, I64 | None]
+"""Offsets, ids, and the order that gathers scattered rows (None if adjacent)."""
 
 
 def offsets_from_sizes(sizes: I64) -> I64:
@@ -37,7 +37,7 @@ def runs_of(ids: Array) -> tuple[I64, Array]:
     return starts, ids[starts]
 
 
-def gathered(starts: I64, ids: Array, rows: int, where: str | None) -> tuple[I64, Array, I64 | None]:
+def gathered(starts: I64, ids: Array, rows: int, where: str | None) -> Queries:
     """Return the offsets and the ids of queries made of runs of rows, in order of first appearance.
 
     Runs of one query are brought together, rows in the order they have, and a warning says so.
@@ -71,6 +71,12 @@ def gathered(starts: I64, ids: Array, rows: int, where: str | None) -> tuple[I64
     return offsets, qids, np.argsort(np.repeat(codes, lengths), kind="stable")
 
 
+def joined_ids(parts: Sequence[Array]) -> Array:
+    """Return ids one after the other: as text, if some are text and some integers."""
+    kinds = {ids.dtype.kind for ids in parts}
+    return np.concatenate([ids.astype(str) if len(kinds) > 1 else ids for ids in parts])
+
+
 def typed_ids(tokens: list[bytes]) -> Array:
     """Return integers if every token is one; otherwise text, so that '007' and '7' stay different."""
     if all(_INTEGER.fullmatch(token) for token in tokens):
@@ -88,28 +94,3 @@ def check_words(what: str, ids: Array | None) -> None:
     for name in () if ids is None or ids.dtype.kind != "U" else np.unique(ids).tolist():
         if name.split() != [name]:
             raise DataError(f"{what} '{name}' cannot be written; expected text without spaces")
-
-
-def side_file(file: Path) -> Path | None:
-    """Return the group-size file that belongs to a data file, if there is one: ``FILE.query`` or ``FILE.group``."""
-    return first_file(file.with_name(file.name + suffix) for suffix in _SIDE_SUFFIXES)
-
-
-def read_group_sizes(side: Path, file: Path, rows: int) -> I64:
-    """Read one group size per line and check that they add up to the rows of `file`."""
-    sizes = []
-    for number, line in enumerate(read_lines(side), 1):
-        token = line.strip()
-        if not token:
-            continue
-        if not re.fullmatch(r"[0-9]{1,15}", token) or int(token) == 0:
-            raise DataError(
-                f"{side}:{number}: found '{token[:40]}'; expected the number of documents of a query, at least 1"
-            )
-        sizes.append(int(token))
-    if sum(sizes) != rows:
-        raise DataError(
-            f"{side}: the group sizes add up to {sum(sizes)}, but {file.name} has {rows} documents; "
-            "expected the same number"
-        )
-    return np.array(sizes, np.int64)

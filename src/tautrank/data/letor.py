@@ -9,9 +9,8 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
 
 import numpy as np
 
@@ -19,10 +18,11 @@ from tautrank.arguments import job_count, whole
 from tautrank.arrays import F32, I64, Array
 from tautrank.data import cache as parsed_cache
 from tautrank.data._letor_plain import SMALL, read_plain
+from tautrank.data.cache import ParsedArrays, named_together, together
 from tautrank.data.feature_store import FeatureStore, Sparse
-from tautrank.data.grouping import offsets_from_sizes, read_group_sizes, side_file, typed_ids
+from tautrank.data.grouping import offsets_from_sizes
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import TextSource, file_size
+from tautrank.data.text_source import TextSource, file_size, first_file, read_lines
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 PathLike = str | os.PathLike[str]
@@ -116,44 +116,48 @@ def read_letor(
             progress(min(1.0, (done + position) / total))
 
     store = FeatureStore(options.sparse, options.n_features)
-    labels: list[F32] = []
-    starts: list[I64] = []
-    tokens: list[bytes] = []
-    sizes: list[I64] = []
-    ids: list[Array | None] = []
+    parts: list[ParsedArrays] = []
     for file in files:
-        first_row = store.rows
         parsed = _read_file(file, options, store, jobs, cache, report)
         done += file_size(file)
         report(0)
-        labels.append(parsed.labels)
-        starts.append(first_row + parsed.starts)
-        tokens += parsed.tokens
-        ids.append(parsed.ids)
-        side = side_file(file)
-        if side is not None:
-            group = read_group_sizes(side, file, parsed.labels.size)
-            if not parsed.tokens:
-                sizes.append(group)
-            elif not np.array_equal(np.diff(parsed.starts, append=parsed.labels.size), group):
-                raise DataError(
-                    f"{side}: the group sizes disagree with the 'qid:' of {file.name}; "
-                    "expected them to agree (delete the one out of date)"
-                )
-        elif not parsed.tokens:
+        _apply_group_sizes(file, parsed)
+        parts.append(parsed)
+        if bool(parsed.tokens) != bool(parts[0].tokens):
+            raise DataError(f"{file}: some files have 'qid:' and others group sizes in a side file; expected one kind")
+    labels, queries = together(parts, named_together(files))
+    return RankingData.of_queries(store.finished(), labels, queries, doc_ids=_decoded([part.ids for part in parts]))
+
+
+def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
+    """Take the queries of a file without 'qid:' from the side file of LightGBM or XGBoost; one beside them agrees."""
+    side = first_file(file.with_name(file.name + suffix) for suffix in (".query", ".group"))
+    if side is None:
+        if not parsed.tokens:
             raise DataError(
                 f"{file}:1: no 'qid:' in the file and no {file.name}.query next to it; expected one or the other"
             )
-        if sizes and tokens:
-            raise DataError(f"{file}: some files have 'qid:' and others group sizes in a side file; expected one kind")
-
-    arrays = store.finished(), np.concatenate(labels)
-    doc_ids = _decoded(ids)
-    if sizes:
-        offsets = offsets_from_sizes(np.concatenate(sizes))
-        return RankingData(*arrays, offsets, np.arange(offsets.size - 1), doc_ids=doc_ids)
-    where = str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
-    return RankingData._from_runs(*arrays, np.concatenate(starts), typed_ids(tokens), where=where, doc_ids=doc_ids)
+        return
+    sizes = []
+    for number, line in enumerate(read_lines(side), 1):
+        token = line.strip()
+        if token and (not re.fullmatch(r"[0-9]{1,15}", token) or int(token) == 0):
+            raise DataError(
+                f"{side}:{number}: found '{token[:40]}'; expected the number of documents of a query, at least 1"
+            )
+        sizes += [int(token)] if token else []
+    if sum(sizes) != parsed.labels.size:
+        raise DataError(
+            f"{side}: the group sizes add up to {sum(sizes)}, but {file.name} has {parsed.labels.size} documents; "
+            "expected the same number"
+        )
+    starts = offsets_from_sizes(np.array(sizes, np.int64))[:-1]
+    if parsed.tokens and not np.array_equal(parsed.starts, starts):
+        raise DataError(
+            f"{side}: the group sizes disagree with the 'qid:' of {file.name}; "
+            "expected them to agree (delete the one out of date)"
+        )
+    parsed.starts = starts
 
 
 def _decoded(ids: Sequence[Array | None]) -> Array | None:
@@ -170,22 +174,21 @@ def _decoded(ids: Sequence[Array | None]) -> Array | None:
 
 def _read_file(
     file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, report: Callable[[int], None]
-) -> parsed_cache.ParsedArrays:
+) -> ParsedArrays:
     key = parsed_cache.key_for(file, options, cache, jobs)
-    hit = parsed_cache.load(key) if key is not None else None
-    if hit is not None:
-        store.append_parsed(hit)
-        return hit
-    first_row = store.rows
-    small = 0 < file_size(file) <= SMALL and key is None and first_row == 0 and options.sparse is not True
+    parsed = None if key is None else parsed_cache.load(key)
+    small = 0 < file_size(file) <= SMALL and key is None and store.rows == 0 and options.sparse is not True
     if small and not _has_compiler():
-        plain = read_plain(file, options.first_index, options.last_index, options.n_features)
-        if plain is not None:
-            store.append_parsed(plain)
-            return plain
-    parsed = _parse_file(file, options, store, jobs, report)
-    if key is not None:
-        parsed_cache.save(key, replace(parsed, features=store.rows_since(first_row, parsed.width)))
+        parsed = read_plain(file, options.first_index, options.last_index, options.n_features)
+    if parsed is None:
+        if key is None:
+            return _parse_file(file, options, store, jobs, report)
+        own = FeatureStore(options.sparse, options.n_features)
+        parsed = _parse_file(file, options, own, jobs, report)
+        parsed.X = own.finished()
+        parsed_cache.save(key, parsed)
+    X, parsed.X = parsed.X, None
+    store.append_matrix(X)
     return parsed
 
 
@@ -193,15 +196,15 @@ def _has_compiler() -> bool:
     return "numba" in sys.modules
 
 
-class _Scratch:
-    """One block's text and the arrays it is parsed into; reused, so that memory is bounded by the blocks in flight."""
+class _Block:
+    """Lines of text and the arrays they are parsed into; reused, so that memory is bounded by the blocks in flight."""
 
     def __init__(self, size: int) -> None:
         self.buffer = bytearray(size)
         self._size = 0
 
-    def parse(self, end: int, options: LetorOptions) -> tuple[int, ...]:
-        from tautrank.data._letor_kernel import parse_block
+    def parse(self, end: int, options: LetorOptions) -> None:
+        from tautrank.data import _letor_kernel as kernel
 
         if len(self.buffer) > self._size:
             self._size = len(self.buffer)
@@ -212,29 +215,116 @@ class _Scratch:
             self.indptr = np.empty(rows + 1, np.int64)
             self.indices = np.empty(stored, np.int32)
             self.values = np.empty(stored, np.float32)
-            self.runs = np.empty((rows, 3), np.int64)
-            self.slow = np.empty((rows + stored, 3), np.int64)
+            self._runs = np.empty((rows, 3), np.int64)
+            self._slow = np.empty((rows + stored, 3), np.int64)
             self.ids = np.empty(self._size, np.uint8)
             self.id_ends = np.empty(rows, np.int64)
             self.rounded = np.empty(1, np.int64)
-        text = np.frombuffer(self.buffer, np.uint8, end)
         self.rounded[0] = -1
         features = self.labels, self.indptr, self.indices, self.values
-        out = (*features, self.runs, self.slow, self.ids, self.id_ends, self.rounded)
-        result: tuple[int, ...] = parse_block(text, options.first_index, options.last_index, options.allow_nan, out)
-        return result
+        found = kernel.parse_block(
+            np.frombuffer(self.buffer, np.uint8, end),
+            options.first_index,
+            options.last_index,
+            options.allow_nan,
+            (*features, self._runs, self._slow, self.ids, self.id_ends, self.rounded),
+        )
+        self.status, self.stop, self.lines, self.rows, self.stored, n_runs, n_slow, self.width = found
+        text = memoryview(self.buffer)
+        self.runs = [(row, bytes(text[at : at + length])) for row, at, length in self._runs[:n_runs].tolist()]
+        for slot, begin, stop in self._slow[:n_slow].tolist():
+            # Python reads the numbers whose nearest float32 the kernel could not prove.
+            with np.errstate(over="ignore"):
+                value = np.float32(float(bytes(text[begin:stop])))
+            if not np.isfinite(value):
+                token = re.search(rb"[^ \t\r\n]*\Z", bytes(text[:begin]))
+                self.status = kernel.BAD_LABEL if slot < 0 else kernel.VALUE_OVERFLOW
+                self.stop = token.start() if token else begin
+                break
+            if slot < 0:
+                self.labels[-1 - slot] = value
+            else:
+                self.values[slot] = value
+
+    @property
+    def features(self) -> tuple[Array, Array, Array, int]:
+        """The compressed rows, as a `FeatureStore` takes them."""
+        return self.indptr[: self.rows + 1], self.indices[: self.stored], self.values[: self.stored], self.width
+
+
+def _parsed_blocks(
+    file: Path, options: LetorOptions, jobs: int, report: Callable[[int], None] = lambda _: None
+) -> Iterator[_Block]:
+    """Parse a file, and yield its blocks in order; each has its values until the next one is asked for."""
+    size = min(_BLOCK, max(file_size(file) + 2, 4096))
+    free: list[_Block] = []
+    pending: deque[tuple[Future[None], _Block]] = deque()
+    lines, has_qid, warned = 0, None, False
+
+    def oldest() -> _Block:
+        nonlocal lines, has_qid, warned
+        future, block = pending.popleft()
+        future.result()
+        _check(block, file, lines, has_qid, options)
+        if block.rounded[0] >= 0 and not warned:
+            warned = True
+            warnings.warn(
+                f"{file}: feature {block.rounded[0]} has values of more than nine digits, which are "
+                "rounded to float32 (7 digits); arrays and tables keep them",
+                TautrankWarning,
+                stacklevel=6,
+            )
+        lines += block.lines
+        has_qid = bool(block.runs) if block.rows else has_qid
+        free.append(block)
+        return block
+
+    with TextSource(file) as source, ThreadPoolExecutor(jobs) as pool:
+        block = _Block(size)
+        while end := source.fill(block.buffer):
+            pending.append((pool.submit(block.parse, end, options), block))
+            if len(pending) > jobs:
+                yield oldest()
+                report(source.position())
+            block = free.pop() if free else _Block(size)
+        while pending:
+            yield oldest()
 
 
 def _parse_file(
-    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, report: Callable[[int], None]
-) -> parsed_cache.ParsedArrays:
-    collected = _Collected(file, options, store)
-    for _ in _parsed_blocks(collected, jobs, report):
-        pass
-    return collected.finished()
+    file: Path, options: LetorOptions, store: FeatureStore | None, jobs: int, report: Callable[[int], None]
+) -> ParsedArrays:
+    """Read a file: its features into a store, if there is one, and the rest as arrays."""
+    labels: list[F32] = []
+    ids: list[Array] = []
+    lengths: list[I64] = []
+    starts: list[int] = []
+    tokens: list[bytes] = []
+    width, rows, block = options.n_features or 0, 0, None
+    for block in _parsed_blocks(file, options, jobs, report):
+        for row, qid in block.runs:
+            if not tokens or tokens[-1] != qid:
+                starts.append(rows + row)
+                tokens.append(qid)
+        ends = block.id_ends[: block.rows]
+        labels.append(block.labels[: block.rows].copy())
+        ids.append(block.ids[: ends.max(initial=0)].copy())
+        lengths.append(np.diff(ends, prepend=0))
+        if store is not None:
+            store.append(*block.features)
+        width = max(width, block.width)
+        rows += block.rows
+    if rows == 0:
+        what = "an empty file" if block is None else "no documents, only comments or blank lines"
+        raise DataError(f"{file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
+    sizes, named = np.concatenate(lengths), None
+    if sizes.all():  # every document has one
+        named = np.zeros(rows, f"S{sizes.max()}")
+        named.view(np.uint8).reshape(rows, -1)[np.arange(sizes.max()) < sizes[:, None]] = np.concatenate(ids)
+    return ParsedArrays(np.concatenate(labels), np.array(starts, np.int64), tokens, width, named)
 
 
-def scan_letor(file: Path, options: LetorOptions, jobs: int) -> parsed_cache.ParsedArrays:
+def scan_letor(file: Path, options: LetorOptions, jobs: int) -> ParsedArrays:
     """Read all of a LETOR file but its features: labels, queries and ids of documents, and the number of columns.
 
     Args:
@@ -242,7 +332,7 @@ def scan_letor(file: Path, options: LetorOptions, jobs: int) -> parsed_cache.Par
         options: how to read it.
         jobs: number of threads.
     """
-    return _parse_file(file, options, _NoFeatures(), jobs, lambda _: None)
+    return _parse_file(file, options, None, jobs, lambda _: None)
 
 
 def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Iterator[F32]:
@@ -254,139 +344,26 @@ def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Ite
         jobs: number of threads.
         rows: number of rows to yield at a time, at least.
     """
-
-    def empty() -> FeatureStore:
-        return FeatureStore(False, options.n_features)
-
-    collected = _Collected(file, options, empty())
-    for _ in _parsed_blocks(collected, jobs, lambda _: None):
-        if collected.store.rows >= rows:
-            yield np.asarray(collected.replace(empty()).finished())
-    yield np.asarray(collected.store.finished())
+    store = FeatureStore(False, options.n_features)
+    for block in _parsed_blocks(file, options, jobs):
+        store.append(*block.features)
+        if store.rows >= rows:
+            yield np.asarray(store.finished())
+            store = FeatureStore(False, options.n_features)
+    yield np.asarray(store.finished())
 
 
-class _NoFeatures(FeatureStore):
-    """Takes rows and keeps nothing of them."""
-
-    def append(self, indptr: Array, indices: Array, values: Array, width: int) -> None:
-        self.rows += indptr.size - 1
-
-
-def _parsed_blocks(collected: _Collected, jobs: int, report: Callable[[int], None]) -> Iterator[None]:
-    """Parse a file; after each block that was collected, the caller has a turn."""
-    file, options = collected.file, collected.options
-    block = min(_BLOCK, max(file_size(file) + 2, 4096))
-    free: list[_Scratch] = []
-    pending: deque[tuple[Future[tuple[int, ...]], _Scratch]] = deque()
-
-    def finish_oldest() -> None:
-        future, scratch = pending.popleft()
-        collected.add(scratch, future.result())
-        free.append(scratch)
-
-    with TextSource(file) as source, ThreadPoolExecutor(jobs) as pool:
-        scratch = _Scratch(block)
-        while end := source.fill(scratch.buffer):
-            pending.append((pool.submit(scratch.parse, end, options), scratch))
-            if len(pending) > jobs:
-                finish_oldest()
-                report(source.position())
-                yield
-            scratch = free.pop() if free else _Scratch(block)
-        while pending:
-            finish_oldest()
-            yield
-
-
-class _Collected:
-    """What has been parsed so far, block after block in the order of the file."""
-
-    def __init__(self, file: Path, options: LetorOptions, store: FeatureStore) -> None:
-        self.file = file
-        self.options = options
-        self.store = store
-        self._width = options.n_features or 0
-        self._lines = 0
-        self._rows = 0
-        self._labels: list[F32] = []
-        self._starts: list[int] = []
-        self._tokens: list[bytes] = []
-        self._warned = False
-        self._ids: list[Array] = []
-        self._id_lengths: list[I64] = []
-
-    def add(self, scratch: _Scratch, result: tuple[int, ...]) -> None:
-        from tautrank.data import _letor_kernel as kernel
-
-        status, stop, lines, rows, stored, n_runs, n_slow, width = result
-        text = memoryview(scratch.buffer)
-        if rows and self._rows and status != kernel.BAD_LABEL and bool(self._tokens) != bool(n_runs):
-            # This block's first row disagrees with the rows before it on whether there is a qid.
-            status = kernel.UNEXPECTED_QID if n_runs else kernel.MISSING_QID
-            first_row = re.search(rb"^[ \t\r]*[^ \t\r\n#]", text, re.MULTILINE)
-            stop = first_row.start() if first_row else 0
-        for slot, begin, end in scratch.slow[:n_slow].tolist():
-            # Python reads the numbers whose nearest float32 the kernel could not prove.
-            with np.errstate(over="ignore"):
-                value = np.float32(float(bytes(text[begin:end])))
-            if not np.isfinite(value):
-                token = re.search(rb"[^ \t\r\n]*\Z", bytes(text[:begin]))
-                status = kernel.BAD_LABEL if slot < 0 else kernel.VALUE_OVERFLOW
-                stop = token.start() if token else begin
-                break
-            if slot < 0:
-                scratch.labels[-1 - slot] = value
-            else:
-                scratch.values[slot] = value
-        if status != kernel.OK:
-            _raise(status, self.file, self._lines, bytes(text), stop, self.options)
-        for row, begin, length in scratch.runs[:n_runs].tolist():
-            qid = bytes(text[begin : begin + length])
-            if not self._tokens or self._tokens[-1] != qid:
-                self._starts.append(self._rows + row)
-                self._tokens.append(qid)
-        if scratch.rounded[0] >= 0 and not self._warned:
-            self._warned = True
-            warnings.warn(
-                f"{self.file}: feature {scratch.rounded[0]} has values of more than nine digits, which are "
-                "rounded to float32 (7 digits); arrays and tables keep them",
-                TautrankWarning,
-                stacklevel=5,
-            )
-        self._labels.append(scratch.labels[:rows].copy())
-        if rows:
-            self._ids.append(scratch.ids[: scratch.id_ends[rows - 1]].copy())
-            self._id_lengths.append(np.diff(scratch.id_ends[:rows], prepend=0))
-        self.store.append(scratch.indptr[: rows + 1], scratch.indices[:stored], scratch.values[:stored], width)
-        self._width = max(self._width, width)
-        self._lines += lines
-        self._rows += rows
-
-    def replace(self, store: FeatureStore) -> FeatureStore:
-        """Go on with another store, and keep of what was collected only what the next block needs; return the old."""
-        for part in (self._labels, self._ids, self._id_lengths):
-            part.clear()
-        old, self.store = self.store, store
-        return old
-
-    def finished(self) -> parsed_cache.ParsedArrays:
-        if self._rows == 0:
-            what = "no documents, only comments or blank lines" if self._lines else "an empty file"
-            raise DataError(f"{self.file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
-        starts = np.array(self._starts, np.int64)
-        lengths, ids = np.concatenate(self._id_lengths), None
-        if lengths.all():  # every document has one
-            from tautrank.data._letor_kernel import padded_ids
-
-            ids = np.zeros(self._rows, f"S{lengths.max()}")
-            padded_ids(np.concatenate(self._ids), np.cumsum(lengths), ids.view(np.uint8).reshape(self._rows, -1))
-        return parsed_cache.ParsedArrays(np.concatenate(self._labels), starts, self._tokens, self._width, ids)
-
-
-def _raise(status: int, file: Path, lines: int, text: bytes, stop: int, options: LetorOptions) -> NoReturn:
-    """Raise the error for what stopped the kernel at a place of a block that has so many lines before it."""
+def _check(block: _Block, file: Path, lines: int, has_qid: bool | None, options: LetorOptions) -> None:
+    """Raise the error for what stopped the kernel in a block; the `lines` before it have qids or not."""
     from tautrank.data import _letor_kernel as kernel
 
+    status, stop, text = block.status, block.stop, block.buffer
+    if block.rows and has_qid not in (None, bool(block.runs)) and status != kernel.BAD_LABEL:
+        status = kernel.MISSING_QID if has_qid else kernel.UNEXPECTED_QID
+        first_row = re.search(rb"^[ \t\r]*[^ \t\r\n#]", text, re.MULTILINE)
+        stop = first_row.start() if first_row else 0
+    if status == kernel.OK:
+        return
     line = lines + text.count(b"\n", 0, stop) + 1
     where = f"{file}:{line}"
     start = text.rfind(b"\n", 0, stop) + 1

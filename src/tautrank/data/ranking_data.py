@@ -12,7 +12,7 @@ import numpy as np
 from tautrank.arguments import whole
 from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
 from tautrank.data.categories import Levels, with_levels
-from tautrank.data.grouping import gathered, offsets_from_sizes, runs_of
+from tautrank.data.grouping import Queries, joined_ids, offsets_from_sizes
 from tautrank.errors import DataError, OptionError
 from tautrank.notebooks import html_table, pandas
 
@@ -82,7 +82,7 @@ class RankingData:
         >>> RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2]).qids
         array([0])
         """
-        from tautrank.data.arrays import checked_features, checked_ids, checked_labels, checked_sizes
+        from tautrank.data.arrays import checked_features, checked_ids, checked_labels, checked_queries
 
         features, names, levels = checked_features(X, feature_names)
         labels = checked_labels(y, features.shape[0])
@@ -90,12 +90,8 @@ class RankingData:
         if (qid is None) == (group is None):
             found = "neither" if qid is None else "both"
             raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
-        if qid is None:
-            sizes = checked_sizes(group, labels.size)
-            queries = offsets_from_sizes(sizes), np.arange(sizes.size)
-            return cls(features, labels, *queries, names, doc_ids=named, categories=levels)
-        runs = runs_of(checked_ids(qid, labels.size))
-        return cls._from_runs(features, labels, *runs, where="qid", names=names, doc_ids=named, categories=levels)
+        queries = checked_queries(labels.size, None, qid, group, of="X", where="qid")
+        return cls.of_queries(features, labels, queries, feature_names=names, doc_ids=named, categories=levels)
 
     @classmethod
     def from_frame(
@@ -133,34 +129,17 @@ class RankingData:
         return frame_data(frame, "frame", **columns, features=features, drop=drop, categorical=categorical)
 
     @classmethod
-    def _from_runs(
-        cls,
-        X: Any,
-        labels: F32,
-        starts: I64,
-        ids: Array,
-        *,
-        where: str,
-        names: Names = None,
-        doc_ids: Array | None = None,
-        categories: Levels | None = None,
-    ) -> RankingData:
-        """Make data of runs of rows; runs of one query are brought together.
+    def of_queries(cls, X: Any, labels: F32, queries: Queries, **others: Any) -> RankingData:
+        """Make data of rows in any order; those of one query are brought together.
 
         Args:
             X, labels: one row per document.
-            starts, ids: the first row and the query id of each run.
-            where: what a warning about scattered rows names.
-            names: names of the features.
-            doc_ids: ids of the documents.
-            categories: levels of the columns of categories.
+            queries: offsets, ids, and the order that gathers scattered rows (None if adjacent).
+            **others: feature names, document ids, categories.
         """
-        levels = categories or {}
-        offsets, qids, order = gathered(starts, ids, labels.size, where)
-        if order is None:
-            return cls(X, labels, offsets, qids, names, doc_ids=doc_ids, categories=levels)
-        named = None if doc_ids is None else doc_ids[order]
-        return cls(X[order], labels[order], offsets, qids, names, order, named, levels)
+        offsets, qids, order = queries
+        data = cls(X, labels, offsets, qids, **others)
+        return data if order is None else replace(data.with_rows(order, offsets, qids), source_rows=order)
 
     @property
     def n_queries(self) -> int:
@@ -328,8 +307,7 @@ class RankingData:
             for name in first.categories
         }
         parts = [with_levels(part, levels, f"parts: part {i}") for i, part in enumerate(parts)]
-        kinds = {part.qids.dtype.kind for part in parts}
-        qids = np.concatenate([part.qids.astype(str) if len(kinds) > 1 else part.qids for part in parts])
+        qids = joined_ids([part.qids for part in parts])
         if repeated == "error":
             ids, counts = np.unique(qids, return_counts=True)
             if ids.size < qids.size:

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import glob
 import os
 import re
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tautrank.arguments import job_count
-from tautrank.arrays import F32, I64, Array
-from tautrank.data.grouping import typed_ids
+from tautrank.arrays import I64, Array
+from tautrank.data.cache import ParsedArrays, named_together, together
+from tautrank.data.grouping import Queries
 from tautrank.data.letor import LetorOptions, letor_chunks, scan_letor
 from tautrank.data.ranking_data import Names, RankingData
 from tautrank.data.tables import parquet_chunks, scan_parquet
@@ -99,7 +99,7 @@ class StreamedRows:
     def __getitem__(self, key: Any) -> StreamedRows:
         if isinstance(key, tuple) and self.names is not None:  # columns in another order
             chosen = tuple(self.names[column] for column in key[1])
-            return dataclasses.replace(self, names=chosen, width=len(chosen))
+            return replace(self, names=chosen, width=len(chosen))
         if not isinstance(key, slice):
             raise OptionError("queries: data in files is read in order; expected a range of queries, or data in memory")
         start, stop, _ = key.indices(self.shape[0])
@@ -109,11 +109,11 @@ class StreamedRows:
             if low < high:
                 pieces.append((path, low, high))
             at += last - first
-        return dataclasses.replace(self, pieces=tuple(pieces))
+        return replace(self, pieces=tuple(pieces))
 
     def copy(self) -> StreamedRows:
         """Return the same rows, to be resized."""
-        return dataclasses.replace(self)
+        return replace(self)
 
     def resize(self, rows: int, width: int) -> None:
         """Add columns of zeros, as to a sparse matrix.
@@ -123,17 +123,6 @@ class StreamedRows:
             width: number of columns.
         """
         self.width = width
-
-
-@dataclass
-class Scan:
-    """What one file holds besides features: labels, first row and id of each run of a query, width, and names."""
-
-    labels: F32
-    starts: I64
-    ids: Any
-    width: int
-    names: Names = None
 
 
 def read_streamed(paths: PathLike | Sequence[PathLike], *, memory: Any = None, **options: Any) -> RankingData:
@@ -197,7 +186,7 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
     return files
 
 
-def scan(path: str, options: Mapping[str, Any]) -> Scan:
+def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
     """Read a file once, all but its features.
 
     Args:
@@ -210,19 +199,16 @@ def scan(path: str, options: Mapping[str, Any]) -> Scan:
             warnings.filterwarnings("ignore", ".* scattered ")
             found = scan_parquet(file, **options)
         names = found.feature_names or ()
-        if found.source_rows is not None:
-            query = np.repeat(np.arange(found.n_queries), found.sizes)
-            gaps = (np.diff(found.source_rows) != 1) & (np.diff(query) == 0)
-            raise _scattered(path, found.qids[np.unique(query[1:][gaps])])
-        return Scan(found.labels, found.offsets[:-1], found.qids, len(names), names)
+        _check_adjacent(path, (found.offsets, found.qids, found.source_rows))
+        return ParsedArrays(found.labels, found.offsets[:-1], found.qids, len(names), names=names)
     parsed = scan_letor(file, LetorOptions(**options), job_count(None))
     if not parsed.tokens:
         raise DataError(f"{file}:1: no 'qid:' in the file; expected one in every line")
-    return Scan(parsed.labels, parsed.starts, parsed.tokens, parsed.width)
+    return replace(parsed, ids=None)
 
 
 def joined(
-    scans: Sequence[Scan], files: Sequence[str], options: Mapping[str, Any], memory: int | None = None
+    scans: Sequence[ParsedArrays], files: Sequence[str], options: Mapping[str, Any], memory: int | None = None
 ) -> RankingData:
     """Return the data of files, one after the other; a query may go on from one file to the next.
 
@@ -240,29 +226,24 @@ def joined(
             odd = sorted(set(each.names or ()) ^ set(known or ()))
             found = f"column '{odd[0]}' in only one of the two" if odd else "the same columns in another order"
             raise DataError(f"{file}: found {found}, this file and {files[0]}; expected the same columns in all files")
-    rows = [each.labels.size for each in scans]
-    firsts = np.cumsum([0, *rows])
-    starts = np.concatenate([first + each.starts for first, each in zip(firsts, scans, strict=False)])
-    if known is None:
-        ids = typed_ids([token for each in scans for token in each.ids])
-    else:
-        kinds = {each.ids.dtype.kind for each in scans}
-        ids = np.concatenate([each.ids.astype(str) if len(kinds) > 1 else each.ids for each in scans])
-    begins = np.append(True, ids[1:] != ids[:-1])[: ids.size]  # not where a file goes on with the query before it
-    starts, ids = starts[begins], ids[begins]
-    unique, counts = np.unique(ids, return_counts=True)
-    if unique.size < ids.size:
-        raise _scattered(files[0] if len(files) == 1 else f"{files[0]} and {len(files) - 1} more", unique[counts > 1])
-    width = max(each.width for each in scans)
-    pieces = tuple((os.path.abspath(file), 0, size) for file, size in zip(files, rows, strict=True))
-    X = StreamedRows(pieces, width, known, {} if known else options, memory)
-    labels = np.concatenate([each.labels for each in scans])
-    return RankingData(X, labels, np.append(starts, firsts[-1]), ids, known)
+    labels, queries = together(scans, None)
+    _check_adjacent(named_together(files), queries)
+    pieces = tuple((os.path.abspath(file), 0, each.labels.size) for file, each in zip(files, scans, strict=True))
+    X = StreamedRows(pieces, max(each.width for each in scans), known, {} if known else options, memory)
+    return RankingData(X, labels, *queries[:2], known)
 
 
-def _scattered(where: str, qids: Array) -> DataError:
-    listed = ", ".join(map(str, qids[:5])) + (", ..." if qids.size > 5 else "")
-    return DataError(
-        f"{where}: documents of {counted(qids.size, 'query')} are scattered (qid {listed}); expected those of a query "
-        "next to each other (it may go on at the start of the next file)"
-    )
+def _check_adjacent(where: str, queries: Queries) -> None:
+    """Refuse rows of a query that are scattered."""
+    offsets, qids, order = queries
+    if order is None:
+        return
+    query = np.repeat(np.arange(qids.size), np.diff(offsets))
+    gaps = (np.diff(order) != 1) & (np.diff(query) == 0)
+    if gaps.any():
+        found = qids[np.unique(query[1:][gaps])]
+        listed = ", ".join(map(str, found[:5])) + (", ..." if found.size > 5 else "")
+        raise DataError(
+            f"{where}: documents of {counted(found.size, 'query')} are scattered (qid {listed}); expected those of a "
+            "query next to each other (it may go on at the start of the next file)"
+        )

@@ -18,7 +18,7 @@ import numpy as np
 from tautrank.arrays import Array
 from tautrank.data.arrays import arrow_numbers, checked_features, checked_ids, checked_labels, series_numbers
 from tautrank.data.categories import is_categorical
-from tautrank.data.grouping import runs_of
+from tautrank.data.grouping import gathered, runs_of
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number, require_files
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning, require, unknown
@@ -140,8 +140,8 @@ def frame_data(
         labels = checked_labels(y, rows, f"column '{label}'")
     except DataError as error:
         raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
-    runs = runs_of(ids)
-    return RankingData._from_runs(X, labels, *runs, where=where, names=feature_names, doc_ids=named, categories=levels)
+    queries = gathered(*runs_of(ids), rows, where)
+    return RankingData.of_queries(X, labels, queries, feature_names=feature_names, doc_ids=named, categories=levels)
 
 
 def scan_parquet(path: Path, **columns: Any) -> RankingData:

@@ -72,10 +72,8 @@ def documents(X: Any, qid: Any = None, group: Any = None) -> RankingData:
         return X
     features, names, levels = checked_features(X)
     n = features.shape[0]
-    offsets, ids, order = checked_queries(n, None, qid, group, of="X")
-    if order is not None:
-        features = features[order]
-    return RankingData(features, np.zeros(n, np.float32), offsets, ids, names, order, categories=levels)
+    queries = checked_queries(n, None, qid, group, of="X", where=None)
+    return RankingData.of_queries(features, np.zeros(n, np.float32), queries, feature_names=names, categories=levels)
 
 
 def plain_rows(X: Any, n_features: int) -> F32 | None:
