@@ -19,7 +19,7 @@ from tautrank.kernels.streams import SMOOTHING_STREAM
 from tautrank.losses import REGISTRY, Objective, Reinforce, ScaleFreeMetric, SmoothedLoss, StochasticRank, loss
 from tautrank.losses._smoothing_kernel import first_documents
 from tautrank.metrics import DCGRR, NDCG, Metric, metric
-from tautrank.metrics.reader import reader_parts
+from tautrank.metrics.ranked import reader_parts
 
 METRICS = [
     "dcg", "dcg@2", "ndcg", "ndcg@3", "ndcg@20", "ndcg(gain=linear,discount=reciprocal)@4",

@@ -13,8 +13,7 @@ from tautrank.losses import loss
 from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import query_sums
 from tautrank.theory import generalisation_error, lipschitz, log_box_covering
-from tautrank.theory.derivatives import differences
-from tautrank.theory.lipschitz import proven_constant
+from tautrank.theory.lipschitz import differences, proven_constant
 from tests.theory_lists import LABELS, Scored, lists, make_lists
 
 FAMILY = ["ranknet", "arp-loss1", "arp-loss2", "ndcg-loss1", "ndcg-loss2", "ndcg-loss2++", "lambdarank"]

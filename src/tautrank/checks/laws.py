@@ -24,7 +24,7 @@ from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
 from tautrank.losses.base import loss as loss_named
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import F64, query_sums
-from tautrank.theory.derivatives import WIDTH, differences, slopes_at_kinks
+from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks
 
 Numbers = NDArray[np.floating[Any]]
 

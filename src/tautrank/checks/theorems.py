@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from tautrank import theory
 from tautrank.checks.registry import (
     Condition,
     Examine,
@@ -35,22 +36,11 @@ from tautrank.losses.softrank import SoftRank
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics import DCG, NDCG, Metric, discount_values, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64
-from tautrank.theory.bound import Bound, negative_log, sees_scores
-from tautrank.theory.directness import best_scorings, directness, directness_among, spread_scorings, surrogate
-from tautrank.theory.em import descends, majorise_minimise
-from tautrank.theory.generalisation import generalisation_error, log_box_covering
-from tautrank.theory.hessian import DampedSoftmax, smallest_eigenvalue, spectral_gap
+from tautrank.metrics.ordering import F64, I64
+from tautrank.theory.bound import negative_log, sees_scores
+from tautrank.theory.hessian import DampedSoftmax
 from tautrank.theory.lipschitz import measured_constant, paper_constant, proven_constant
-from tautrank.theory.pairwise_bounds import lambdaloss_bound, lambdarank_metric_bound, ndcg_cost_bound
-from tautrank.theory.smoothing_bias import consistent_smoothing, smoothed_metric, smoothing_limit
-from tautrank.theory.softmax_bounds import softmax_mrr_bound, softmax_ndcg_bound, xe_ndcg_bound
-from tautrank.theory.softrank_bounds import (
-    least_distances,
-    softrank_ndcg_bound,
-    softrank_sigma_limit,
-    softrank_sigma_limit_as_stated,
-)
+from tautrank.theory.softrank_bounds import least_distances
 
 _ROUNDING = 1e-9
 # Of the damped softmax in the check of its Hessian.
@@ -63,10 +53,14 @@ _SHARES = (0.999, 0.5, 0.2)
 _PRECISION = 1e-9
 # Whole-number scores keep their order in noise of this size.
 _NARROW = 1e-3
+# In units of delta, where the stated bound takes the root of 0: 1 - erf(x)^2 is 1/5, whatever the number of documents,
+# and five of them make it the proof's own limit. From six documents on the stated limit is the lower one.
+_ROOT_OF_0 = float(theory.softrank_sigma_limit(1.0, 5.0))
 _NDCG_LOSSES = (NDCGLoss1, NDCGLoss2, NDCGLoss2PP)
 _XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
 _BINARY_PAPER = "Bruch et al., An Analysis of the Softmax Cross Entropy Loss, ICTIR 2019"
 _LAMBDA_PAPER = "Wang et al., The LambdaLoss Framework, CIKM 2018"
+_EACH = "for each query and on average"
 _HE_LIU = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
 _STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 
@@ -111,6 +105,9 @@ _above_1_over_rank = about("discounts of at least 1/rank", _falls_slowly)
 _with_shrinking_steps = about("discounts whose steps shrink", _steps_shrink)
 _binary = about("binary labels", lambda loss, s, lists: np.unique(lists.labels[lists.labels > 0]).size <= 1)
 _linear = about("the linear target", lambda loss, *_: loss.target == "linear")
+_xendcg = of_kind(XENDCG, "xendcg without noise")
+_listnet = of_kind(ListNet, "listnet without noise")
+_binary_listnet = first_reason(_listnet, _linear, _binary)
 _with_constant = about(
     "losses with a proven Lipschitz constant",
     lambda loss, scores, lists: np.isfinite(proven_constant(loss, lists)).all(),
@@ -118,7 +115,7 @@ _with_constant = about(
 
 
 def _need_not_descend(loss: Loss, *_: Any) -> str | None:
-    return None if descends(loss) else "nothing makes its EM descend"
+    return None if theory.descends(loss) else "nothing makes its EM descend"
 
 
 def _no_scale(loss: Loss, scores: F64, lists: Lists) -> str | None:
@@ -127,7 +124,7 @@ def _no_scale(loss: Loss, scores: F64, lists: Lists) -> str | None:
     if isinstance(loss, LambdaLoss) and (loss.norm is not None or loss._draws_rankings):
         return "it is about the hard assignment without norm"
     try:
-        surrogate(loss)
+        theory.surrogate(loss)
     except OptionError:
         return "its value does not have the scale of a metric"
     return nothing_relevant(loss, scores, lists)
@@ -180,7 +177,7 @@ def _lipschitz(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 @slow_check("m-step", unless=nothing_relevant)
 def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """with its weights held fixed, the loss falls along its derivative and never rises"""
-    trace = majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=2, steps=2)
+    trace = theory.majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=2, steps=2)
     rise = float(np.diff(trace.frozen, axis=1).max(initial=0.0))
     return -rise, f"the largest rise in a step is {rise:.2g}"
 
@@ -216,16 +213,17 @@ for _name, _words, _of, _cost in (
 # Of cross entropy
 
 
-def _bounded(bound: Callable[[F64, F64, NDArray[np.int64], Any], Bound]) -> Examine:
-    """Return the check of a theorem's bound."""
+def _bounds(
+    name: str, statement: str, paper: str, unless: Condition, bound: Callable[[F64, F64, I64, Any], theory.Bound]
+) -> None:
+    """Enter the check of a theorem's bound."""
 
-    def examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    @check(name, statement, paper=paper, unless=unless)
+    def _examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
         found = bound(scores, lists.labels, lists.offsets, loss)
         at = int(np.nanargmin(found.gap / (1.0 + np.abs(found.lower))))
         sides = f"{found.upper[at]:.4g} and {found.lower[at]:.4g}"
         return found.margin, f"the smallest gap is {found.gap[at]:.4g} between {sides}"
-
-    return examine
 
 
 def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
@@ -236,19 +234,10 @@ def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     return float(stated[at] - found[at]), detail
 
 
-check(
-    "xe-ndcg",
-    "XE >= -log(NDCG + 1/maxDCG), for each query and on average",
-    paper=f"{_XE_PAPER}, Theorem 1",
-    unless=of_kind(XENDCG, "xendcg without noise"),
-)(_bounded(xe_ndcg_bound))
-
-check(
-    "xe-ndcg-refined",
-    "XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average",
-    paper=f"{_XE_PAPER}, from the proof of Theorem 1",
-    unless=of_kind(XENDCG, "xendcg without noise"),
-)(_bounded(functools.partial(xe_ndcg_bound, refined=True)))
+_refined = functools.partial(theory.xe_ndcg_bound, refined=True)
+_refined_words = f"XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), {_EACH}"
+_bounds("xe-ndcg", f"XE >= -log(NDCG + 1/maxDCG), {_EACH}", f"{_XE_PAPER}, Theorem 1", _xendcg, theory.xe_ndcg_bound)
+_bounds("xe-ndcg-refined", _refined_words, f"{_XE_PAPER}, from the proof of Theorem 1", _xendcg, _refined)
 
 slow_check(
     "xe-lipschitz",
@@ -271,8 +260,8 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     constant = float(proven_constant(loss, lists).max())
     drawn = np.random.default_rng(0).random(scores.size)
     difference = float(np.ptp(loss.bind(lists.labels, lists.offsets).values(drawn)[asked]))
-    error = generalisation_error(
-        int(asked.sum()), constant, lambda r: log_box_covering(r, _LEAVES), difference=max(difference, constant)
+    error = theory.generalisation_error(
+        int(asked.sum()), constant, lambda r: theory.log_box_covering(r, _LEAVES), difference=max(difference, constant)
     )
     return constant - difference, (
         f"they differ by {difference:.3g}, the constant is {constant:.3g}; for trees of {_LEAVES} leaves with fixed "
@@ -287,60 +276,52 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S is below 1"""
-    eigenvalue = float(np.nanmin(smallest_eigenvalue(scores, lists.offsets, _EPSILON)))
-    gap = float(np.nanmin(spectral_gap(scores, lists.offsets, _EPSILON)))
+    eigenvalue = float(np.nanmin(theory.smallest_eigenvalue(scores, lists.offsets, _EPSILON)))
+    gap = float(np.nanmin(theory.spectral_gap(scores, lists.offsets, _EPSILON)))
     margin = min(eigenvalue, gap)
     detail = f"with epsilon {_EPSILON:g} the smallest eigenvalue is {eigenvalue:.2g}, the spectral radius 1 - {gap:.2g}"
     return (margin if margin > 0 else -1.0), detail
 
 
-check(
-    "softmax-mrr",
-    "XE >= -log RR, for each query and on average",
-    paper=f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here",
-    unless=of_kind(ListNet, "listnet without noise"),
-)(_bounded(softmax_mrr_bound))
-
-check(
-    "softmax-ndcg",
-    "XE >= -log NDCG, for each query and on average, with binary labels",
-    paper=f"{_BINARY_PAPER}, Theorem 3",
-    unless=of_kind(ListNet, "listnet without noise", _linear, _binary),
-)(_bounded(softmax_ndcg_bound))
+_graded = f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here"
+_binary_words = f"XE >= -log NDCG, {_EACH}, with binary labels"
+_bounds("softmax-mrr", f"XE >= -log RR, {_EACH}", _graded, _listnet, theory.softmax_mrr_bound)
+_bounds("softmax-ndcg", _binary_words, f"{_BINARY_PAPER}, Theorem 3", _binary_listnet, theory.softmax_ndcg_bound)
 
 
 # Of the LambdaLoss family
 
 
-check(
+_bounds(
     "lambdaloss",
     "the loss and its constants are at least the cost it was derived from",
-    paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3",
-    unless=first_reason(
+    f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3",
+    first_reason(
         _of_family(RankNet, ARPLoss1, ARPLoss2, *_NDCG_LOSSES, LambdaRank),
         _only(_NDCG_LOSSES, _cut_off, _from_1),
         _only(NDCGLoss1, _above_1_over_rank),
     ),
-)(_bounded(lambdaloss_bound))
-
-check(
+    theory.lambdaloss_bound,
+)
+_bounds(
     "ndcg-cost",
     "without constants the loss is at least 1 - NDCG",
-    paper=f"{_LAMBDA_PAPER}, sec. 5, without its constants",
-    unless=first_reason(
+    f"{_LAMBDA_PAPER}, sec. 5, without its constants",
+    first_reason(
         _of_family(*_NDCG_LOSSES, LambdaRank),
         _cut_off,
         _only(NDCGLoss2, _with_shrinking_steps),
         _only(NDCGLoss1, _from_1, _above_1_over_rank),
     ),
-)(_bounded(ndcg_cost_bound))
-
-check(
+    theory.ndcg_cost_bound,
+)
+_bounds(
     "lambdarank-metric",
     "the metric that LambdaRank bounds is at least the cost of NDCG",
-    paper=f"{_LAMBDA_PAPER}, sec. 5.3",
-    unless=of_kind(LambdaRank, "lambdarank without noise", _from_1),
-)(_bounded(lambda s, y, cuts, loss: lambdarank_metric_bound(s, y, cuts, gain=loss.gain, discount=loss.discount)))
+    f"{_LAMBDA_PAPER}, sec. 5.3",
+    of_kind(LambdaRank, "lambdarank without noise", _from_1),
+    lambda s, y, cuts, loss: theory.lambdarank_metric_bound(s, y, cuts, gain=loss.gain, discount=loss.discount),
+)
 
 slow_check(
     "lambdarank-lipschitz",
@@ -353,7 +334,7 @@ slow_check(
 @slow_check("em-descent", paper=f"{_LAMBDA_PAPER}, sec. 4.2", unless=first_reason(_need_not_descend, nothing_relevant))
 def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the loss never rises from one M-step to the next"""
-    trace = majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=3, steps=2)
+    trace = theory.majorise_minimise(loss, scores, lists.labels, lists.offsets, iterations=3, steps=2)
     # The tight gamma is found to one part in 10^12 of the loss.
     rise = float(np.diff(trace.objective, axis=0).max())
     return -rise, f"from one iteration to the next the loss changes by at most {rise:.2g}"
@@ -366,8 +347,8 @@ def _em_descent(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the best of sixteen scorings by the loss is by the metric at most 2 eps1 + eps2 worse than the best by the
     metric"""
-    scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
-    found = directness_among(loss, scorings, lists.labels, lists.offsets)
+    scorings = [scores, *theory.spread_scorings(lists.labels, lists.offsets)]
+    found = theory.directness_among(loss, scorings, lists.labels, lists.offsets)
     return found.margin, repr(found)
 
 
@@ -381,13 +362,13 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 )
 def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the same, chosen by one half of the queries and measured on the other"""
-    scorings = [scores, *spread_scorings(lists.labels, lists.offsets)]
+    scorings = [scores, *theory.spread_scorings(lists.labels, lists.offsets)]
     even = np.arange(lists.sizes.size) % 2 == 0
     seen, unseen = (only_queries(scores, lists, half)[1] for half in (even, ~even))
     rows = np.repeat(even, lists.sizes)
-    best = best_scorings(loss, [s[rows] for s in scorings], seen.labels, seen.offsets)
+    best = theory.best_scorings(loss, [s[rows] for s in scorings], seen.labels, seen.offsets)
     by_loss, by_metric = (scorings[at][~rows] for at in best)
-    found = directness(loss, by_loss, by_metric, unseen.labels, unseen.offsets)
+    found = theory.directness(loss, by_loss, by_metric, unseen.labels, unseen.offsets)
     return found.margin, repr(found)
 
 
@@ -405,13 +386,13 @@ def _below_limits(version: str, limit: Callable[[F64], F64]) -> Examine:
         for share in _SHARES:
             stretch = loss.sigma / (share * limit(some.sizes.astype(np.float64)) * least)
             stretched = s * stretch[some.query]
-            bounds.append(softrank_ndcg_bound(stretched, some.labels, some.offsets, loss, version=version))
+            bounds.append(theory.softrank_ndcg_bound(stretched, some.labels, some.offsets, loss, version=version))
         return _worst_of(bounds)
 
     return examine
 
 
-def _worst_of(bounds: list[Bound]) -> tuple[float, str]:
+def _worst_of(bounds: list[theory.Bound]) -> tuple[float, str]:
     worst = min(bounds, key=lambda bound: bound.margin)
     ratio = max(float(np.nanmax(bound.lower / np.maximum(bound.upper, _ROUNDING))) for bound in bounds)
     return worst.margin, f"the difference is at most {ratio:.2g} of the bound"
@@ -422,19 +403,14 @@ slow_check(
     "|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof needs",
     paper=f"{_HE_LIU}, proof of Theorem 2",
     unless=first_reason(_softrank, _full, _untied),
-)(_below_limits("proof", lambda sizes: softrank_sigma_limit(1.0, sizes)))
+)(_below_limits("proof", lambda sizes: theory.softrank_sigma_limit(1.0, sizes)))
 
 slow_check(
     "softrank-bound-as-stated",
     "|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number",
     paper=f"{_HE_LIU}, Theorem 2 as stated",
     unless=first_reason(_softrank, _full, _untied),
-)(
-    _below_limits(
-        # From six documents on the stated limit is the lower one; below that 1 - 5 epsilon_3 reaches 0 before it.
-        "stated", lambda sizes: np.minimum(softrank_sigma_limit_as_stated(1.0, sizes), softrank_sigma_limit(1.0, 5.0))
-    )
-)  # fmt: skip
+)(_below_limits("stated", lambda sizes: np.minimum(theory.softrank_sigma_limit_as_stated(1.0, sizes), _ROOT_OF_0)))
 
 
 @check(
@@ -447,19 +423,17 @@ slow_check(
 def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """for every sigma below the stated limit the stated bound is a number"""
     sizes = np.unique(lists.sizes[_several(lists)]).astype(np.float64)
-    stated = softrank_sigma_limit_as_stated(1.0, sizes)
-    # Where 1 - erf(x)^2 is 1/5, whatever the number of documents; five of them make it the proof's own limit.
-    number = np.full(sizes.size, float(softrank_sigma_limit(1.0, 5.0)))
-    ratio = np.minimum(number / stated - 1.0, 1.0)
+    stated = theory.softrank_sigma_limit_as_stated(1.0, sizes)
+    ratio = np.minimum(_ROOT_OF_0 / stated - 1.0, 1.0)
     at = int(np.argmin(ratio))
-    limits = f"a number below {number[at]:.3g} delta, stated {stated[at]:.3g} delta"
+    limits = f"a number below {_ROOT_OF_0:.3g} delta, stated {stated[at]:.3g} delta"
     return float(ratio[at]), f"with {sizes[at]:g} documents delta apart: {limits}"
 
 
 @check("softrank-contests", paper=f"{_HE_LIU}, a sharper form of Theorem 2", unless=_softrank, sample=some_short_lists)
 def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs that noise reverses"""
-    return _worst_of([softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
+    return _worst_of([theory.softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
 
 
 def _with_ties(examine: Callable[[Any, F64, Lists], tuple[float, str]]) -> Examine:
@@ -494,8 +468,8 @@ def _softrank_ties(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
 def _smoothing_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     """with a large mu and a small sigma the smoothed metric is the metric with ties at their worst"""
     y, cuts = lists.labels, lists.offsets
-    mu = float(consistent_smoothing(tied, y, cuts, _PRECISION).mu.max())
-    sigma = min(float(consistent_smoothing(tied, y, cuts, _PRECISION, least_mu=mu).sigma.min()), 1.0)
+    mu = float(theory.consistent_smoothing(tied, y, cuts, _PRECISION).mu.max())
+    sigma = min(float(theory.consistent_smoothing(tied, y, cuts, _PRECISION, least_mu=mu).sigma.min()), 1.0)
     near = dataclasses.replace(loss, mu=mu, sigma=sigma, samples=4)
     difference = -near.bind(y, cuts).values(tied) - _judge(loss, "worst").per_query(tied, y, cuts)
     largest = float(np.nanmax(np.abs(difference)))
@@ -522,8 +496,10 @@ def _smoothing_bias(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     case"""
     judge, mu = _judge(loss, "worst"), loss._shift_by_label
     given = (tied, lists.labels, lists.offsets, judge)
-    exact = isinstance(judge, DCG | NDCG)
-    found = smoothing_limit(*given, mu=mu) if exact else smoothed_metric(*given, sigma=0.0, mu=mu, draws=200)
+    if isinstance(judge, DCG | NDCG):
+        found = theory.smoothing_limit(*given, mu=mu)
+    else:
+        found = theory.smoothed_metric(*given, sigma=0.0, mu=mu, draws=200)
     bias, without = mean_over_queries(found.bias), mean_over_queries(found.expected - found.worst)
     part = f", {bias / without:.0%} of that without shift" if without > 1e-9 else ""
     return 1e-3 - bias, f"with mu {mu:g} a mean bias of {bias:.3g} is left{part}"

@@ -21,7 +21,7 @@ from tautrank.metrics import MAP, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.gains import discount_values
 from tautrank.metrics.ordering import query_sums
-from tautrank.metrics.reader import ReaderMetric
+from tautrank.metrics.ranked import ReaderMetric
 
 _DEFAULT_METRIC = NDCG(k=10)
 

@@ -26,7 +26,7 @@ from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
 from tautrank.metrics.ordering import query_sums
 from tautrank.metrics.other_tools import respelled
-from tautrank.metrics.reader import ReaderMetric, reader_parts
+from tautrank.metrics.ranked import ReaderMetric, reader_parts
 from tautrank.names import name_of
 
 if TYPE_CHECKING:

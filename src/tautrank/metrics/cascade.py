@@ -27,7 +27,7 @@ _LARGEST_MAX_LABEL = 1000
 class _FirstRelevant(BinaryMetric):
     """What the rank of the first relevant document is worth; 0 when it stands below ``k``."""
 
-    # A reader who stops at the first relevant document, see `tautrank.metrics.reader`.
+    # A reader who stops at the first relevant document, see `tautrank.metrics.ranked`.
     stops: ClassVar[bool] = True
 
     @abstractmethod

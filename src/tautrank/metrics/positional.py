@@ -29,6 +29,9 @@ _MOST_PERSISTENT = 0.9999
 class _Positional(RankedMetric):
     """``sum_r value_r * weight_r`` over the ranks."""
 
+    def _document_values(self, labels: NDArray[np.number]) -> F64:
+        return labels.astype(np.float64)
+
     def _rank_weights(self, n: int) -> F64:
         """Return the weights of the ranks 1 to ``n``."""
         return np.ones(n)
@@ -187,9 +190,6 @@ class ARP(_Positional):
     higher_is_better: ClassVar[bool] = False
     all_count: ClassVar[bool] = True
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
-        return labels.astype(np.float64)
-
     def _rank_weights(self, n: int) -> F64:
         ranks = np.arange(1, n + 1, dtype=np.float64)
         return ranks if self.k is None else np.minimum(ranks, self.k + 1)
@@ -320,9 +320,6 @@ class JudgedShare(_Positional):
 
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
         return super()._scorer(~np.isnan(labels) + 0.0, offsets)
-
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
-        return labels.astype(np.float64)
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         return numbers / self._reachable(scores, offsets)

@@ -119,7 +119,7 @@ def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-si
     >>> paired_t_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.5], alternative="greater").p_value  # doctest: +ELLIPSIS
     0.0285...
     """
-    check_alternative(alternative)
+    choice("alternative", alternative, get_args(Alternative))
     d = _paired_differences(a, b)
     t, p = _t_and_p(d, 1 / d.size, alternative)
     return TestResult(t, p, float(d.mean()), d.size, "paired t-test", alternative)
@@ -155,7 +155,7 @@ def corrected_resampled_t_test(
     >>> corrected_resampled_t_test([1, 2, 3], n_train=800, n_test=200).statistic  # doctest: +ELLIPSIS
     2.6186...
     """
-    check_alternative(alternative)
+    choice("alternative", alternative, get_args(Alternative))
     ratio = _test_to_train(test_fraction, n_train, n_test)
     d = _finite_vector(differences, "differences", allow_nan=False)
     if d.size < 2:
@@ -191,7 +191,7 @@ def randomisation_test(
     >>> randomisation_test([0.5, 0.75, 1.0], [0.25, 0.5, 0.5])
     <randomisation test (exact): difference +0.3333, statistic 0.3333, p = 0.25 (two-sided), n = 3>
     """
-    check_alternative(alternative)
+    choice("alternative", alternative, get_args(Alternative))
     resamples = whole("resamples", resamples, 1)
     seed = whole("seed", seed, most=math.inf)
     d = _paired_differences(a, b)
@@ -318,13 +318,10 @@ def _t_and_p(d: F64, scale: float, alternative: Alternative) -> tuple[float, flo
     mean = float(d.mean())
     # Rounding leaves a variance near 1e-34 for equal values: constant data are recognised, not computed.
     spread = 0.0 if np.ptp(d) == 0 else math.sqrt(scale * float(d.var(ddof=1)))
-    if spread > 0:
-        t = mean / spread
-    elif d[0] == 0:
+    if spread == 0 and d[0] == 0:
         # No evidence in any direction, not even the half that a one-sided p-value gives to t = 0.
         return 0.0, 1.0
-    else:
-        t = math.copysign(math.inf, mean)
+    t = mean / spread if spread > 0 else math.copysign(math.inf, mean)
     return t, t_tail(t, d.size - 1, alternative)
 
 
@@ -378,11 +375,6 @@ def _bca_levels(x: F64, drawn: F64, levels: F64) -> F64:
     return np.asarray(ndtr(bias + z / (1 - acceleration * z)), dtype=np.float64)
 
 
-def check_alternative(alternative: str) -> None:
-    """Raise unless `alternative` is one of the three a test knows."""
-    choice("alternative", alternative, get_args(Alternative))
-
-
 def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: float | None) -> float:
     """Return n_test / n_train from whichever of the two descriptions of a split was given."""
     if test_fraction is not None and n_train is None and n_test is None:
@@ -412,11 +404,8 @@ def _paired_differences(a: ArrayLike, b: ArrayLike) -> F64:
     alone = np.flatnonzero(missing != np.isnan(y))
     if alone.size:
         i = int(alone[0])
-        where, other = ("a", "b") if missing[i] else ("b", "a")
-        raise DataError(
-            f"query {i}: found NaN in {where} but {(y if missing[i] else x)[i]:g} in {other}; "
-            "expected both systems to have a value or both to skip it"
-        )
+        found = f"NaN in a but {y[i]:g} in b" if missing[i] else f"NaN in b but {x[i]:g} in a"
+        raise DataError(f"query {i}: found {found}; expected both systems to have a value or both to skip it")
     d = (x - y)[~missing]
     if d.size < 2:
         raise DataError(f"a and b: found {d.size} queries with a value; expected at least 2")

@@ -23,10 +23,9 @@ from tautrank.theory.directness import (
 from tautrank.theory.distributions import gamma_targets, log_softmax
 from tautrank.theory.em import Iterations, descends, majorise_minimise
 from tautrank.theory.gamma import BestGamma, cross_entropy, gammas_of, optimal_gamma, smallest_jensen_gap
-from tautrank.theory.generalisation import generalisation_error, log_box_covering
 from tautrank.theory.hessian import smallest_eigenvalue, spectral_gap
 from tautrank.theory.jensen import JensenClouds, jensen_clouds, jensen_gap
-from tautrank.theory.lipschitz import Lipschitz, lipschitz
+from tautrank.theory.lipschitz import Lipschitz, generalisation_error, lipschitz, log_box_covering
 from tautrank.theory.pairwise_bounds import lambdaloss_bound, lambdarank_metric_bound, ndcg_cost, ndcg_cost_bound
 from tautrank.theory.smoothing_bias import (
     ConsistentSmoothing,

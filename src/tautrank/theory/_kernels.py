@@ -8,9 +8,7 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import F64, I32, I64
-from tautrank.kernels.randomness import fill_uniform
 from tautrank.kernels.ranking import longest_list
-from tautrank.kernels.streams import GAMMA_STREAM
 
 # Beyond this half of erfc underflows in float64.
 _FAR = 27.3
@@ -103,21 +101,6 @@ def tied_discounts(groups: I64, places: I64, labels: F64, discounts: F64, mu: fl
                     total += chances[node] * p[r] * discounts[places[group] + r]
             expected[j] = total
     return expected
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
-def drawn_gammas(offsets: I64, seed: np.uint64, step: int) -> F64:
-    """Return the gammas that ``xendcg(gamma=uniform)`` draws, one per document.
-
-    Args:
-        offsets: start of each query, and the number of documents at the end.
-        seed: the loss's seed.
-        step: the loss's step.
-    """
-    gamma = np.empty(offsets[-1])
-    for query in range(offsets.size - 1):
-        fill_uniform(gamma[offsets[query] : offsets[query + 1]], seed, step, query, GAMMA_STREAM)
-    return gamma
 
 
 @njit(nogil=True, cache=True, error_model="numpy")

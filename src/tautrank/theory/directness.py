@@ -35,11 +35,11 @@ from tautrank.losses.smooth_ndcg import SmoothNDCG
 from tautrank.losses.softmax import XENDCG, ListNet
 from tautrank.losses.softrank import SoftRank
 from tautrank.losses.stochastic import SmoothedLoss
-from tautrank.metrics import ARP, NDCG, Metric, gain_values, metric
+from tautrank.metrics import ARP, NDCG, Metric, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64, I64, query_sums
+from tautrank.metrics.ordering import F64, I64
 from tautrank.theory.distributions import check_scored_lists
-from tautrank.theory.pairwise_bounds import lambdaloss_bound
+from tautrank.theory.pairwise_bounds import lambdaloss_bound, ndcg_cost
 
 Costs = Callable[[F64, F64, I64, int], F64]
 """From scores, labels, offsets and a seed to one number per query."""
@@ -185,8 +185,7 @@ def _of_ndcg_loss1(loss: NDCGLoss1) -> Surrogate:
     judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount)
 
     def costs(scores: F64, labels: F64, offsets: I64, seed: int) -> F64:
-        best = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(labels, labels, offsets)
-        perfect = query_sums(gain_values(labels, loss.gain), offsets) / best - 1.0
+        perfect = ndcg_cost(labels, labels, offsets, k=loss.k, gain=loss.gain, discount=loss.discount)
         return loss.bind(labels, offsets, seed=seed).values(scores) - perfect
 
     return Surrogate(loss, judge, "the loss less sum G - 1", costs)
@@ -224,12 +223,12 @@ class Directness:
     @property
     def eps1(self) -> float:
         """The largest ``|O1 - O2|`` of a query at ``w1``; NaN without queries."""
-        return self._largest_gap(0)
+        return float(np.fmax.reduce(np.abs(self.loss_costs - self.metric_costs)[0], initial=np.nan))
 
     @property
     def eps2(self) -> float:
         """The largest ``|O1 - O2|`` of a query at ``w2``; NaN without queries."""
-        return self._largest_gap(1)
+        return float(np.fmax.reduce(np.abs(self.loss_costs - self.metric_costs)[1], initial=np.nan))
 
     @property
     def guarantee(self) -> float:
@@ -251,11 +250,6 @@ class Directness:
     def margin(self) -> float:
         """``2 eps1 + eps2`` less ``|difference|``; below 0 where the theorem fails, NaN without queries."""
         return self.guarantee - abs(self.difference)
-
-    def _largest_gap(self, ranker: int) -> float:
-        gaps = np.abs(self.loss_costs[ranker] - self.metric_costs[ranker])
-        kept = gaps[~np.isnan(gaps)]
-        return float(kept.max()) if kept.size else math.nan
 
     def __repr__(self) -> str:
         if math.isnan(self.guarantee):

@@ -48,8 +48,7 @@ def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
     centred = s - np.repeat(query_maxima(s, cuts), sizes)
     totals = query_sums(np.exp(centred), cuts)
     logs = np.log(totals, out=np.zeros_like(totals), where=totals > 0)
-    result: F64 = centred - np.repeat(logs, sizes)
-    return result
+    return np.asarray(centred - np.repeat(logs, sizes))
 
 
 def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
@@ -74,8 +73,7 @@ def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F6
     t = (np.exp2(lists.labels - highest) - np.exp2(-highest)) + np.exp2(-highest) * (1.0 - g)
     totals = query_sums(t, lists.offsets)
     shares = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
-    result: F64 = t * np.repeat(shares, lists.sizes)
-    return result
+    return np.asarray(t * np.repeat(shares, lists.sizes))
 
 
 def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:

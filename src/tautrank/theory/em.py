@@ -20,8 +20,8 @@ from tautrank.losses import MSE, XENDCG, LambdaLoss, ListNet, Loss
 from tautrank.losses import loss as loss_named
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.ordering import F64, query_sums
-from tautrank.theory.derivatives import differences
 from tautrank.theory.distributions import check_scored_lists
+from tautrank.theory.lipschitz import differences
 
 # Armijo's rule: a step is taken when it gains at least this share of what the slope promises.
 _SHARE = 1e-4

@@ -7,6 +7,7 @@ have exact answers here, and they differ.
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -74,9 +75,13 @@ def gammas_of(
         return check_gamma(loss.gamma, lists)
     if loss.gamma == "tight":
         return optimal_gamma(s, lists.labels, lists.offsets).gamma
-    from tautrank.theory._kernels import drawn_gammas
+    from tautrank.kernels.randomness import fill_uniform
+    from tautrank.kernels.streams import GAMMA_STREAM
 
-    return drawn_gammas(lists.offsets, np.uint64(seed), step)
+    gamma = np.empty(s.size)
+    for query, (start, stop) in enumerate(pairwise(lists.offsets)):
+        fill_uniform(gamma[start:stop], np.uint64(seed), step, query, GAMMA_STREAM)
+    return gamma
 
 
 def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:

@@ -1,4 +1,4 @@
-"""How steep a loss can be: the Lipschitz constant with respect to the largest change of a score.
+"""How steep a loss can be, and what that says about unseen queries: slopes, Lipschitz constants, generalisation.
 
 A loss whose value changes by at most ``L max_i |s_i - s'_i|`` is ``L``-Lipschitz with respect to the infinity norm;
 for a differentiable loss the smallest such ``L`` is the largest ``sum_i |dl/ds_i|``.
@@ -13,17 +13,82 @@ Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.3.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.arguments import whole
+from tautrank.arguments import real, whole
+from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses import loss as loss_named
 from tautrank.losses.base import Lists
-from tautrank.metrics.ordering import F64, query_sums
-from tautrank.theory.derivatives import differences
+from tautrank.metrics.ordering import F64, I64, query_sums
+
+# Half the distance over which a score is moved: near the cube root of float64's precision.
+WIDTH = 6e-6
+# A jump of the slope at a kink is the same for every width; one that curvature makes grows with the width.
+_WIDER = 8.0
+
+
+def differences(
+    function: Callable[[F64], F64],
+    scores: F64,
+    offsets: I64,
+    between: tuple[float, float] = (-WIDTH, WIDTH),
+    places: Iterable[int] | None = None,
+) -> F64:
+    """Return the derivative of each query's value by each of its scores, by finite differences.
+
+    Queries are independent, so the documents at the same place of all queries are moved at once: two calls for each
+    place of the longest list.
+
+    Args:
+        function: from scores to one value per query.
+        scores: where to differentiate, one number per document.
+        offsets: start of each query, and the number of documents at the end.
+        between: the two distances from a score between which the slope is taken; central by default.
+        places: places of the documents within their query, counted from 0; None for all. The others get NaN.
+
+    >>> cuts = np.array([0, 2, 3])
+    >>> differences(lambda s: np.add.reduceat(s**2, cuts[:-1]), np.array([1.0, 2.0, 3.0]), cuts).round(6)
+    array([2., 4., 6.])
+    """
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    slopes = np.full_like(scores, np.nan)
+    for place in range(int(sizes.max(initial=0))) if places is None else places:
+        queries = np.flatnonzero(sizes > place)
+        documents = starts[queries] + place
+        down, up = scores.copy(), scores.copy()
+        down[documents] += between[0]
+        up[documents] += between[1]
+        # The true distance: next to a large score the width itself is rounded.
+        moved = up[documents] - down[documents]
+        with np.errstate(invalid="ignore"):  # two values may be infinite
+            slopes[documents] = (function(up)[queries] - function(down)[queries]) / moved
+    return slopes
+
+
+def slopes_at_kinks(
+    function: Callable[[F64], F64], scores: F64, offsets: I64, places: list[int] | None = None
+) -> tuple[F64, F64]:
+    """Return the smaller and the larger one-sided slope where the value has a kink, and NaN where it is smooth.
+
+    At a kink every number between the two is a subgradient, and a central difference is only one of them. The arguments
+    are those of `differences`.
+
+    >>> low, high = slopes_at_kinks(lambda s: np.abs(s) + s**2, np.array([0.0, 1.0]), np.array([0, 1, 2]))
+    >>> low.round(4), high.round(4)
+    (array([-1., nan]), array([ 1., nan]))
+    """
+    left, right, far_left, far_right = (
+        differences(function, scores, offsets, between, places)
+        for width in (WIDTH, _WIDER * WIDTH)
+        for between in ((-width, 0.0), (0.0, width))
+    )
+    smooth = ~(np.abs(right - left) > 0.5 * np.abs(far_right - far_left))
+    return np.where(smooth, np.nan, np.minimum(left, right)), np.where(smooth, np.nan, np.maximum(left, right))
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,3 +226,78 @@ def measured_constant(
                 slopes = differences(objective.frozen(scores, step).values, scores, lists.offsets)
             most = np.maximum(most, query_sums(np.abs(slopes), lists.offsets))
     return most
+
+
+def generalisation_error(
+    n: int,
+    lipschitz: float,
+    log_covering: Callable[[float], float],
+    confidence: float = 0.95,
+    difference: float | None = None,
+) -> float:
+    """Return how far the expected loss can be above the mean loss of the training queries, for a class of models.
+
+    It is the smallest ``epsilon`` with ``2 N(epsilon / (4 L)) exp(-n epsilon^2 / (2 d^2)) <= 1 - confidence``: with
+    that confidence no model of the class, whose scores lie in [0, 1], is worse on unseen queries by more than
+    ``epsilon``. ``N`` is the covering number of the class by balls of the given radius in the largest difference of
+    scores.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Theorem 2, with the constant of its proof:
+    Lemma B.2 leaves a deviation of ``epsilon / 2`` to McDiarmid's inequality, which squares it, where the statement in
+    the paper has ``epsilon`` and so an exponent four times as large. The proof also counts a change of a query as a
+    change of its scores alone, so that ``d = L``. For cross entropy over lists of one length this is right: scores in
+    [0, 1] keep the loss within ``log((1 + (m-1) e) / (1 + (m-1)/e)) < 2``.
+
+    Args:
+        n: number of training queries.
+        lipschitz: Lipschitz constant ``L`` of the loss, see `lipschitz`.
+        log_covering: from a radius to the natural logarithm of the covering number, see `log_box_covering`.
+        confidence: number above 0 and below 1.
+        difference: largest difference ``d`` between the losses of two queries; None for the Lipschitz constant.
+
+    >>> def ten_leaves(radius: float) -> float:
+    ...     return log_box_covering(radius, 10)
+    >>> round(generalisation_error(10_000, 2.0, ten_leaves), 3)
+    0.168
+    >>> round(generalisation_error(10_000, 100.0**2, ten_leaves), 1)  # proportional to the constant
+    842.3
+    """
+    n = whole("n", n, 1)
+    steep = real("lipschitz", lipschitz, 0.0, above=True)
+    most = steep if difference is None else real("difference", difference, 0.0, above=True)
+    chance = real("confidence", confidence, 0.0, above=True, most=1.0)
+    if chance == 1.0:
+        raise OptionError("confidence: found 1; expected a number above 0 and below 1")
+
+    def excess(epsilon: float) -> float:
+        covering = real("log_covering", log_covering(epsilon / (4.0 * steep)), 0.0)
+        return math.log(2.0) + covering - n * epsilon**2 / (2.0 * most**2) - math.log1p(-chance)
+
+    # The function falls with epsilon, so halving an interval finds its root.
+    low, high = 0.0, most
+    while excess(high) > 0:
+        low, high = high, 2.0 * high
+        if high > 1e100 * most:  # a float is too small for the square of much more
+            raise OptionError("log_covering: found a number that grows with the radius; expected one that falls")
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if excess(middle) > 0 else (low, middle)
+    return high
+
+
+def log_box_covering(radius: float, dimensions: int) -> float:
+    """Return the log of the covering number of ``[0, 1]^d`` by balls of the infinity norm, ``d log ceil(1/(2r))``.
+
+    The functions that are constant on each of ``d`` given parts of the documents (a tree with fixed splits and ``d``
+    leaves) form such a box. A ball of radius ``r`` is a cube of side ``2r``, so this is exact.
+
+    Args:
+        radius: radius of the balls, above 0.
+        dimensions: ``d``.
+
+    >>> round(math.exp(log_box_covering(0.25, 3)))
+    8
+    """
+    r = real("radius", radius, 0.0, above=True)
+    # A cube's side that divides 1 up to rounding does not need one cube more.
+    return whole("dimensions", dimensions, 1) * math.log(max(1, math.ceil(1.0 / (2.0 * r) * (1.0 - 1e-12))))

@@ -34,7 +34,7 @@ def ndcg_cost(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **option
 
     Args:
         scores, labels, offsets: the lists, see `tautrank.theory`.
-        options: ``gain``, ``discount`` and ``ties`` of the metric.
+        options: ``k``, ``gain``, ``discount`` and ``ties`` of the metric.
 
     >>> ndcg_cost([1.0, 2.0], [1, 0], [0, 2]).round(4)  # 1 - 1/log2(3)
     array([0.3691])
@@ -43,8 +43,8 @@ def ndcg_cost(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, **option
     """
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
-    judge = NDCG(k=None, **options)
-    ideal = DCG(gain=judge.gain, discount=judge.discount).per_query(y, y, cuts)
+    judge = NDCG(**options)
+    ideal = DCG(k=judge.k, gain=judge.gain, discount=judge.discount).per_query(y, y, cuts)
     return query_sums(gain_values(y, judge.gain), cuts) / ideal - judge.per_query(s, y, cuts)
 
 

@@ -21,7 +21,7 @@ from tautrank.losses.device.noise import own_list
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics import NDCG
 from tautrank.metrics.gains import discount_values
-from tautrank.metrics.reader import ReaderMetric
+from tautrank.metrics.ranked import ReaderMetric
 from tautrank.metrics.selection import DCGRR
 
 _DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
