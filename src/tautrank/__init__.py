@@ -7,73 +7,81 @@ no optional dependency.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from tautrank import losses, metrics, simulate
-from tautrank.data import (
-    DataSummary,
-    RankingData,
-    Splits,
-    judge_run,
-    list_folds,
-    read_csv,
-    read_folder,
-    read_letor,
-    read_parquet,
-    read_qrels,
-    read_run,
-    read_scores,
-    read_streamed,
-    write_letor,
-)
-from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
-from tautrank.losses import loss
-from tautrank.metrics import Metric, metric
-from tautrank.metrics.evaluation import Evaluation, evaluate
-from tautrank.significance.paired import (
-    bootstrap_interval,
-    corrected_resampled_t_test,
-    holm,
-    paired_t_test,
-    randomisation_test,
-)
-from tautrank.significance.systems import systems_test
-
 if TYPE_CHECKING:
-    from tautrank import checks, theory
+    from tautrank import checks, losses, metrics, simulate, theory
+    from tautrank.data import (
+        DataSummary,
+        RankingData,
+        Splits,
+        judge_run,
+        list_folds,
+        read_csv,
+        read_folder,
+        read_letor,
+        read_parquet,
+        read_qrels,
+        read_run,
+        read_scores,
+        read_streamed,
+        write_letor,
+    )
     from tautrank.data.distributed import read_distributed
     from tautrank.engines.langevin import Langevin
+    from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
     from tautrank.experiments.compare import compare
     from tautrank.experiments.result import Result
     from tautrank.experiments.runs import compare_runs
     from tautrank.experiments.tune import tune
     from tautrank.export import export_model
+    from tautrank.losses import loss
     from tautrank.losses.torch_loss import torch_loss
+    from tautrank.metrics import Metric, metric
+    from tautrank.metrics.evaluation import Evaluation, evaluate
     from tautrank.ranker.estimator import Ranker
     from tautrank.ranker.list_features import ListFeatures
     from tautrank.report.side_by_side import side_by_side
+    from tautrank.significance.paired import (
+        bootstrap_interval,
+        corrected_resampled_t_test,
+        holm,
+        paired_t_test,
+        randomisation_test,
+    )
+    from tautrank.significance.systems import systems_test
 
 __version__ = "0.2.0"
 
-# What needs scikit-learn, which takes a second to import, is imported when it is first asked for.
-_LATER = {
-    "Langevin": "tautrank.engines.langevin",
-    "ListFeatures": "tautrank.ranker.list_features",
-    "Result": "tautrank.experiments.result",
-    "Ranker": "tautrank.ranker.estimator",
-    "compare": "tautrank.experiments.compare",
-    "compare_runs": "tautrank.experiments.runs",
-    "torch_loss": "tautrank.losses.torch_loss",
-    "export_model": "tautrank.export",
-    "side_by_side": "tautrank.report.side_by_side",
-    "read_distributed": "tautrank.data.distributed",
-    "tune": "tautrank.experiments.tune",
+# Every name is imported when it is first asked for: a command that only says what is wrong needs few of them.
+_MODULES = ("checks", "losses", "metrics", "simulate", "theory")
+_NAMES = {
+    "data": "DataSummary RankingData Splits judge_run list_folds read_csv read_folder read_letor read_parquet "
+    "read_qrels read_run read_scores read_streamed write_letor",
+    "data.distributed": "read_distributed",
+    "engines.langevin": "Langevin",
+    "errors": "DataError MissingDependencyError OptionError TautrankError TautrankWarning",
+    "experiments.compare": "compare",
+    "experiments.result": "Result",
+    "experiments.runs": "compare_runs",
+    "experiments.tune": "tune",
+    "export": "export_model",
+    "losses": "loss",
+    "losses.torch_loss": "torch_loss",
+    "metrics": "Metric metric",
+    "metrics.evaluation": "Evaluation evaluate",
+    "ranker.estimator": "Ranker",
+    "ranker.list_features": "ListFeatures",
+    "report.side_by_side": "side_by_side",
+    "significance.paired": "bootstrap_interval corrected_resampled_t_test holm paired_t_test randomisation_test",
+    "significance.systems": "systems_test",
 }
+_LATER = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:
-    if name in ("checks", "theory"):
+    if name in _MODULES:
         return importlib.import_module(f"tautrank.{name}")
     if name in _LATER:
-        return getattr(importlib.import_module(_LATER[name]), name)
+        return getattr(importlib.import_module(f"tautrank.{_LATER[name]}"), name)
     raise AttributeError(f"module 'tautrank' has no attribute '{name}'")
 
 
