@@ -1,4 +1,4 @@
-"""Write files so that a reader sees either the old content or the new, never half of it."""
+"""Write files so that a reader sees either the old content or the new, never half of it; and open them."""
 
 from __future__ import annotations
 
@@ -29,6 +29,25 @@ def require_writable(path: str | os.PathLike[str]) -> None:
             raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
             pass
+
+
+def opened(path: str | os.PathLike[str], expected: str) -> BinaryIO:
+    """Open a binary file for reading, or raise an error that says why it cannot be read and what was expected.
+
+    Args:
+        path: the file.
+        expected: what it should be.
+
+    >>> with opened("no/such/model.taut", "a model saved by tautrank") as file:
+    ...     file.read()
+    Traceback (most recent call last):
+    tautrank.errors.DataError: no/such/model.taut: cannot be read (No such file or directory); expected a model saved by
+    tautrank
+    """
+    try:
+        return open(path, "rb")
+    except OSError as error:
+        raise DataError(f"{os.fspath(path)}: cannot be read ({error.strerror}); expected {expected}") from None
 
 
 @contextmanager

@@ -7,8 +7,7 @@ import inspect
 import pytest
 
 import tautrank as tr
-from tautrank.commands.experiments import compare, tune
-from tautrank.commands.train import train
+from tautrank.commands.training import compare, train, tune
 from tautrank.engines import DEFAULTS
 from tautrank.experiments.compare import comparison
 from tests.ranker_examples import TRAIN, VALID

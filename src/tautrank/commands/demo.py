@@ -35,7 +35,7 @@ Next, on your own files:
   tautrank evaluate --model model.taut test.txt --metrics ndcg@10,err@10,map"""
 
 
-def demo(seed: int = option(0, "Random seed of the data and the training.")) -> None:
+def demo(seed: int = option("Random seed of the data and the training.", 0)) -> None:
     """Compare losses with LightGBM's own LambdaRank on synthetic web search data, and show what to type next.
 
     Example: tautrank demo

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
@@ -12,27 +14,54 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from tautrank import __version__
-from tautrank.commands.data import data_app
-from tautrank.commands.demo import demo
-from tautrank.commands.experiments import compare, tune
-from tautrank.commands.model import explain, model_app
-from tautrank.commands.options import option
+from tautrank.commands.options import flag, group
 from tautrank.commands.output import ERR, OUT
-from tautrank.commands.study import study_app
-from tautrank.commands.theory import theory_app
-from tautrank.commands.train import evaluate, export, rank, train
 from tautrank.errors import TautrankError, TautrankWarning
+
+# In the order in which a new user meets them.
+_PLACES = {
+    "demo": "demo:demo",
+    "data": "inspecting:data_app",
+    "train": "training:train",
+    "evaluate": "scoring:evaluate",
+    "rank": "scoring:rank",
+    "explain": "inspecting:explain",
+    "model": "inspecting:model_app",
+    "export": "scoring:export",
+    "compare": "training:compare",
+    "tune": "training:tune",
+    "study": "study:study_app",
+    "theory": "theory:theory_app",
+}
+
+
+class _Later(Mapping[str, Any]):
+    """The commands by name; each is imported when it is asked for, so that none waits for what another needs."""
+
+    def __getitem__(self, name: str) -> Any:
+        module, _, place = _PLACES[name].partition(":")
+        found = getattr(importlib.import_module(f"tautrank.commands.{module}"), place)
+        if isinstance(found, typer.Typer):
+            return typer.main.get_group(found)
+        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+        alone.command(name)(found)
+        return typer.main.get_command(alone)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_PLACES)
+
+    def __len__(self) -> int:
+        return len(_PLACES)
 
 
 class _Commands(TyperGroup):
-    """The commands in the order in which a new user meets them."""
+    """The group of all commands."""
 
-    _order = (
-        "demo", "data", "train", "evaluate", "rank", "explain", "model", "export", "compare", "tune", "study", "theory",
-    )  # fmt: skip
+    def __init__(self, **given: Any) -> None:
+        super().__init__(**given | {"commands": _Later()})
 
     def list_commands(self, ctx: Any) -> list[str]:
-        return sorted(super().list_commands(ctx), key=self._order.index)
+        return list(self.commands)
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -42,23 +71,16 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
-app = typer.Typer(
+app = group(
+    "Learning to rank that optimises the ranking metric itself.",
     cls=_Commands,
-    help="Learning to rank that optimises the ranking metric itself.",
-    no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for command in (demo, train, evaluate, rank, explain, export, compare, tune):
-    app.command()(command)
-for name, group in (("data", data_app), ("model", model_app), ("study", study_app), ("theory", theory_app)):
-    app.add_typer(group, name=name)
 
 
 @app.callback(invoke_without_command=True)
-def _root(version: bool = option(False, "Print the version and exit.", "--version")) -> None:
+def _root(version: bool = flag("Print the version and exit.", "--version")) -> None:
     if version:
         OUT.print(f"tautrank {__version__}")
         raise typer.Exit

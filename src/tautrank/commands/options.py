@@ -5,39 +5,57 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
-import json
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-import tautrank as tr
 from tautrank.arguments import choice, whole
 from tautrank.commands.output import reading_bar
-from tautrank.data import Judged, RankingData, Splits, read_folder
+from tautrank.data import Judged, RankingData, Splits, read_folder, read_streamed
 from tautrank.data.columns import columns_of_model, same_columns, set_aside
 from tautrank.data.files import read_data, read_judged_scores
 from tautrank.data.text_source import require_files
-from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
-from tautrank.engines.packages import check_installed
-from tautrank.errors import OptionError, refuse
-from tautrank.losses import own_losses
-from tautrank.metrics import TOOLS, Metric
+from tautrank.errors import OptionError
+from tautrank.files import opened
 from tautrank.names import name_of, split_at_commas
-from tautrank.ranker.model_file import check_model
+
+if TYPE_CHECKING:
+    from tautrank.metrics import Metric
+    from tautrank.ranker import Ranker
 
 
-def option(default: Any, text: str, *names: str) -> Any:
+def group(text: str, **given: Any) -> typer.Typer:
+    """Make a group of commands.
+
+    Args:
+        text: help text.
+        given: more options of `typer.Typer`.
+    """
+    return typer.Typer(help=text, no_args_is_help=True, add_completion=False, rich_markup_mode=None, **given)
+
+
+def option(text: str, default: Any = None, *names: str) -> Any:
     """Declare an option of a command.
 
     Args:
-        default: default value; ``...`` for an option that is required.
         text: help text.
+        default: default value; ``...`` for an option that is required.
         names: names on the command line; default the name of the parameter.
     """
     return typer.Option(default, *names, help=text)
+
+
+def flag(text: str, name: str) -> Any:
+    """Declare an option that is either given or not.
+
+    Args:
+        text: help text.
+        name: name on the command line.
+    """
+    return typer.Option(False, name, help=text)
 
 
 def argument(text: str, default: Any = ...) -> Any:
@@ -50,67 +68,13 @@ def argument(text: str, default: Any = ...) -> Any:
     return typer.Argument(default, help=text)
 
 
-AS_JSON = option(False, "Print JSON instead of a table.", "--json")
-IMPORTED = option(None, "Python file or module that registers your own loss or metric. Its code is run.", "--import")
-LEARNING_RATE = option(Settings.learning_rate, "Learning rate: the factor by which each tree is scaled.")
-LEAVES = option(Settings.num_leaves, "Maximum number of leaves per tree.")
-MEMORY = option(None, "Memory there is, such as 3G: features stay in the file and are read in chunks.")
-METRIC = option("ndcg@10", "Metric for validation and early stopping.")
-LIKE = option(None, f"Tool whose rules the metrics follow: {', '.join(TOOLS)}.")
-SEED = option(0, "Random seed.")
-
-
-@dataclasses.dataclass(frozen=True)
-class Training:
-    """The options of every command that trains with the user's parameters."""
-
-    engine: str = option(
-        DEFAULT_ENGINE, "Engine for losses of this library; 'tool:objective' is always trained by that tool."
-    )
-    imported: list[str] | None = IMPORTED
-    trees: int = option(Settings.n_estimators, "Maximum number of trees.")
-    early_stopping: int = option(
-        Settings.early_stopping_rounds or 0,
-        "Stop after this many trees without a better validation value; 0 to never stop early.",
-    )
-    list_features: str | None = option(
-        None,
-        "Describe documents relative to their list too: all features, auto to choose them on validation data, or names "
-        "or numbers (from 0) of features, separated by commas.",
-    )
-    speed: str = option(Settings.speed, "exact, or fast for coarser bins and quantised gradients (LightGBM).")
-    param: list[str] | None = option(None, "Engine parameter as name=value; may be repeated.")
-    seed: int = SEED
-    jobs: int | None = option(None, "Number of threads; default by the size of the data.", "--jobs", "-j")
-
-    def parameters(self, losses: Sequence[str], **others: Any) -> dict[str, Any]:
-        """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot train the losses.
-
-        Args:
-            losses: names of the losses to train.
-            **others: parameters that `--param` may replace.
-        """
-        import_losses(self.imported)
-        given = engine_parameters(self.param)
-        own = (*tr.Ranker._get_param_names(), "categorical_feature") if given else ()
-        for loss in losses:
-            for member in members_of(read_loss(loss)):
-                engine = engine_for(self.engine, member)
-                check_installed(engine.name)
-                if given and engine.name == self.engine:  # the tool knows the names, and is slow to import
-                    refuse(engine.wrong_names(member, [name for name in given if name not in own]))
-        others["n_estimators"] = whole("--trees", self.trees, 1)
-        others["early_stopping_rounds"] = self.early_stopping or None
-        if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
-            others["engine"] = self.engine
-        if self.speed != Settings.speed:
-            others["speed"] = choice("speed", self.speed, ("exact", "fast"))
-        if self.list_features is not None:
-            chosen = self.list_features
-            others["list_features"] = {"all": True, "auto": "auto"}.get(chosen) or names_of([chosen], "--list-features")
-        return others | given
-
-
+AS_JSON = flag("Print JSON instead of a table.", "--json")
+IMPORTED = option("Python file or module that registers your own loss or metric. Its code is run.", None, "--import")
+MEMORY = option("Memory there is, such as 3G: features stay in the file and are read in chunks.")
+MODEL = argument("Model of 'tautrank train', LightGBM or XGBoost.")
+SEED = option("Random seed.", 0)
+ZERO_BASED = flag("Feature indices in LETOR text start at 0.", "--zero-based")
+ALLOW_NAN = flag("Read 'nan' as a missing value.", "--allow-nan")
 _LISTS = ("features", "drop", "categorical")
 
 
@@ -118,22 +82,26 @@ _LISTS = ("features", "drop", "categorical")
 class Reading:
     """The options of every command that reads ranking data, and the readers that use them."""
 
-    zero_based: bool = option(False, "Feature indices in LETOR text start at 0.", "--zero-based")
-    allow_nan: bool = option(False, "Read 'nan' as a missing value.", "--allow-nan")
-    cache: bool | None = option(
-        None, "Keep the parsed data next to the file; default for files of 64 MiB or more.", "--cache/--no-cache"
-    )
-    label: str = option("label", "Label column of Parquet and CSV files.", "--label")
-    qid: str = option("qid", "Query id column of Parquet and CSV files.", "--qid")
-    doc: str | None = option(None, "Document id column of Parquet and CSV files.", "--doc")
+    zero_based: bool = ZERO_BASED
+    allow_nan: bool = ALLOW_NAN
+    cache: bool | None = option("Keep the parsed data next to the file; default for files of 64 MiB or more.")
+    label: str = option("Label column of Parquet and CSV files.", "label")
+    qid: str = option("Query id column of Parquet and CSV files.", "qid")
+    doc: str | None = option("Document id column of Parquet and CSV files.")
     features: list[str] | None = option(
-        None, "Feature columns of Parquet and CSV files, separated by commas; default all other numbers.", "--features"
+        "Feature columns of Parquet and CSV files, separated by commas; default all other numbers."
     )
-    drop: list[str] | None = option(None, "Columns of Parquet and CSV files to leave out, by commas.", "--drop")
+    drop: list[str] | None = option("Columns of Parquet and CSV files to leave out, by commas.")
     categorical: list[str] | None = option(
-        None, "Columns of Parquet and CSV files whose values are categories, separated by commas.", "--categorical"
+        "Columns of Parquet and CSV files whose values are categories, separated by commas."
     )
-    separator: str | None = option(None, "What separates the columns of CSV; default a comma.", "--separator")
+    separator: str | None = option("What separates the columns of CSV; default a comma.")
+
+    @classmethod
+    def as_usual(cls, **given: Any) -> Reading:
+        """The options as if they were not on the command line, except those given."""
+        usual = {field.name: field.default.default for field in dataclasses.fields(cls)}  # type: ignore[union-attr]
+        return cls(**{**usual, **given})
 
     def given(self) -> dict[str, Any]:
         """The options of `read_data`."""
@@ -145,39 +113,47 @@ class Reading:
         with reading_bar(f"reading {path.name}") as report:
             return read_data(path, unlabelled=unlabelled, progress=report, **self.given())
 
-    def files(self, *paths: Path | None) -> list[RankingData]:
-        """Read the given files of one data set and align their feature columns."""
-        given = [path for path in paths if path is not None]
-        require_files(*given)
-        return same_columns([self.file(path) for path in given], given)
-
-    def training(self, data: Path, valid: Path | None, **aside: str | None) -> tuple[list[RankingData], dict[str, Any]]:
-        """Read training and validation data, and columns of the training data that hold numbers which are no features.
+    def files(self, *paths: Path | None, **aside: str | None) -> tuple[list[RankingData], dict[str, Any]]:
+        """Read the given files of one data set and align their feature columns.
 
         Args:
-            data, valid: the files.
-            **aside: names of such columns, by what `fit` calls them.
+            *paths: the files, the training data first; None for one that was not given.
+            **aside: names of columns of the first file that hold numbers which are no features, by what `fit` calls
+                them; their values are returned by the same names.
         """
+        given = [path for path in paths if path is not None]
+        require_files(*given)
         named = {kind: name for kind, name in aside.items() if name is not None}
         asked = dataclasses.replace(self, features=[*self.features, *named.values()]) if self.features else self
-        train, values = asked.file(data), dict[str, Any]()
+        parts, values = [asked.file(given[0])], dict[str, Any]()
         for kind, name in named.items():
-            train, values[kind] = set_aside(train, name, f"{data}: {kind}")
-        if valid is None:
-            return [train], values
-        return same_columns([train, self.file(valid)], [data, valid]), values
+            parts[0], values[kind] = set_aside(parts[0], name, f"{given[0]}: {kind}")
+        return same_columns([*parts, *map(self.file, given[1:])], given), values
 
     def in_files(
-        self, *paths: Path | None, memory: str | None = None, client: Any = None, unlabelled: bool = False
+        self,
+        *paths: Path | None,
+        memory: str | None = None,
+        cluster: str | None = None,
+        workers: int | None = None,
+        stack: ExitStack | None = None,
+        unlabelled: bool = False,
     ) -> list[RankingData]:
         """Read files whose features stay there: labels and queries now, features in chunks or on a cluster's workers.
 
         Args:
             *paths: files or patterns of one data set, the training data first.
-            memory: what a training may use.
-            client: client of the cluster that reads the training data.
+            memory, cluster, workers: the options of the command, one of which is given.
+            stack: what ends the cluster.
             unlabelled: whether a table needs no label column.
         """
+        from tautrank.data.distributed import LOCAL, connect, read_distributed
+
+        if sum(given is not None for given in (memory, cluster, workers)) > 1:
+            raise OptionError("--memory, --cluster, --workers: found more than one; expected one of them")
+        client = None
+        if stack is not None and memory is None:
+            client = connect(cluster or LOCAL, whole("--workers", workers or 1, 1), stack, "--cluster")
         if wrong := [name for name in ("doc", "categorical", "separator") if getattr(self, name)]:
             raise OptionError(f"--{wrong[0]}: needs the data in memory; expected no --memory, --cluster or --workers")
         asked, found = self.given(), list[RankingData]()
@@ -189,9 +165,9 @@ class Reading:
             how = table if path.suffix in (".parquet", ".pq") else text
             with reading_bar(f"reading {path.name}"):
                 if client is not None and not found:
-                    found.append(tr.read_distributed(path, client=client, **how))
+                    found.append(read_distributed(path, client=client, **how))
                 else:
-                    found.append(tr.read_streamed(path, memory=memory, **how))
+                    found.append(read_streamed(path, memory=memory, **how))
         return same_columns(found, given)
 
     def folder(self, path: Path, fold: int) -> Splits:
@@ -212,64 +188,43 @@ class Reading:
             return read_judged_scores(scores, data, progress=report, **self.given())
 
     def for_ranker(
-        self, ranker: tr.Ranker, path: Path, *, unlabelled: bool = False, memory: str | None = None
+        self, ranker: Ranker, path: Path, *, unlabelled: bool = False, memory: str | None = None
     ) -> RankingData:
         """Read one file and align it with the columns that a ranker was fitted on; with `memory`, in chunks."""
-        names = getattr(ranker, "feature_names_in_", None)
         known = dataclasses.replace(self, categorical=[*ranker.categories_] or None)
         if memory is None:
             data = known.file(path, unlabelled=unlabelled)
         else:
             (data,) = known.in_files(path, memory=memory, unlabelled=unlabelled)
-        return columns_of_model(data, ranker.n_features_in_, names, path)
+        return columns_of_model(data, ranker.n_features_in_, getattr(ranker, "feature_names_in_", None), path)
 
     def as_typed(self) -> list[str]:
         """The same options as typed on the command line, without those of the cache, which change no result."""
         words = []
-        for name in ("label", "qid", "doc", *_LISTS, "separator", "zero_based", "allow_nan"):
+        for name, usual in vars(Reading.as_usual()).items():
             given = getattr(self, name)
-            if given != getattr(Reading, name).default:
+            if given != usual and name != "cache":
                 value = [] if given is True else [",".join(given) if isinstance(given, list) else given]
                 words += [f"--{name.replace('_', '-')}", *value]
         return words
 
 
-def in_files(
-    stack: ExitStack,
-    reading: Reading,
-    *paths: Path | None,
-    memory: str | None,
-    cluster: str | None,
-    workers: int | None,
-) -> list[RankingData]:
-    """Read data whose features stay in files, here or on a cluster that lives as long as the training.
-
-    Args:
-        stack: what ends the cluster.
-        reading: how to read.
-        paths: training and validation data.
-        memory, cluster, workers: the options of the command.
-    """
-    if sum(given is not None for given in (memory, cluster, workers)) > 1:
-        raise OptionError("--memory, --cluster, --workers: found more than one; expected one of them")
-    if memory is not None:
-        return reading.in_files(*paths, memory=memory)
-    from tautrank.data.distributed import LOCAL, connect
-
-    client = connect(cluster or LOCAL, whole("--workers", workers or 1, 1), stack, "--cluster")
-    return reading.in_files(*paths, client=client)
-
-
-def load_ranker(model: Path, *data: Path) -> tr.Ranker:
+def load_ranker(model: Path, *data: Path) -> Ranker:
     """Read a model; refuse a file that is none, or data that is not there, before importing what models need.
 
     Args:
         model: the file of the model.
         data: files that are read afterwards.
     """
-    check_model(model)
+    with opened(model, "a model saved by tautrank"):
+        pass
     require_files(*data)
-    return tr.Ranker.load(model)
+    from tautrank.ranker.model_file import check_model
+
+    check_model(model)
+    from tautrank.ranker.estimator import Ranker
+
+    return Ranker.load(model)
 
 
 def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
@@ -333,33 +288,14 @@ def metrics_of(texts: list[str] | None, default: Sequence[str], **given: Any) ->
     >>> metrics_of(None, ["ndcg@5", "map"], like="sklearn")
     [metric('ndcg(ties=expected,empty=zero,gain=linear)@5')]
     """
+    from tautrank.metrics import TOOLS, metric
+
     options = {name: value for name, value in given.items() if value is not None}
     names = names_of(texts, "--metrics") or list(default)
     if texts is None and "like" in options:
         known = TOOLS[choice("like", options["like"], tuple(TOOLS))].always
         names = [name for name in names if name_of(name) in known]
-    return [tr.metric(name, **options) for name in names]
-
-
-def engine_parameters(given: list[str] | None) -> dict[str, Any]:
-    """Parse name=value pairs; a value is a number, true, false, or text.
-
-    Args:
-        given: pairs as typed.
-
-    >>> engine_parameters(["min_data_in_leaf=50", "boosting=goss"])
-    {'min_data_in_leaf': 50, 'boosting': 'goss'}
-    """
-    result = {}
-    for item in given or []:
-        name, equals, value = item.partition("=")
-        if not equals or not name.strip():
-            raise OptionError(f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50")
-        try:
-            result[name.strip()] = json.loads(value)
-        except ValueError:
-            result[name.strip()] = value
-    return result
+    return [metric(name, **options) for name in names]
 
 
 def import_losses(sources: list[str] | None) -> list[str]:
@@ -368,4 +304,8 @@ def import_losses(sources: list[str] | None) -> list[str]:
     Args:
         sources: Python files and modules.
     """
-    return [name for source in sources or [] for name in own_losses.import_losses(source)]
+    if not sources:
+        return []
+    from tautrank.losses import own_losses
+
+    return [name for source in sources for name in own_losses.import_losses(source)]

@@ -7,10 +7,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, ProgressColumn, TextColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from rich.progress import Progress
 
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
@@ -54,7 +56,7 @@ def reading_bar(what: str) -> Iterator[Callable[[float], None]]:
     Args:
         what: description of the work.
     """
-    with _bar(TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()) as bar:
+    with _bar() as bar:
         task = bar.add_task(what, total=1.0)
         yield lambda share: bar.update(task, completed=share)
 
@@ -81,7 +83,7 @@ class Trainings:
 
     def __init__(self) -> None:
         self.done = self.total = self._before = 0
-        self.bar = _bar(MofNCompleteColumn(), BarColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+        self.bar = _bar(counted=True)
         self._task = self.bar.add_task("", total=None)
         self._start = time.monotonic()
 
@@ -99,7 +101,11 @@ class Trainings:
             ERR.print(f"{done}/{total} {what}{left}".rstrip())
 
 
-def _bar(*columns: ProgressColumn) -> Progress:
+def _bar(*, counted: bool = False) -> Progress:
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    what, bar, left = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
+    columns = (MofNCompleteColumn(), bar, left, what) if counted else (what, bar, left)
     # Losses differ in speed and take turns, so the last few trainings say little about the rest.
     return Progress(*columns, console=ERR, transient=True, speed_estimate_period=600, disable=not ERR.is_terminal)
 

@@ -8,9 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
-from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, import_losses, option
+from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, flag, group, import_losses, option
 from tautrank.commands.output import OUT, json_text, print_json, say, trainings_bar
 from tautrank.errors import TautrankError, unknown
 from tautrank.files import write_whole
@@ -20,22 +18,15 @@ if TYPE_CHECKING:
     from tautrank.experiments.data_source import DataSource
     from tautrank.papers.run import StudyStore
 
-study_app = typer.Typer(
-    help="Repeat the papers' tables and figures on your data: stop, resume, distribute over a cluster.",
-    no_args_is_help=True,
-)
+study_app = group("Repeat the papers' tables and figures on your data: stop, resume, distribute over a cluster.")
 
 _MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
 _STORE = argument("Store of a study.")
-_DATA = option(
-    None,
-    "Folder, file, or simulated:mslr:200 (200 queries like MSLR); or three times: train, valid, test file.",
-    "--data",
-)
-_FOLD = option(None, "The only fold (or set) to use from a folder.")
-_WORKERS = option(None, "Number of processes that train in parallel; default all cores.")
-_DASK = option("", "Run on Dask: address or file of a scheduler, or 'local' for --workers processes on this machine.")
+_DATA = option("Folder, file, or simulated:mslr:200 (200 queries like MSLR); or three times: train, valid, test file.")
+_FOLD = option("The only fold (or set) to use from a folder.")
+_WORKERS = option("Number of processes that train in parallel; default all cores.")
+_DASK = option("Run on Dask: address or file of a scheduler, or 'local' for --workers processes on this machine.", "")
 
 
 @study_app.command("list")
@@ -59,16 +50,16 @@ def list_studies(as_json: bool = AS_JSON) -> None:
 def run(
     name: str = argument("Name of a study; see 'tautrank study list'."),
     data: list[str] | None = _DATA,
-    store: Path | None = option(None, "File that stores finished trials; default NAME.db."),
-    trials: int | None = option(None, "Number of repetitions; default the paper's."),
-    configs: int | None = option(None, "Number of configurations to choose from on validation data; 0 for no tuning."),
-    trees: int | None = option(None, "Maximum number of trees; default the paper's."),
+    store: Path | None = option("File that stores finished trials; default NAME.db."),
+    trials: int | None = option("Number of repetitions; default the paper's."),
+    configs: int | None = option("Number of configurations to choose from on validation data; 0 for no tuning."),
+    trees: int | None = option("Maximum number of trees; default the paper's."),
     workers: int | None = _WORKERS,
     dask: str = _DASK,
     fold: int | None = _FOLD,
-    recipe: str = option("", "Data set whose parameters to use; default the one the data resembles."),
+    recipe: str = option("Data set whose parameters to use; default the one the data resembles.", ""),
     seed: int = SEED,
-    jobs: int = option(1, "Number of threads per training.", "--jobs", "-j"),
+    jobs: int = option("Number of threads per training.", 1, "--jobs", "-j"),
     as_json: bool = AS_JSON,
 ) -> None:
     """Run a study, or continue it; every finished training is stored at once.
@@ -96,7 +87,7 @@ def resume(
     dask: str = _DASK,
     data: list[str] | None = _DATA,
     fold: int | None = _FOLD,
-    retry_failed: bool = option(False, "Also run failed trials again.", "--retry-failed"),
+    retry_failed: bool = flag("Also run failed trials again.", "--retry-failed"),
     imported: list[str] | None = IMPORTED,
     as_json: bool = AS_JSON,
 ) -> None:
@@ -141,7 +132,7 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
 @study_app.command("report")
 def report(
     store: Path = _STORE,
-    output: Path | None = option(None, "File to write: .html, .md, .tex, .csv or .json.", "--output", "-o"),
+    output: Path | None = option("File to write: .html, .md, .tex, .csv or .json.", None, "--output", "-o"),
     imported: list[str] | None = IMPORTED,
     as_json: bool = AS_JSON,
 ) -> None:

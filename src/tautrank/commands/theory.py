@@ -10,12 +10,14 @@ import typer
 
 import tautrank as tr
 from tautrank.commands import options
-from tautrank.commands.options import argument, option
+from tautrank.commands.options import argument, flag, option
 from tautrank.commands.output import OUT, print_json, reading_bar, say
 from tautrank.data.grouping import offsets_from_sizes
 from tautrank.errors import OptionError
 
-theory_app = typer.Typer(help="Check what the papers prove, on your data and your losses.", no_args_is_help=True)
+theory_app = typer.Typer(
+    help="Check what the papers prove, on your data and your losses.", no_args_is_help=True, rich_markup_mode=None
+)
 
 
 @theory_app.command("check")
@@ -24,15 +26,15 @@ def theory_check(
     *,
     data: Path | None = argument("Labelled data, or the folder of a data set; default synthetic lists.", None),
     loss: list[str] | None = option(
-        None, "Losses, separated by commas; may be repeated. Default every loss.", "--loss", "-l"
+        "Losses, separated by commas; may be repeated. Default every loss.", None, "--loss", "-l"
     ),
-    scores: Path | None = option(None, "Scores to check at, one per line; default random scores.", "--scores"),
+    scores: Path | None = option("Scores to check at, one per line; default random scores."),
     imported: list[str] | None = options.IMPORTED,
-    checks: list[str] | None = option(None, "Checks, separated by commas; default all.", "--checks", "-c"),
-    queries: int = option(1000, "Maximum number of queries to check, spread over the data."),
-    strict: bool = option(False, "Exit with code 1 if a check fails, for continuous integration.", "--strict"),
-    reasons: bool = option(False, "Also list the checks that do not apply, and why.", "--reasons"),
-    fold: int = option(1, "Fold to read from a folder; all of its parts are used."),
+    checks: list[str] | None = option("Checks, separated by commas; default all.", None, "--checks", "-c"),
+    queries: int = option("Maximum number of queries to check, spread over the data.", 1000),
+    strict: bool = flag("Exit with code 1 if a check fails, for continuous integration.", "--strict"),
+    reasons: bool = flag("Also list the checks that do not apply, and why.", "--reasons"),
+    fold: int = option("Fold to read from a folder; all of its parts are used.", 1),
     seed: int = options.SEED,
     reading: options.Reading,
     as_json: bool = options.AS_JSON,

@@ -21,7 +21,7 @@ from tautrank.engines import FittedModel, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError
-from tautrank.files import atomic_write
+from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
 from tautrank.ranker.inputs import Names
 from tautrank.ranker.list_features import ListFeatures, read_list_features
@@ -141,14 +141,8 @@ def _content(source: Any) -> tuple[bytes, str]:
     if isinstance(source, bytes | bytearray | memoryview):
         return bytes(source), "model"
     if isinstance(source, str | os.PathLike):
-        target = os.fspath(source)
-        try:
-            with open(source, "rb") as file:
-                return file.read(), target
-        except OSError as error:
-            raise DataError(
-                f"{target}: cannot be read ({error.strerror}); expected a model saved by tautrank"
-            ) from None
+        with opened(source, "a model saved by tautrank") as file:
+            return file.read(), os.fspath(source)
     found = source.read() if hasattr(source, "read") else model_bytes(source)
     if not isinstance(found, bytes):
         what = "text instead of bytes" if isinstance(found, str) else f"an object of {type(source).__name__}"

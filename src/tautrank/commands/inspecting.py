@@ -1,36 +1,59 @@
-"""The commands `tautrank model ...` and `tautrank explain`."""
+"""The commands that show what data and models hold: `tautrank data info`, `tautrank model info` and `explain`."""
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import typer
-
 from tautrank.commands import options
 from tautrank.commands.options import argument, option
-from tautrank.commands.output import print_json, say
+from tautrank.commands.output import OUT, print_json, say
 from tautrank.errors import OptionError
 
-model_app = typer.Typer(help="Inspect models.", no_args_is_help=True)
+data_app = options.group("Inspect ranking data.")
+model_app = options.group("Inspect models.")
 
 _BARS = "▁▂▃▄▅▆▇█"
 _WIDTH = 60
 _MOST_FEATURES = 10
 
 
-@model_app.command("info")
-def model_info(
-    model: Path = argument("Model of 'tautrank train', LightGBM or XGBoost."), as_json: bool = options.AS_JSON
+@data_app.command("info")
+@options.takes_groups
+def data_info(
+    *,
+    paths: list[Path] = argument("Files, or the folder of a data set; - for standard input."),
+    fold: int = option("Fold to read from a folder.", 1),
+    reading: options.Reading,
+    as_json: bool = options.AS_JSON,
 ) -> None:
+    """Count queries, documents, features and labels, list lengths, irregular queries and duplicate rows.
+
+    Example: tautrank data info train.txt test.txt.gz
+    """
+    from tautrank.report.terminal import summary_table
+
+    summaries = {}
+    for path in paths:
+        for name, part in reading.parts(path, fold).items():
+            summaries[name if name not in summaries else f"{name} again"] = part.describe()
+    if as_json:
+        print_json({name: summary.to_dict() for name, summary in summaries.items()})
+    else:
+        OUT.print(summary_table(list(summaries), list(summaries.values())))
+
+
+@model_app.command("info")
+def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> None:
     """Show the loss, metric, engine and parameters of a model, its training history and its top features.
 
     Example: tautrank model info model.taut
     """
     ranker = options.load_ranker(model)
+    from tautrank.ranker.other_models import tool_of
+
     top = top_features(ranker)
     parameters = {name: value for name, value in ranker.get_params().items() if value is not None}
     if as_json:
@@ -42,7 +65,7 @@ def model_info(
         return
     say(f"{model}: {ranker.n_trees_} trees of {ranker.model_.tool} over {ranker.n_features_in_} features", "bold")
     say(f"loss {parameters.pop('loss')}, metric {parameters.pop('metric')}")
-    if _is_other(model):
+    if tool_of(model.read_bytes()[:400]) is not None:
         say("(saved by another tool: metric and parameters are not in the file, and have their defaults)")
     else:
         say(", ".join(f"{name}={value}" for name, value in parameters.items()))
@@ -70,12 +93,6 @@ def top_features(ranker: Any) -> list[tuple[str, float]]:
     return [(str(names[at]), float(gains[at])) for at in (-gains).argsort(kind="stable") if gains[at] > 0]
 
 
-def _is_other(model: Path) -> bool:
-    from tautrank.ranker.other_models import tool_of
-
-    return tool_of(model.read_bytes()[:400]) is not None
-
-
 def sparkline(values: Sequence[float]) -> str:
     """Draw numbers as bars, at most 60 of them.
 
@@ -95,17 +112,17 @@ def sparkline(values: Sequence[float]) -> str:
 
 
 def explain(
-    model: Path = argument("Model of 'tautrank train', LightGBM or XGBoost."),
+    model: Path = options.MODEL,
     data: Path = argument("Documents (LETOR, Parquet, CSV)."),
-    qid: str | None = option(None, "The query to explain.", "--qid"),
-    above: str | None = option(None, "A document of the query, with --below: why is it above the other?"),
-    below: str | None = option(None, "The document below it."),
-    against: Path | None = option(None, "Another model, for a page with both rankings of all queries (--report)."),
-    report: Path | None = option(None, "With --against: the page to write."),
-    metric: str = option("ndcg@10", "With --against: what a query gains or loses by."),
-    zero_based: bool = option(False, "Feature indices in LETOR text start at 0.", "--zero-based"),
-    allow_nan: bool = option(False, "Read 'nan' as a missing value.", "--allow-nan"),
-    qid_column: str = option("qid", "Query id column of Parquet and CSV files."),
+    qid: str | None = option("The query to explain."),
+    above: str | None = option("A document of the query, with --below: why is it above the other?"),
+    below: str | None = option("The document below it."),
+    against: Path | None = option("Another model, for a page with both rankings of all queries (--report)."),
+    report: Path | None = option("With --against: the page to write."),
+    metric: str = option("With --against: what a query gains or loses by.", "ndcg@10"),
+    zero_based: bool = options.ZERO_BASED,
+    allow_nan: bool = options.ALLOW_NAN,
+    qid_column: str = option("Query id column of Parquet and CSV files.", "qid"),
     as_json: bool = options.AS_JSON,
 ) -> None:
     """Explain the scores of one query, or write a page with the rankings of two models side by side.
@@ -125,44 +142,28 @@ def explain(
     if (above is None) != (below is None):
         raise OptionError("--above, --below: found one of them; expected both, or neither")
     ranker = options.load_ranker(model, data)
-    given: dict[str, Any] = {"zero_based": zero_based, "allow_nan": allow_nan, "qid": qid_column}
-    defaults = {each.name: each.default.default for each in dataclasses.fields(options.Reading)}  # type: ignore[union-attr]
-    reading = options.Reading(**{**defaults, **given})
+    reading = options.Reading.as_usual(zero_based=zero_based, allow_nan=allow_nan, qid=qid_column)
     if against is not None:
-        _side_by_side(
-            ranker,
-            options.load_ranker(against, data),
-            reading.for_ranker(ranker, data),
-            metric,
-            (model, against),
-            report,
-        )
+        from tautrank.report.side_by_side import side_by_side
+
+        names = [path.name if model.name != against.name else str(path) for path in (against, model)]
+        other = options.load_ranker(against, data)
+        page = side_by_side(other, ranker, reading.for_ranker(ranker, data), metric=metric, names=names)
+        page.to_html(report)
+        say(page.lead)
+        say(f"wrote {report}")
         return
-    documents = reading.for_ranker(ranker, data, unlabelled=True)
-    explained = ranker.explain(documents, qid=qid)
-    if above is not None:
-        difference = explained.why(above, below)
-        if as_json:
-            print_json(difference.to_dict())
-        else:
-            say(str(difference))
-        return
+    explained = ranker.explain(reading.for_ranker(ranker, data, unlabelled=True), qid=qid)
+    told = explained if above is None else explained.why(above, below)
     if as_json:
-        print_json(explained.to_dict())
-        return
-    say(f"{data}, query {qid}: {explained.scores.size} documents; every score starts from {explained.base:.4f}", "bold")
-    for row in (-explained.scores).argsort(kind="stable"):
-        parts = explained.contributions[row]
-        largest = [at for at in (-abs(parts)).argsort(kind="stable")[:4] if parts[at]]
-        why = ", ".join(f"{explained.features[at]} {parts[at]:+.4f}" for at in largest)
-        say(f"{explained.documents[row]!s:>8}  {explained.scores[row]:+.4f}  {why}")
-
-
-def _side_by_side(new: Any, old: Any, documents: Any, metric: str, files: tuple[Path, Path], report: Any) -> None:
-    from tautrank.report.side_by_side import side_by_side
-
-    names = [path.name for path in files] if files[0].name != files[1].name else [str(path) for path in files]
-    page = side_by_side(old, new, documents, metric=metric, names=names[::-1])
-    page.to_html(report)
-    say(page.lead)
-    say(f"wrote {report}")
+        print_json(told.to_dict())
+    elif above is not None:
+        say(str(told))
+    else:
+        documents = f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
+        say(f"{data}, query {qid}: {documents}", "bold")
+        for row in (-explained.scores).argsort(kind="stable"):
+            parts = explained.contributions[row]
+            largest = [at for at in (-abs(parts)).argsort(kind="stable")[:4] if parts[at]]
+            why = ", ".join(f"{explained.features[at]} {parts[at]:+.4f}" for at in largest)
+            say(f"{explained.documents[row]!s:>8}  {explained.scores[row]:+.4f}  {why}")

@@ -1,0 +1,399 @@
+"""The commands that train: train, compare and tune."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shlex
+import signal
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import typer
+
+import tautrank as tr
+from tautrank.arguments import choice, whole
+from tautrank.commands import options
+from tautrank.commands.inspecting import top_features
+from tautrank.commands.options import argument, flag, option
+from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, trainings_bar
+from tautrank.data.text_source import require_files
+from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
+from tautrank.engines.packages import check_installed
+from tautrank.errors import OptionError, refuse
+from tautrank.files import require_writable
+from tautrank.metrics import TOOLS
+from tautrank.names import split_at_commas
+
+_METRIC = option("Metric for validation and early stopping.", "ndcg@10")
+_LEARNING_RATE = option("Learning rate: the factor by which each tree is scaled.", Settings.learning_rate)
+_LEAVES = option("Maximum number of leaves per tree.", Settings.num_leaves)
+_TOP = 5  # features that are named after a training
+
+
+@dataclasses.dataclass(frozen=True)
+class Training:
+    """The options of every command that trains with the user's parameters."""
+
+    engine: str = option(
+        "Engine for losses of this library; 'tool:objective' is always trained by that tool.", DEFAULT_ENGINE
+    )
+    imported: list[str] | None = options.IMPORTED
+    trees: int = option("Maximum number of trees.", Settings.n_estimators)
+    early_stopping: int = option(
+        "Stop after this many trees without a better validation value; 0 to never stop early.",
+        Settings.early_stopping_rounds or 0,
+    )
+    list_features: str | None = option(
+        "Describe documents relative to their list too: all features, auto to choose them on validation data, or names "
+        "or numbers (from 0) of features, separated by commas."
+    )
+    speed: str = option("exact, or fast for coarser bins and quantised gradients (LightGBM).", Settings.speed)
+    param: list[str] | None = option("Engine parameter as name=value; may be repeated.")
+    seed: int = options.SEED
+    jobs: int | None = option("Number of threads; default by the size of the data.", None, "--jobs", "-j")
+
+    def parameters(self, losses: Sequence[str], **others: Any) -> dict[str, Any]:
+        """Import the user's losses and return parameters of `Ranker`; refuse an engine that cannot train the losses.
+
+        Args:
+            losses: names of the losses to train.
+            **others: parameters that `--param` may replace.
+        """
+        options.import_losses(self.imported)
+        given = engine_parameters(self.param)
+        own = (*tr.Ranker._get_param_names(), "categorical_feature") if given else ()
+        for loss in losses:
+            for member in members_of(read_loss(loss)):
+                engine = engine_for(self.engine, member)
+                check_installed(engine.name)
+                if given and engine.name == self.engine:  # the tool knows the names, and is slow to import
+                    refuse(engine.wrong_names(member, [name for name in given if name not in own]))
+        others |= {
+            "n_estimators": whole("--trees", self.trees, 1),
+            "early_stopping_rounds": self.early_stopping or None,
+        }
+        if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
+            others["engine"] = self.engine
+        if self.speed != Settings.speed:
+            others["speed"] = choice("speed", self.speed, ("exact", "fast"))
+        if (chosen := self.list_features) is not None:
+            named = {"all": True, "auto": "auto"}.get(chosen) or options.names_of([chosen], "--list-features")
+            others["list_features"] = named
+        return others | given
+
+
+def engine_parameters(given: list[str] | None) -> dict[str, Any]:
+    """Parse name=value pairs; a value is a number, true, false, or text.
+
+    Args:
+        given: pairs as typed.
+
+    >>> engine_parameters(["min_data_in_leaf=50", "boosting=goss"])
+    {'min_data_in_leaf': 50, 'boosting': 'goss'}
+    """
+    result = {}
+    for item in given or []:
+        name, equals, value = item.partition("=")
+        if not equals or not name.strip():
+            raise OptionError(f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50")
+        try:
+            result[name.strip()] = json.loads(value)
+        except ValueError:
+            result[name.strip()] = value
+    return result
+
+
+@options.takes_groups
+def train(
+    *,
+    data: Path = argument("Training data (LETOR, Parquet, CSV); several as 'part-*.parquet' with --workers."),
+    model: Path = option("File to save the model in.", ..., "--model", "-o"),
+    valid: Path | None = option("Validation data, for early stopping."),
+    loss: str = option("Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'.", "lambdarank"),
+    metric: str = _METRIC,
+    refit: bool = flag("Choose the trees by cross-validation, and train as many on all queries.", "--refit"),
+    training: Training,
+    learning_rate: float = _LEARNING_RATE,
+    leaves: int = _LEAVES,
+    langevin_temperature: float | None = option(
+        "Langevin boosting: inverse temperature of the gradient noise (higher is less noise). "
+        "Default 1e8 if --langevin-shrink-rate is given."
+    ),
+    langevin_shrink_rate: float | None = option(
+        "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given."
+    ),
+    weights: str | None = option("Column of a table with the weight of each row's query."),
+    propensity: str | None = option("Column of a table with the probability that a user looked at the document."),
+    init_model: Path | None = option("Model to add trees to, also one of LightGBM or XGBoost."),
+    memory: str | None = options.MEMORY,
+    cluster: str | None = option("Train on a Dask cluster: the address of its scheduler, or its scheduler file."),
+    workers: int | None = option("Train in this many worker processes of this machine."),
+    reading: options.Reading,
+) -> None:
+    """Train a model and save it in one file. Ctrl-C ends the training and keeps the trees so far.
+
+    Example: tautrank train train.txt --valid vali.txt --loss ndcg-loss2++ --model model.taut
+    """
+    given = training.parameters([loss], learning_rate=learning_rate, num_leaves=leaves)
+    judge = tr.metric(metric)  # refuse a wrong name before reading the data
+    strengths = {"temperature": langevin_temperature, "shrink_rate": langevin_shrink_rate}
+    given_strengths = {name: value for name, value in strengths.items() if value is not None}
+    langevin = tr.Langevin(**given_strengths) if given_strengths else None
+    require_writable(model)
+    if init_model is not None:
+        from tautrank.ranker.model_file import check_model
+
+        check_model(init_model)
+    how: dict[str, Any] = {"langevin": langevin, "refit": refit, "random_state": training.seed, "n_jobs": training.jobs}
+    with ExitStack() as stack:
+        if memory is None and cluster is None and workers is None:
+            parts, aside = reading.files(data, valid, weights=weights, propensities=propensity)
+        elif weights or propensity:
+            raise OptionError("--weights, --propensity: need the data in memory; expected neither")
+        else:
+            where: dict[str, Any] = {"memory": memory, "cluster": cluster, "workers": workers}
+            parts, aside = reading.in_files(data, valid, **where, stack=stack), {}
+        interrupts = stack.enter_context(_interrupted())
+        start = time.perf_counter()
+        ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
+        ranker.fit(*parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
+    ranker.save(model)
+    summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
+    if ranker.best_score_ is not None:
+        summary += f", validation {judge} {ranker.best_score_:.4f}"
+    say(f"{model}: {summary}")
+    say(_how_it_went(ranker, time.perf_counter() - start))
+    if interrupts:
+        ERR.print(f"stopped: {model} has the trees so far")
+        raise typer.Exit(130)
+
+
+def _how_it_went(ranker: Any, seconds: float) -> str:
+    """How long it took, why it stopped, and which features count."""
+    told = f"trained in {duration_text(seconds)}"
+    grown = len(next(iter(ranker.evals_result_.get("valid", {}).values()), ()))
+    if grown > ranker.n_trees_ == ranker.best_iteration_:
+        told += f" to tree {grown}; the best validation value came with tree {ranker.n_trees_}"
+    top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
+    return f"{told}; top features by gain: {top}" if top else told
+
+
+@contextmanager
+def _interrupted() -> Iterator[list[int]]:
+    """Note Ctrl-C instead of raising, so that training ends after the current tree; a second one stops at once."""
+    seen: list[int] = []
+
+    def note(number: int, frame: Any) -> None:
+        if seen:
+            raise KeyboardInterrupt
+        seen.append(number)
+        ERR.print("stopping after this tree; Ctrl-C again stops at once, without a model")
+
+    before = signal.signal(signal.SIGINT, note)
+    try:
+        yield seen
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@options.takes_groups
+def compare(
+    *,
+    context: typer.Context,
+    data: list[str] = argument(
+        "Training data, or the folder of a data set with its folds; with --runs the runs to compare: FILE or NAME=FILE."
+    ),
+    runs: bool = flag("Compare existing TREC runs, or files of one score per line; nothing is trained.", "--runs"),
+    qrels: Path | None = option("What judges --runs: TREC qrels, or labelled data for files of scores."),
+    like: str | None = option(f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
+    test: Path | None = option("Test data; a folder has its own."),
+    valid: Path | None = option("Validation data; default a fifth of the training queries."),
+    fold: str = option("Folds to use from a folder: 1, or 1,2,3, or all.", "1"),
+    losses: list[str] | None = option(
+        "Losses, separated by commas; may be repeated. Default LightGBM's LambdaRank and several of ours.",
+        None,
+        "--losses",
+        "-l",
+    ),
+    metrics: list[str] | None = option(
+        "Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map.", None, "--metrics", "-m"
+    ),
+    repeats: int = option("Number of trainings per loss.", 5),
+    vary: str = option("What differs between repeats: splits or seeds.", "splits"),
+    tune: int = option("Number of random configurations to choose from on validation data; 0 for no tuning.", 0),
+    alpha: float = option("Significance level.", 0.05),
+    baseline: str = option("System that the others are compared with; default the first loss.", ""),
+    all_pairs: bool = flag("Compare every two systems, not only each with the baseline.", "--all-pairs"),
+    results: Path = option(
+        "File for finished trainings; running the command again continues from there.", Path("tautrank-results.db")
+    ),
+    training: Training,
+    learning_rate: float = _LEARNING_RATE,
+    leaves: int = _LEAVES,
+    workers: int | None = option("Number of trainings to run in parallel; default by the size of the data."),
+    latex: bool = flag("Print a LaTeX table.", "--latex"),
+    as_csv: bool = flag("Print CSV with all digits.", "--csv"),
+    html: Path | None = option("Also write the table as an HTML page without scripts."),
+    report: Path | None = option("Also write an HTML page with figures; needs pip install 'tautrank[report]'."),
+    reading: options.Reading,
+    as_json: bool = options.AS_JSON,
+) -> None:
+    """Train several losses on the same data, repeatedly, and test which differences are significant.
+
+    Example: tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg
+
+    Existing runs: tautrank compare --runs bm25.trec dense.trec --qrels qrels.txt
+    """
+    names = options.names_of(losses, "--losses")
+    if not names:
+        from tautrank.experiments.compare import DEFAULT_LOSSES
+
+        names = list(DEFAULT_LOSSES)
+    given = {} if runs else training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
+    from tautrank.experiments.compare import DEFAULT_METRICS, compare_splits, comparison
+
+    judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
+    tested: dict[str, Any] = {"alpha": alpha, "pairs": "all" if all_pairs else "baseline"}
+    if report is not None:
+        from tautrank.report.figures import require_plotly
+
+        require_plotly()  # before any training
+    for written in filter(None, (html, report)):
+        require_writable(written)
+    if runs:
+        _refuse_training(context)
+        if qrels is None:
+            raise OptionError("--qrels: found none; expected relevance judgments for --runs")
+        # `like` again: one tool also has an order of its own for tied documents.
+        tested |= {"like": like, "baseline": baseline}
+        result = tr.compare_runs(_named(data), qrels, judges, **tested, **reading.given())
+    elif qrels is not None:
+        raise OptionError("--qrels: found without --runs; expected both, or neither")
+    elif len(data) > 1:
+        raise OptionError(f"DATA: found {len(data)}; expected one file or folder (several are compared with --runs)")
+    else:
+        declared = comparison(names, judges, repeats=repeats, vary=vary, tune=tune, baseline=baseline, parameters=given)
+        splits = _splits(Path(data[0]), valid, test, fold, reading)
+        how: dict[str, Any] = {"seed": training.seed, "store": results, "n_jobs": training.jobs, **tested}
+        with trainings_bar(f" in {results}; the same command continues from there") as progress:
+            result = compare_splits(declared, splits, **how, workers=workers, progress=progress)
+    # The command line, ready to paste into a shell; None if `main` did not start it.
+    command = shlex.join(["tautrank", *context.obj]) if context.obj else None
+    for page, figures in ((html, False), (report, True)):
+        if page is not None:
+            result.to_html(page, figures=figures, command=command)
+    if as_json:
+        print_json(result.to_dict())
+    elif latex or as_csv:
+        sys.stdout.write(result.to_latex() if latex else result.to_csv())
+    else:
+        from tautrank.report.result_page import answer
+
+        OUT.print(*result.tables(), result.note(), markup=False)
+        for sentence in answer(result):
+            OUT.print(sentence, style="bold", markup=False)
+        if not runs:
+            say(f"All trainings: {results}")
+        if report is not None:
+            say(f"Report: {report}")
+
+
+def _refuse_training(context: typer.Context) -> None:
+    """Refuse options of trainings that are given with --runs."""
+    allowed = {"data", "runs", "qrels", "like", "metrics", "alpha", "latex", "as_csv", "html", "report", "as_json"}
+    allowed |= {"baseline", "all_pairs"} | {field.name for field in dataclasses.fields(options.Reading)}
+    for parameter in context.command.params:
+        name = parameter.name or ""
+        source = context.get_parameter_source(name)
+        if name not in allowed and source is not None and source.name == "COMMANDLINE":
+            raise OptionError(f"{parameter.opts[0]}: found with --runs; expected it without, nothing is trained")
+
+
+def _named(texts: Sequence[str]) -> dict[str, list[str]]:
+    """Return the runs of each system, by its name or that of its file; one that is named again has another run."""
+    pairs = [text.rpartition("=") if not Path(text).exists() else ("", "", text) for text in texts]
+    names = [name or Path(path).name.partition(".")[0] or path for name, _, path in pairs]
+    found: dict[str, list[str]] = {}
+    for (name, _, path), short in zip(pairs, names, strict=True):
+        found.setdefault(name or (path if names.count(short) > 1 else short), []).append(path)
+    return found
+
+
+def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, reading: options.Reading) -> list[tr.Splits]:
+    if not data.is_dir():
+        if test is None:
+            raise OptionError("--test: found none; expected test data (only a folder brings its own)")
+        parts, _ = reading.files(data, valid, test)
+        return [tr.Splits(parts[0], parts[1] if valid else None, parts[-1])]
+    if test is not None or valid is not None:
+        raise OptionError(f"--test, --valid: found with the folder {data}; expected a folder's own parts")
+    numbers = [str(number) for number in tr.list_folds(data) or [1]] if fold == "all" else split_at_commas(fold)
+    if not numbers or not all(number.isdecimal() for number in numbers):
+        raise OptionError(f"--fold: found '{fold}'; expected numbers such as 1 or 1,2, or all")
+    return [reading.folder(data, int(number)) for number in numbers]
+
+
+@options.takes_groups
+def tune(
+    *,
+    data: Path = argument("Training data (LETOR, Parquet, CSV)."),
+    valid: Path = option("Validation data, by which configurations are chosen.", ...),
+    loss: list[str] | None = option(
+        "Loss to optimise, default lambdarank; or several to choose from, separated by commas.", None, "--loss", "-l"
+    ),
+    metric: str = _METRIC,
+    trials: int = option("Number of configurations to try, including those in the storage.", 50),
+    space: str = option(
+        "Search space: default, trees, stochasticrank, or a JSON file of ranges by parameter name.", "default"
+    ),
+    sampler: str = option("random, or tpe, which samples near good earlier trials.", "random"),
+    prune: bool = option("Stop trials early that are worse than the others.", True),
+    storage: Path | None = option("File that stores all trials; running the command again continues from it."),
+    timeout: float | None = option("Time limit in seconds."),
+    model: Path | None = option("File to save the best model in.", None, "--model", "-o"),
+    refit: str = option("Data for the final training of the best model: train or train+valid.", "train"),
+    training: Training,
+    workers: int = option("Number of trainings to run in parallel.", 1),
+    reading: options.Reading,
+    as_csv: bool = flag("Print all trials as CSV.", "--csv"),
+    as_json: bool = options.AS_JSON,
+) -> None:
+    """Search for the parameters that rank best on validation data and train the best model. Needs Optuna.
+
+    Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut
+    """
+    from tautrank.experiments.search_plan import plan_search
+    from tautrank.experiments.space import space_named_or_in_file
+    from tautrank.experiments.tune import SearchInterrupted, run_search
+    from tautrank.report.tuning import print_interrupted, print_tuning, train_command
+
+    require_files(data, valid)
+    losses = options.names_of(loss, "--loss") or ["lambdarank"]
+    fixed = training.parameters(losses)
+    how: dict[str, Any] = {"sampler": sampler, "prune": prune, "n_trials": trials, "timeout": timeout}
+    how |= {"seed": training.seed, "n_jobs": training.jobs, "workers": workers, "storage": storage}
+    how["refit"] = refit if model is not None else None
+    plan = plan_search(losses, metric, space_named_or_in_file(space), fixed, **how)
+    if model is not None:
+        require_writable(model)
+    (train_part, valid_part), _ = reading.files(data, valid)
+    try:
+        with trainings_bar() as progress:
+            result = run_search(plan, train_part, valid_part, progress)
+    except SearchInterrupted as stopped:
+        print_interrupted(ERR, stopped.result)
+        raise typer.Exit(130) from None
+    if result.ranker is not None and model is not None:
+        result.ranker.save(model)
+    if as_json:
+        print_json(result.to_dict())
+    elif as_csv:
+        sys.stdout.write(result.to_csv())
+    else:
+        again = [word for source in training.imported or [] for word in ("--import", source)] + reading.as_typed()
+        print_tuning(OUT, result, train_command(result, str(data), str(valid), str(model or "best.taut"), again))
