@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import re
-from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F32, F64, I64, Array, check_each, check_offsets
-from tautrank.data.categories import coded, is_categorical
+from tautrank.arrays import F32, I64, Array, check_each, check_offsets
+from tautrank.data.columns import check_different, coded, column_numbers, is_categorical
 from tautrank.data.grouping import Queries, gathered, offsets_from_sizes, runs_of
 from tautrank.errors import DataError
 
@@ -27,15 +25,14 @@ def checked_features(X: Any, names: Sequence[str] | None = None, categorical: Co
     It is float32, unless that would change a value above 2^24, such as a time stamp. It is then float64, with such
     values as they are and all others rounded to float32: a value is the same in any data, and so is its prediction.
     """
+    levels: dict[int, tuple[str, ...]] = {}
     # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be imported.
-    if hasattr(X, "num_columns") and hasattr(X, "column_names"):
-        matrix, levels = _frame_values(X, X.column_names, arrow_numbers, categorical)
-        names = X.column_names if names is None else names
-    elif hasattr(X, "columns") and hasattr(X, "to_numpy"):
-        matrix, levels = _frame_values(X, X.columns, series_numbers, categorical)
-        names = X.columns if names is None else names
+    if hasattr(X, "columns") and (hasattr(X, "column_names") or hasattr(X, "to_numpy")):
+        columns = list(getattr(X, "column_names", X.columns))
+        matrix, levels = _frame_values(X, columns, categorical)
+        names = columns if names is None else names
     else:
-        matrix, levels = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X), {}
+        matrix = _sparse_values(X) if hasattr(X, "tocsr") and hasattr(X, "nnz") else _dense_values(X)
     if names is None:
         return matrix, None, {}
     if len(names) != matrix.shape[1]:
@@ -45,24 +42,22 @@ def checked_features(X: Any, names: Sequence[str] | None = None, categorical: Co
 
 
 def _frame_values(
-    frame: Any, names: Sequence[Any], numbers_of: Callable[[Any, str], F64], categorical: Collection[str]
+    frame: Any, names: Sequence[Any], categorical: Collection[str]
 ) -> tuple[Array, dict[int, tuple[str, ...]]]:
     if not len(names):
         raise DataError("X: found a frame without columns; expected at least one feature")
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise DataError(f"X: found several columns named '{name}'; expected every name once")
+    check_different(names, "X: found several columns named")
     single: Array = np.empty((len(frame), len(names)), np.float32)
     levels = {}
     for i, name in enumerate(names):
         if name in categorical or is_categorical(frame[name]):
             single[:, i], levels[i] = coded(frame[name])
             continue
-        column = _unmerged(numbers_of(frame[name], f"X: column '{name}'"))
+        column = _unmerged(column_numbers(frame[name], f"X: column '{name}'"))
         if column.dtype != single.dtype == np.float32:
             single = single.astype(np.float64)
         single[:, i] = column
-    _check_finite(single, lambda row, column: numbers_of(frame[names[column]], "X")[row])
+    _check_finite(single, lambda row, column: column_numbers(frame[names[column]], "X")[row])
     return single, levels
 
 
@@ -84,30 +79,6 @@ def _unmerged(values: Array) -> Array:
     double = single.astype(np.float64)
     double[large] = values[large]
     return double
-
-
-def series_numbers(series: Any, place: str) -> F64:
-    """Return a numeric column of pandas or Polars as doubles; null, None and pandas' NA become NaN."""
-    dtype = series.dtype
-    is_polars = hasattr(dtype, "is_numeric")
-    if not (dtype.is_numeric() or str(dtype) == "Boolean" if is_polars else getattr(dtype, "kind", "O") in "fiub"):
-        raise DataError(f"{place} has the type {dtype}; expected numbers")
-    return np.asarray(series.to_numpy() if is_polars else series.to_numpy(np.float64, na_value=np.nan), np.float64)
-
-
-def arrow_numbers(column: Any, place: str) -> F64:
-    """Return a numeric column of PyArrow as doubles; null becomes NaN.
-
-    Args:
-        column: an array, in chunks or not.
-        place: where it stands, for errors.
-    """
-    kind = str(column.type)
-    if kind == "null":
-        return np.full(len(column), np.nan)
-    if not re.fullmatch(r"u?int\d+|halffloat|float|double|bool", kind):
-        raise DataError(f"{place} has the type {kind}; expected numbers")
-    return np.asarray(column.cast("double"), np.float64)
 
 
 def _dense_values(X: Any) -> Array:

@@ -4,59 +4,66 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import check_each, flat_numbers
+from tautrank.arrays import F64, check_each, flat_numbers
 from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.score_files import read_scores
 from tautrank.data.tables import read_csv, read_parquet
-from tautrank.data.text_source import TextSource, ending
+from tautrank.data.text_source import TextSource, ending, finite_number, read_lines
 from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS, Judged, Listing, judge, list_qrels, list_run
 from tautrank.errors import DataError, OptionError
 
 _TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv, ".tsv": read_csv}
+_OF_TABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
 
 
 def read_data(
-    path: Path,
-    *,
-    label: str = "label",
-    qid: str = "qid",
-    doc: str | None = None,
-    features: Sequence[str] | None = None,
-    drop: Sequence[str] | None = None,
-    categorical: Sequence[str] | None = None,
-    separator: str | None = None,
-    unlabelled: bool = False,
-    progress: Callable[[float], None] | None = None,
-    **letor_options: Any,
+    path: Path, *, separator: str | None = None, progress: Callable[[float], None] | None = None, **options: Any
 ) -> RankingData:
     """Read Parquet, CSV or TSV if the file's name has that ending, else LETOR text.
 
     Args:
         path: the file, compressed or not.
-        label, qid, doc, features, drop, categorical: names of columns of a table, as in `RankingData.from_frame`.
         separator: what separates the columns of CSV; with it, any file is CSV.
-        unlabelled: whether a table may lack labels.
         progress: function called while text is read.
-        letor_options: options of `read_letor`.
+        **options: of a table, label, qid, doc, features, drop, categorical and unlabelled, as in
+            `RankingData.from_frame`; all others are options of `read_letor`.
     """
+    given = {name: value for name in _OF_TABLES if (value := options.pop(name, None))}
     reader = _TABLES.get(ending(path))
-    columns: dict[str, Any] = {"label": label, "qid": qid, "doc_id": doc, "features": features or None}
-    columns |= {"drop": drop or (), "categorical": categorical or (), "unlabelled": unlabelled}
-    if reader is read_parquet:
-        return read_parquet(path, **columns)
-    if reader is not None or separator is not None:
-        return read_csv(path, separator=separator, **columns)
-    given = {"doc": doc, "features": features, "drop": drop, "categorical": categorical}
-    if wrong := [name for name, value in given.items() if value]:
-        raise OptionError(f"{wrong[0]}: found with {path}, which is read as LETOR text; expected a table")
-    return read_letor(path, progress=progress, **letor_options)
+    if reader is None and separator is None:
+        if wrong := [name for name in ("doc", "features", "drop", "categorical") if name in given]:
+            raise OptionError(f"{wrong[0]}: found with {path}, which is read as LETOR text; expected a table")
+        return read_letor(path, progress=progress, **options)
+    columns = {"doc_id" if name == "doc" else name: value for name, value in given.items()}
+    return read_parquet(path, **columns) if reader is read_parquet else read_csv(path, separator=separator, **columns)
+
+
+def read_scores(path: str | os.PathLike[str]) -> F64:
+    """Read one finite score per line; compressed files too.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "scores.txt"
+    >>> _ = file.write_text("0.5\\n-1e3\\n")
+    >>> read_scores(file).tolist()
+    [0.5, -1000.0]
+    """
+    file = Path(path)
+    lines = read_lines(file)
+    if not lines:
+        raise DataError(f"{file}: found an empty file; expected one score per line")
+    scores = [finite_number(line) for line in lines]
+    if None in scores:
+        number = scores.index(None)
+        words = lines[number].split()
+        found = f"'{words[0][:40]}'" if len(words) == 1 else f"{len(words)} columns" if words else "a blank line"
+        raise DataError(f"{file}:{number + 1}: found {found}; expected one finite score per line")
+    return np.array(scores, np.float64)
 
 
 def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:

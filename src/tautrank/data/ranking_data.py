@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -11,9 +12,10 @@ import numpy as np
 
 from tautrank.arguments import whole
 from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
-from tautrank.data.categories import Levels, with_levels
+from tautrank.data.arrays import checked_features, checked_ids, checked_labels, checked_queries
+from tautrank.data.columns import Levels, column_names, column_numbers, empty_cells, is_numeric, with_levels
 from tautrank.data.grouping import Queries, joined_ids, offsets_from_sizes
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, TautrankWarning, counted, unknown
 from tautrank.notebooks import html_table, pandas
 
 if TYPE_CHECKING:
@@ -82,8 +84,6 @@ class RankingData:
         >>> RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2]).qids
         array([0])
         """
-        from tautrank.data.arrays import checked_features, checked_ids, checked_labels, checked_queries
-
         features, names, levels = checked_features(X, feature_names)
         labels = checked_labels(y, features.shape[0])
         named = None if doc_ids is None else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
@@ -104,6 +104,8 @@ class RankingData:
         features: Sequence[str] | None = None,
         drop: Sequence[str] = (),
         categorical: Sequence[str] = (),
+        unlabelled: bool = False,
+        where: str = "frame",
     ) -> RankingData:
         """Make ranking data from a pandas or Polars frame or an Arrow table with one row per document.
 
@@ -117,16 +119,53 @@ class RankingData:
             drop: names of columns to leave out.
             categorical: names of feature columns of any type whose values are categories; columns with a type of
                 categories need not be named.
+            unlabelled: whether the column of labels may be missing, which makes all labels 0.
+            where: what errors and warnings call the table.
 
         >>> import pandas as pd
         >>> frame = pd.DataFrame({"label": [1, 0], "qid": [7, 7], "sku": ["a", "b"], "price": [3.5, 2.0]})
         >>> RankingData.from_frame(frame, doc_id="sku").doc_ids.tolist()
         ['a', 'b']
         """
-        from tautrank.data.tables import frame_data
-
-        columns: dict[str, Any] = {"label": label, "qid": qid, "doc_id": doc_id}
-        return frame_data(frame, "frame", **columns, features=features, drop=drop, categorical=categorical)
+        frame = frame.collect() if hasattr(frame, "collect") else frame  # a LazyFrame of Polars
+        known = column_names(frame, where)
+        has_labels = not unlabelled or label in known
+        special = {"label": label} if has_labels else {}
+        special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
+        asked = [*special.items(), *(("features", name) for name in features or ())]
+        asked += [("categorical", name) for name in categorical]
+        for kind, name in asked + ([] if unlabelled else [("drop", name) for name in drop]):
+            if name not in known:
+                raise DataError(f"{where}: {kind}: {unknown('column', name, known)}")
+        rows = len(frame)
+        if rows == 0:
+            raise DataError(f"{where}: found no rows; expected one row per document")
+        for kind, name in special.items():
+            if empty := empty_cells(frame[name]):
+                what = {"label": "a label", "qid": "a query id", "doc_id": "a document id"}[kind]
+                found = counted(empty, "empty cell")
+                raise DataError(f"{where}: column '{name}' has {found}; expected {what} in every row")
+        names, others = list(features or ()), list[str]()
+        if features is None:
+            for name in (name for name in known if name not in (label, qid, doc_id, *drop)):
+                as_it_is = name in categorical or is_numeric(frame[name])
+                (names if as_it_is else others).append(name)
+        if others:
+            listed = ", ".join(f"'{name}'" for name in others)
+            level = 2 if where == "frame" else 3  # the caller of `read_csv` and the like
+            warnings.warn(f"{where}: left out {listed}, without numbers", TautrankWarning, stacklevel=level)
+        if not names:
+            raise DataError(f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one")
+        try:
+            chosen = frame.select(names) if hasattr(frame, "select") else frame[names]
+            X, feature_names, levels = checked_features(chosen, categorical=categorical)
+            y = column_numbers(frame[label], f"column '{label}'") if has_labels else np.zeros(rows)
+            queries = checked_queries(rows, None, frame[qid], None, of="X", where=where)
+            named = None if doc_id is None else checked_ids(frame[doc_id], rows, name="doc_id").astype(str)
+            labels = checked_labels(y, rows, f"column '{label}'")
+        except DataError as error:
+            raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
+        return cls.of_queries(X, labels, queries, feature_names=feature_names, doc_ids=named, categories=levels)
 
     @classmethod
     def of_queries(cls, X: Any, labels: F32, queries: Queries, **others: Any) -> RankingData:

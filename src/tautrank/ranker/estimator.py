@@ -15,7 +15,7 @@ from sklearn.exceptions import NotFittedError
 from tautrank.arguments import job_count
 from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData, StreamedRows
-from tautrank.data.categories import Levels, with_levels
+from tautrank.data.columns import Levels, with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
 from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine

@@ -12,7 +12,7 @@ from tautrank.arguments import whole
 from tautrank.arrays import F32, F64, check_weights, numbers, place
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
-from tautrank.data.categories import with_levels
+from tautrank.data.columns import with_levels
 from tautrank.data.distributed import DistributedData
 from tautrank.engines import AnyLoss, members_of
 from tautrank.errors import DataError, OptionError, counted, unknown

@@ -16,7 +16,7 @@ import zlib
 from contextlib import nullcontext
 from typing import IO, Any, TypeAlias
 
-from tautrank.data.categories import Levels
+from tautrank.data.columns import Levels
 from tautrank.engines import FittedModel, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin

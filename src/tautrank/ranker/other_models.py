@@ -10,7 +10,7 @@ import json
 import re
 from typing import Any
 
-from tautrank.data.categories import Levels, level_text
+from tautrank.data.columns import Levels, level_text
 from tautrank.engines import FittedModel, NativeLoss, Record, engine_named
 from tautrank.engines.packages import package
 from tautrank.errors import DataError, MissingDependencyError
