@@ -42,7 +42,7 @@ def by_hand(trees: list[Tree], row: np.ndarray) -> float:
 def test_a_walk_by_hand():
     """More leaves than the bits of a vector, all kinds of splits, few and many documents."""
     rng = np.random.default_rng(1)
-    leaves = 40
+    leaves = 300
     inner = np.arange(leaves - 1)
     chain = Tree.of(  # as deep as it can be
         rng.integers(0, 3, leaves - 1),

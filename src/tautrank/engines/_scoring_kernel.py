@@ -1,11 +1,12 @@
 """The compiled loops of `scoring`: trees walked for many documents at once, to the bits of the tool that trained them.
 
 Every split asks ``column > threshold`` on float32 numbers without NaN, and every document goes through a tree in two
-stages. The top of the tree, at most 31 splits with 32 exits, is a bit vector per document (Lucchese et al.,
-*QuickScorer*, SIGIR 2015): each split whose answer is yes clears the bits of the exits to its left, and the lowest bit
-that is left is the exit. There are no branches, and documents are the lanes of vector instructions. What lies below the
-exit is walked by eight documents in turn, so that the processor always has seven others to go on with. A leaf is its
-own child: a walk may go on past it, and ends when nobody has moved.
+stages. The top of the tree, at most 256 exits, is a bit vector per document (Lucchese et al., *QuickScorer*, SIGIR
+2015): each split whose answer is yes clears the bits of the exits to its left, and the lowest bit that is left is the
+exit. There are no branches, and documents are the lanes of vector instructions. A vector of more than 32 bits is done
+word by word: most splits have exits in one word only. What lies below an exit that is no leaf is walked by eight
+documents in turn, so that the processor always has seven others to go on with. A leaf is its own child: a walk may go
+on past it, and ends when nobody has moved.
 
 Few documents leave lanes empty: they take eight trees in turn instead. Sums run in the order of the trees either way.
 """
@@ -15,9 +16,13 @@ from __future__ import annotations
 from typing import Any, TypeAlias
 
 import numpy as np
+from llvmlite import ir
 from numba import njit, types
+from numba.core import cgutils
+from numba.extending import lower_builtin, type_callable
+from numba.np.arrayobj import make_array
 
-from tautrank.arrays import F32, F64, I32, Array
+from tautrank.arrays import F32, F64, I32, I64, Array
 
 Unsigned: TypeAlias = Any
 """A np.uint64; numbers without a sign spare the check for negative indices, and with it half of the instructions."""
@@ -25,11 +30,15 @@ Unsigned: TypeAlias = Any
 _TILE_BITS = 7
 TILE = 2**_TILE_BITS
 """Documents that go through a tree together: as many as their columns leave room for in a core's cache."""
-EXITS = 32
+WORD = 32
+"""Exits of one word of a bit vector."""
+_EVERY = 2**WORD - 1
+EXITS = 256
 """Exits of the top of a tree, one bit each."""
-FEW = 12
+FEW = 6
 """Up to this many documents, trees are interleaved instead of documents."""
-_LANES = 16
+LANES = 32
+"""Documents whose bit vectors are in registers at a time."""
 U0, U1, U2, U3, U4, U5, U6, U7 = np.arange(8, dtype=np.uint64)
 _WIDE = 1_000  # columns of which a tile of 128 documents takes half a MiB
 
@@ -38,9 +47,11 @@ NAN_AS_ZERO, NAN_LEFT, NAN_RIGHT, ZERO_LEFT, ZERO_RIGHT, CATEGORY_NAN_LEFT, CATE
 of a set."""
 
 # Of the arrays that `scoring.packed` returns; the first and the third are tables.
-_KINDS = ("int32", "uint32", "int64", "float32", "uint16", "float64", "uint16", "float32", "uint32", "uint16")
-_MODEL: Any = types.Tuple(  # type: ignore[no-untyped-call, unused-ignore]
+_KINDS = ("int32", "uint32", "int64", "float32", "uint16", "float64")
+_TOPS = ("uint16", "float32", "uint32", "int64", "uint16", "float64")
+_MODEL: Any = types.Tuple(
     [types.Array(getattr(types, kind), 1 + kind.startswith("int"), "C", readonly=True) for kind in _KINDS]
+    + [types.Array(getattr(types, kind), 1, "C", readonly=True) for kind in _TOPS]
 )
 _ROWS = types.Array(types.float32, 2, "C", readonly=True)
 
@@ -75,37 +86,75 @@ def _fill(X: F32, row: int, n: int, columns: I32, bits: Array, single: bool, x: 
                 x[place + i] = outside
 
 
-@njit(error_model="numpy")
-def _clear(x: F32, columns: Array, thresholds: F32, masks: Array, k: int, exits: Array, n: int) -> None:
-    """Let four splits clear bits: four at a time, so that the bit vectors are read and written less often.
+def _exits(
+    x: F32, columns: Array, thresholds: F32, masks: Array, ends: I64, first: int, last: int, lane: int, out: I64
+) -> None:
+    """Write the exits that ``LANES`` documents from ``lane`` on take.
 
-    Whole arrays, because slices are counted in and out.
+    Args:
+        x: the columns.
+        columns, thresholds, masks: the splits, and the bits that they leave, word by word, the highest word first.
+        ends: of each word, the first split, followed by that of the next word.
+        first, last: the first word of the tree, and one past the last.
+        lane: the first document.
+        out: receives the number of an exit per document.
     """
-    every, tile = np.uint32(0xFFFFFFFF), np.uint64(TILE)
-    a, b = tile * np.uint64(columns[k]), tile * np.uint64(columns[k + 1])
-    c, d = tile * np.uint64(columns[k + 2]), tile * np.uint64(columns[k + 3])
-    t0, t1, t2, t3 = thresholds[k], thresholds[k + 1], thresholds[k + 2], thresholds[k + 3]
-    m0, m1, m2, m3 = masks[k], masks[k + 1], masks[k + 2], masks[k + 3]
-    for lane in range(n):
-        i = np.uint64(lane)
-        left = exits[i]
-        left &= m0 if x[a + i] > t0 else every
-        left &= m1 if x[b + i] > t1 else every
-        left &= m2 if x[c + i] > t2 else every
-        left &= m3 if x[d + i] > t3 else every
-        exits[i] = left
+    found = np.zeros(LANES, np.uint32)
+    for word in range(first, last):
+        left = np.full(LANES, _EVERY, np.uint32)
+        for k in range(ends[word], ends[word + 1]):
+            at = TILE * int(columns[k]) + lane
+            left &= np.where(x[at : at + LANES] > thresholds[k], masks[k], np.uint32(_EVERY))
+        lowest = np.log2(np.maximum(left & -left.astype(np.int64), 1)).astype(np.uint32)
+        found = np.where(left > 0, lowest, found + WORD)
+    out[lane : lane + LANES] = found
 
 
-@njit(error_model="numpy")
-def _number_exits(exits: Array, n: int) -> None:
-    """Replace each bit vector by the number of its lowest bit: the bits below it, counted in pairs, fours, bytes."""
-    for i in range(n):
-        z = exits[i]
-        z = np.uint32(np.uint32(z & np.uint32(~z + np.uint32(1))) - np.uint32(1))
-        z = np.uint32(z - ((z >> np.uint32(1)) & np.uint32(0x55555555)))
-        z = np.uint32((z & np.uint32(0x33333333)) + ((z >> np.uint32(2)) & np.uint32(0x33333333)))
-        z = np.uint32((z + (z >> np.uint32(4))) & np.uint32(0x0F0F0F0F))
-        exits[i] = np.uint32(z * np.uint32(0x01010101)) >> np.uint32(24)
+@type_callable(_exits)
+def _kind_of_exits(context: Any) -> Any:
+    return lambda x, columns, thresholds, masks, ends, first, last, lane, out: types.void
+
+
+@lower_builtin(_exits, types.VarArg(types.Any))
+def _compiled_exits(context: Any, builder: Any, signature: Any, given: Any) -> Any:
+    """`_exits` with vectors that stay in registers; Numba by itself cannot rule out that ``out`` overlaps ``x``."""
+    x, columns, thresholds, masks, ends, out = (
+        make_array(kind)(context, builder, each).data
+        for kind, each in zip(signature.args, given, strict=True)
+        if isinstance(kind, types.Array)
+    )
+    first, last, lane = given[5:8]
+    index, bits = lane.type, ir.VectorType(ir.IntType(32), LANES)
+    none, every, word = (ir.Constant(bits, [number] * LANES) for number in (0, _EVERY, WORD))
+    kind = ir.FunctionType(bits, [bits, ir.IntType(1)])
+    lowest_bit = builder.module.declare_intrinsic(f"llvm.cttz.v{LANES}i32", (), kind)
+
+    def at(array: Any, place: Any) -> Any:
+        return builder.load(builder.gep(array, [place]))
+
+    def spread(value: Any) -> Any:
+        vector = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
+        return builder.shuffle_vector(builder.insert_element(vector, value, ir.IntType(32)(0)), vector, none)
+
+    def vector_at(array: Any, place: Any) -> Any:
+        pointer = builder.gep(array, [place])
+        return builder.bitcast(pointer, ir.VectorType(pointer.type.pointee, LANES).as_pointer())
+
+    found, left = cgutils.alloca_once_value(builder, none), cgutils.alloca_once_value(builder, every)
+    with cgutils.for_range_slice(builder, first, last, index(1), index) as (at_word, _):
+        builder.store(every, left)
+        begin, end = at(ends, at_word), at(ends, builder.add(at_word, index(1)))
+        with cgutils.for_range_slice(builder, begin, end, index(1), index) as (k, _):
+            column = builder.shl(builder.zext(at(columns, k), index), index(_TILE_BITS))
+            values = builder.load(vector_at(x, builder.add(column, lane)), align=4)
+            yes = builder.fcmp_ordered(">", values, spread(at(thresholds, k)))
+            kept = builder.select(yes, spread(at(masks, k)), every)
+            builder.store(builder.and_(builder.load(left), kept), left)
+        has_bit = builder.icmp_unsigned("!=", builder.load(left), none)
+        here = builder.call(lowest_bit, [builder.load(left), ir.IntType(1)(0)])
+        builder.store(builder.select(has_bit, here, builder.add(builder.load(found), word)), found)
+    builder.store(builder.load(found), vector_at(out, lane), align=4)
+    return context.get_dummy_value()
 
 
 @njit(error_model="numpy", inline="always")
@@ -160,10 +209,10 @@ def _walk(
 
 @njit(error_model="numpy")
 def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
-    columns, bits, trees, thresholds, links, values, _, _, _, _ = model
+    columns, bits, trees, thresholds, links, values, _, _, _, _, _, _ = model
     x = np.empty(columns.shape[0] + 1, np.float32)
     nodes = np.zeros(8, np.uint64)
-    n_trees = trees.shape[0]
+    n_trees = trees.shape[0] - 1
     for row in range(first, last):
         _fill(X, row, 1, columns, bits, single, x, 1)
         total = 0.0
@@ -171,8 +220,8 @@ def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64
             n = min(8, n_trees - tree)
             levels = 0
             for k in range(n):
-                nodes[k] = trees[tree + k, 0]
-                levels = max(levels, trees[tree + k, 3])
+                nodes[k] = trees[tree + k, 2]
+                levels = max(levels, trees[tree + k, 4])
             _walk(thresholds, links, x, U0, nodes, U0, U0, levels)
             for k in range(n):
                 total += values[nodes[k]]
@@ -183,32 +232,33 @@ def _score_few(X: F32, first: int, last: int, model: Any, single: bool, out: F64
 
 @njit(error_model="numpy")
 def _score_many(X: F32, first: int, last: int, model: Any, single: bool, out: F64) -> None:
-    columns, bits, trees, thresholds, links, values, top_columns, top_thresholds, top_masks, exits = model
+    columns, bits, trees, thresholds, links, values, tops, top_thresholds, top_masks, ends, exits, exit_values = model
     x = np.zeros((columns.shape[0] + 1) * TILE, np.float32)
-    alive = np.empty(TILE, np.uint32)
+    found = np.empty(TILE, np.uint32)
     nodes = np.empty(TILE, np.uint64)
     sums = np.empty(TILE, np.float64)
-    tile = TILE if columns.shape[0] <= _WIDE else _LANES
+    tile = TILE if columns.shape[0] <= _WIDE else LANES
     for row in range(first, last, tile):
         n = min(tile, last - row)
-        width = (n + _LANES - 1) // _LANES * _LANES
+        width = (n + LANES - 1) // LANES * LANES
         _fill(X, row, n, columns, bits, single, x, TILE)
         sums[:] = 0.0
-        for tree in range(trees.shape[0]):
-            alive[:] = np.uint32(0xFFFFFFFF)
-            top = tree * EXITS
-            for k in range(top, top + trees[tree, 1], 4):
-                _clear(x, top_columns, top_thresholds, top_masks, k, alive, width)
-            _number_exits(alive, width)
-            root = trees[tree, 0]
-            for i in range(width):
-                nodes[i] = root + np.int64(exits[top + np.int64(alive[i])])
-            if trees[tree, 2] > 0:
+        for tree in range(trees.shape[0] - 1):
+            top, word, root, rest = trees[tree, 0], trees[tree, 1], trees[tree, 2], trees[tree, 3]
+            for lane in range(0, width, LANES):
+                _exits(x, tops, top_thresholds, top_masks, ends, word, trees[tree + 1, 1], lane, found)
+            if rest > 0:
+                for i in range(width):
+                    nodes[i] = root + np.int64(exits[top + np.int64(found[i])])
                 for i in range(0, width, 8):
-                    _walk(thresholds, links, x, np.uint64(_TILE_BITS), nodes, np.uint64(i), U1, trees[tree, 2])
-            for i in range(width):
-                total = sums[i] + values[nodes[i]]
-                sums[i] = np.float64(np.float32(total)) if single else total
+                    _walk(thresholds, links, x, np.uint64(_TILE_BITS), nodes, np.uint64(i), U1, rest)
+                for i in range(width):
+                    total = sums[i] + values[nodes[i]]
+                    sums[i] = np.float64(np.float32(total)) if single else total
+            else:
+                for i in range(width):
+                    total = sums[i] + exit_values[np.uint64(top) + np.uint64(found[i])]
+                    sums[i] = np.float64(np.float32(total)) if single else total
         for i in range(n):
             out[row + i] = sums[i]
 

@@ -18,6 +18,7 @@ from tautrank.engines._scoring_kernel import (
     NAN_AS_ZERO,
     NAN_LEFT,
     TILE,
+    WORD,
     ZERO_LEFT,
     score_rows,
 )
@@ -42,7 +43,7 @@ class Scorer:
     def __init__(self, model: tuple[Array, ...], single: bool) -> None:
         self._model = model
         self.single = single
-        self._cost = _TREE_COST * model[2].shape[0]
+        self._cost = _TREE_COST * (model[2].shape[0] - 1)
         self.few = int(1e6 / self._cost)
         """Up to this many rows, further threads would not pay."""
 
@@ -133,18 +134,23 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
         first_exit[right[top]] = first_exit[top] + exits[left[top]]
 
     top = np.flatnonzero(in_top)
-    of_top = owner[top]
-    counts = np.bincount(of_top, minlength=len(trees))
-    slot = of_top * EXITS + np.arange(top.size) - (np.cumsum(counts) - counts)[of_top]
-    top_columns = np.zeros(len(trees) * EXITS, np.uint16)
-    top_thresholds = np.full(len(trees) * EXITS, np.inf, np.float32)  # an empty slot clears nothing
-    top_masks = np.full(len(trees) * EXITS, 2**32 - 1, np.uint32)
-    top_columns[slot], top_thresholds[slot] = column[top], threshold[top]
-    top_masks[slot] = 2**32 - 1 - (((1 << exits[left[top]]) - 1) << first_exit[top])
+    # Each split clears the exits to its left: one entry for each word that they have bits in, the highest word first.
+    begin, end = first_exit[top], first_exit[top] + exits[left[top]]
+    entries = (end - 1) // WORD - begin // WORD + 1
+    of = np.repeat(np.arange(top.size), entries)
+    word = begin[of] // WORD + np.arange(of.size) - (np.cumsum(entries) - entries)[of]
+    first_word = np.append(0, np.cumsum(-(-exits[levels[0]] // WORD)))
+    slot = first_word[owner[top[of]] + 1] - 1 - word
+    order = np.argsort(slot, kind="stable")
+    of, start = of[order], WORD * word[order]
+    top_columns, top_thresholds = column[top[of]].astype(np.uint16), threshold[top[of]]
+    cleared = (1 << np.minimum(end[of] - start, WORD)) - (1 << np.maximum(begin[of] - start, 0))
+    top_masks = (2**WORD - 1 - cleared).astype(np.uint32)
+    ends = np.append(0, np.cumsum(np.bincount(slot, minlength=first_word[-1])))
 
     below = np.setdiff1d(np.concatenate((levels[0], left[top], right[top])), top, assume_unique=True)
-    exit_nodes = np.zeros(len(trees) * EXITS, np.uint16)
-    exit_nodes[tree_of[below] * EXITS + first_exit[below]] = place[below] - root[tree_of[below]]
+    first_of_tree = np.append(0, np.cumsum(exits[levels[0]]))
+    exit_nodes = below[np.argsort(first_of_tree[tree_of[below]] + first_exit[below])]
     rest = np.zeros(len(trees), np.int64)
     np.maximum.at(rest, tree_of[below], height[below])
 
@@ -156,8 +162,13 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
     thresholds[is_split], links[is_split, 0] = threshold[split], column[split]
     links[is_split, 1] = place[left[split]] - place[split]
     values[~is_split] = np.concatenate([tree.leaf for tree in trees])[layout[~is_split] - splits]
-    table = np.stack((root, -(-counts // 4) * 4, rest, height[levels[0]]), axis=1)
-    arrays = columns, bits, table, thresholds, links.ravel(), values, top_columns, top_thresholds, top_masks, exit_nodes
+    exit_values = values[place[exit_nodes]]
+    exit_nodes = (place[exit_nodes] - root[tree_of[exit_nodes]]).astype(np.uint16)
+    table = np.stack(
+        (first_of_tree, first_word, *(np.append(each, 0) for each in (root, rest, height[levels[0]]))), axis=1
+    )
+    tops = top_columns, top_thresholds, top_masks, ends, exit_nodes, exit_values
+    arrays = columns, bits, table, thresholds, links.ravel(), values, *tops
     return tuple(np.ascontiguousarray(array) for array in arrays)
 
 
