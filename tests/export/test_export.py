@@ -18,7 +18,7 @@ from tautrank.engines.lightgbm_text import lightgbm_trees
 from tautrank.engines.trees import Tree, more_than_comparisons
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning
 from tautrank.export import FORMATS
-from tautrank.export.numbers import SOLR_SLACK, float32_text, greatest_float32, solr_thresholds
+from tautrank.export.base import SOLR_SLACK, float32_text, greatest_float32, solr_thresholds
 from tests.command_line import run
 
 f32 = np.float32

@@ -13,8 +13,7 @@ from tautrank.errors import DataError, OptionError
 from tautrank.export.base import Export
 from tautrank.export.lightgbm_text import lightgbm_text
 from tautrank.export.onnx_graph import onnx_model
-from tautrank.export.ranklib import ranklib_model
-from tautrank.export.search_plugins import plugin_model
+from tautrank.export.search_plugins import plugin_model, ranklib_model
 from tautrank.export.solr import solr_model
 from tautrank.export.vespa import vespa_model
 from tautrank.files import write_whole
@@ -33,8 +32,7 @@ FORMATS: dict[str, Callable[[Export], str | bytes]] = {
 }
 """The formats that a model can be written in: functions from an `Export` to the content of the file."""
 
-# The formats that can express list features, and those that have a use for an option.
-_SCORING_LISTS = ("onnx",)
+# The formats that have a use for an option.
 _WITH = {"name": ("solr", "elasticsearch", "opensearch", "onnx"), "store": ("solr",)}
 
 
@@ -82,10 +80,7 @@ def export_model(
     ('shop', [{'name': 'clicks'}], 3)
     """
     choice("format", format, tuple(FORMATS))
-    if not hasattr(ranker, "model_"):
-        from tautrank.ranker.estimator import UnfittedError
-
-        raise UnfittedError("export_model: this Ranker is not fitted; expected a call of fit before")
+    ranker._check_fitted("export_model")
     for option, value in (("name", name), ("store", store)):
         if value is not None and format not in _WITH[option]:
             able = " or ".join(_WITH[option])
@@ -97,13 +92,11 @@ def export_model(
     if ranker.model_.tool == "torch" and format != "onnx":
         raise OptionError(f"format: found '{format}' for a network, which is no sum of trees; expected onnx")
     lists = ranker.list_features_
-    if lists is not None and format not in _SCORING_LISTS:
-        reason = f"{format} scores documents one by one"
-        if format == "lightgbm":
-            reason = "LightGBM's text has no formula for them"
-        able = " or ".join(_SCORING_LISTS)
+    if lists is not None and format != "onnx":
+        one_by_one = f"{format} scores documents one by one"
+        reason = "LightGBM's text has no formula for them" if format == "lightgbm" else one_by_one
         raise OptionError(
-            f"format: found '{format}' for a model with list features, but {reason}; expected {able}, or a model "
+            f"format: found '{format}' for a model with list features, but {reason}; expected onnx, or a model "
             "trained without list_features"
         )
     names, named = _feature_names(ranker, features)
@@ -121,16 +114,13 @@ def _feature_names(
         given: the names, or a file that holds them.
     """
     count = ranker.n_features_in_
-    where = "features"
-    if isinstance(given, (str, os.PathLike)):
-        where = os.fspath(given)
-        names: Sequence[Any] = _read_names(Path(given))
-    elif given is not None:
-        names = list(given)
-    elif hasattr(ranker, "feature_names_in_"):
-        names = ranker.feature_names_in_.tolist()
-    else:
+    if given is None and not hasattr(ranker, "feature_names_in_"):
         return tuple(f"f{column}" for column in range(1, count + 1)), False
+    where = os.fspath(given) if isinstance(given, str | os.PathLike) else "features"
+    if isinstance(given, str | os.PathLike):
+        names: Sequence[Any] = _read_names(Path(given))
+    else:
+        names = list(ranker.feature_names_in_ if given is None else given)
     if len(names) != count:
         raise DataError(f"{where}: found {len(names)} names; expected {count}, one per feature of the model")
     seen: set[str] = set()

@@ -12,8 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from tautrank.engines.trees import Tree
-from tautrank.export.base import Export
-from tautrank.export.numbers import float32_leaves, float32_text, greatest_float32, solr_thresholds
+from tautrank.export.base import Export, float32_leaves, float32_text, greatest_float32, solr_thresholds
 
 # LightGBM's thresholds next to 0 have this size: no value lies between them and where Solr can put them.
 _ZERO = np.float32(1e-35)

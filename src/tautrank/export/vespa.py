@@ -26,8 +26,7 @@ def vespa_model(export: Export) -> str:
     Args:
         export: the model to write; its features are rank features, or functions of the rank profile.
     """
-    names = export.names
-    for name in names:
+    for name in export.names:
         if not _RANK_FEATURE.fullmatch(name):
             raise OptionError(
                 f"features: found '{name}', which is not a rank feature of Vespa; expected names such as bm25(title), "
@@ -38,10 +37,10 @@ def vespa_model(export: Export) -> str:
         "version": "v4",
         "num_class": 1,
         "num_tree_per_iteration": 1,
-        "max_feature_idx": len(names) - 1,
+        "max_feature_idx": len(export.names) - 1,
         # Among those Vespa knows, one that leaves the sum of the leaves as it is.
         "objective": "lambdarank",
-        "feature_names": list(names),
+        "feature_names": list(export.names),
         "feature_infos": {},
         "pandas_categorical": [],
     }
