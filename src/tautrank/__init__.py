@@ -28,9 +28,8 @@ if TYPE_CHECKING:
     from tautrank.data.distributed import read_distributed
     from tautrank.engines.langevin import Langevin
     from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
-    from tautrank.experiments.compare import compare
+    from tautrank.experiments.compare import compare, compare_runs
     from tautrank.experiments.result import Result
-    from tautrank.experiments.runs import compare_runs
     from tautrank.experiments.tune import tune
     from tautrank.export import export_model
     from tautrank.losses import loss
@@ -59,9 +58,8 @@ _NAMES = {
     "data.distributed": "read_distributed",
     "engines.langevin": "Langevin",
     "errors": "DataError MissingDependencyError OptionError TautrankError TautrankWarning",
-    "experiments.compare": "compare",
+    "experiments.compare": "compare compare_runs",
     "experiments.result": "Result",
-    "experiments.runs": "compare_runs",
     "experiments.tune": "tune",
     "export": "export_model",
     "losses": "loss",

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from tautrank.experiments.processes import Lost, ignoring_ctrl_c, run_jobs
+from tautrank.experiments.workers import Lost, ignoring_ctrl_c, run_jobs
 from tests import dying_workers
 
 

@@ -9,10 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tautrank.experiments.propose import DONE, PRUNED, Proposer
-from tautrank.experiments.result import TunedTrial
-from tautrank.experiments.search_plan import plan_search
+from tautrank.experiments.search import DONE, PRUNED, TunedTrial, plan_search
 from tautrank.experiments.space import Choice, WholeNumber
+from tautrank.experiments.tune import Proposer
 from tests.experiments.test_space import ranges
 
 

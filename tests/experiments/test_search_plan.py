@@ -7,7 +7,7 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, TautrankError
-from tautrank.experiments.search_plan import check_data, plan_search
+from tautrank.experiments.search import check_data, plan_search
 from tautrank.experiments.space import parameters_of
 
 BAD = [

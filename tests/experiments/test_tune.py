@@ -16,10 +16,9 @@ import pytest
 
 import tautrank as tr
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.propose import DONE, FAILED, PRUNED, Proposer
-from tautrank.experiments.result import TunedTrial, Tuning
+from tautrank.experiments.search import DONE, FAILED, PRUNED, TunedTrial, Tuning
 from tautrank.experiments.space import parameters_of
-from tautrank.experiments.tune import SearchInterrupted
+from tautrank.experiments.tune import Proposer, SearchInterrupted
 from tests import dying_workers
 
 SPACE = {
@@ -161,7 +160,7 @@ def test_an_interrupted_search_continues_as_if_it_had_not_been(parts, tmp_path, 
 KILLED = """
 import os, signal, sys
 import tautrank as tr
-from tautrank.experiments.propose import Proposer
+from tautrank.experiments.tune import Proposer
 
 judged = Proposer.falls_behind
 

@@ -6,8 +6,7 @@ import json
 
 import pytest
 
-from tautrank.experiments.result import TunedTrial, Tuning
-from tautrank.experiments.search_plan import plan_search
+from tautrank.experiments.search import TunedTrial, Tuning, plan_search
 
 
 @pytest.fixture(scope="module")

@@ -367,7 +367,7 @@ def tune(
 
     Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut
     """
-    from tautrank.experiments.search_plan import plan_search
+    from tautrank.experiments.search import plan_search
     from tautrank.experiments.space import space_named_or_in_file
     from tautrank.experiments.tune import SearchInterrupted, run_search
     from tautrank.report.tuning import print_interrupted, print_tuning, train_command

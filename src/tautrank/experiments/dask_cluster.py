@@ -10,10 +10,9 @@ from typing import Any
 import tautrank
 from tautrank.data.distributed import connect
 from tautrank.errors import DataError, require
-from tautrank.experiments.processes import MOST_LOSSES, Lost
 from tautrank.experiments.store import FAILED, Outcome, Trial
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import own_losses_of
+from tautrank.experiments.workers import MOST_LOSSES, Lost, own_losses_of
 
 
 class DaskCluster:

@@ -10,16 +10,14 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.divide import overlap_of, part_sizes
 from tautrank.experiments.plan import Plan
-from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED
-from tautrank.experiments.space import parameters_of
-from tautrank.experiments.store import Outcome, Store, Trial
+from tautrank.experiments.store import DONE, Outcome, Store
 from tautrank.files import handed_out
 from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
@@ -27,8 +25,6 @@ from tautrank.notebooks import pandas
 from tautrank.significance.systems import Combined, SystemsTest, combined_test, systems_test
 
 if TYPE_CHECKING:
-    from tautrank.experiments.search_plan import SearchPlan
-    from tautrank.ranker.estimator import Ranker
     from tautrank.report.table import ReportTable
 
 Cell: TypeAlias = tuple[str, str, str]
@@ -38,6 +34,7 @@ Place: TypeAlias = tuple[str, str]
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 _CONFIDENCE = 0.95
+_T = TypeVar("_T")
 
 
 class Result:
@@ -159,6 +156,48 @@ class Judgement:
     high: float = math.nan
     detectable: float = math.nan
     note: str = ""
+
+    @classmethod
+    def of(cls, test: str, difference: float, error: float, degrees: float, level: float, note: str = "") -> Judgement:
+        """Return the judgement of a difference, given its standard error and degrees of freedom; without a verdict.
+
+        Args:
+            test: the name of the test.
+            difference, error, degrees: the mean, its standard error, and the degrees of freedom of that.
+            level: the level of the test.
+            note: what a reader of the p-value has to know.
+
+        >>> found = Judgement.of("t-test over trials", 0.02, 0.01, 9, 0.05)
+        >>> round(found.p_value, 4), round(found.low, 4), round(found.detectable, 4)
+        (0.0766, -0.0026, 0.0315)
+        """
+        if not error > 0:  # all numbers are equal: nothing is left to chance
+            found = Combined(difference, error, degrees, float(difference == 0), difference, difference, 0.0)
+        else:
+            found = combined_test([difference], [error], [degrees], level)
+        return cls(test, **vars(found), adjusted=found.p_value, note=note)
+
+    @classmethod
+    def of_pair(cls, found: SystemsTest, a: int, b: int) -> Judgement:
+        """Return the judgement of one system minus another; not adjusted, and without a verdict.
+
+        Args:
+            found: the test of all systems.
+            a, b: the places of the two.
+        """
+        of_pair = (found.differences, found.standard_errors, found.degrees)
+        difference, error, degrees = (float(each[a, b]) for each in of_pair)
+        return cls.of("test over queries and trials", difference, error, degrees, found.level, found.note)
+
+    def judged(self, adjusted: float, level: float, sign: int = 1) -> Judgement:
+        """Return the same with a verdict on whether the difference, or with the sign -1 its opposite, is positive.
+
+        Args:
+            adjusted: the p-value after Holm's correction.
+            level: the level of the test.
+            sign: 1, or -1 for a cost.
+        """
+        return replace(self, adjusted=adjusted, verdict=verdict_of(adjusted, sign * self.difference, level))
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,10 +379,8 @@ class Comparison(Result):
         found = self.test(m)
         if found is None or index == baseline:
             return cell
-        tested = pair_of(found, index, baseline)
-        lead = tested.difference if m.higher_is_better else -tested.difference
-        adjusted = float(found.adjusted[index, baseline])
-        return replace(cell, tested=replace(tested, adjusted=adjusted, verdict=verdict_of(adjusted, lead, self.alpha)))
+        tested, sign = Judgement.of_pair(found, index, baseline), 1 if m.higher_is_better else -1
+        return replace(cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, sign))
 
     @property
     def _baseline(self) -> int:
@@ -368,10 +405,16 @@ class Comparison(Result):
         Args:
             condition, system, name: the place; the name is the metric's.
         """
-        found, folds = self.values.get((condition, system, name), []), len(self.plan.folds_of(0))
-        joined = [np.concatenate(found[i : i + folds]) for i in range(0, len(found), folds)]
-        counted = [values for values in joined if not np.isnan(values).all()]
+        counted = [values for values in self._joined((condition, system, name)) if not np.isnan(values).all()]
         return dict(zip(self.cell(condition, system, name).numbers, counted, strict=True))
+
+    def _repeats(self, of_trials: Sequence[_T]) -> list[Sequence[_T]]:
+        """What belongs to each repeat: one entry per fold."""
+        folds = len(self.plan.folds_of(0))
+        return [of_trials[i : i + folds] for i in range(0, len(of_trials), folds)]
+
+    def _joined(self, cell: Cell) -> list[F64]:
+        return [np.concatenate(folds) for folds in self._repeats(self.values.get(cell, []))]
 
     @cached_property
     def metrics(self) -> tuple[Metric, ...]:
@@ -385,19 +428,17 @@ class Comparison(Result):
 
     def _system(self, name: str) -> SystemResult:
         place, metrics = (self.plan.study.condition_names[0], name), self.plan.study.metrics
-        folds = len(self.plan.folds_of(0))
-        by_repeat = [slice(i, i + folds) for i in range(0, len(self.values[(*place, metrics[0])]), folds)]
-        by_metric = {m: self.values[(*place, m)] for m in metrics}
-        untuned, tried = None, self.tried.get(place)
-        if tried:
-            untuned = {m: [_mean_over_tried(v[row], tried[row], m) for row in by_repeat] for m, v in by_metric.items()}
+        tried, untuned = self._repeats(self.tried.get(place, [])), {}
+        for m in metrics if tried else ():
+            each = zip(self._repeats(self.values[(*place, m)]), tried, strict=True)
+            untuned[m] = [_mean_over_tried(values, configurations, m) for values, configurations in each]
         return SystemResult(
             name=name,
-            values={m: np.array([np.concatenate(v[row]) for row in by_repeat]) for m, v in by_metric.items()},
+            values={m: np.array(self._joined((*place, m))) for m in metrics},
             trees=self.trees.get(place, []),
             seconds=self.seconds.get(place, []),
             valid=self.valid.get(place, []),
-            untuned=untuned,
+            untuned=untuned or None,
             histories=self.curves.get((*place, "valid"), []),
         )
 
@@ -437,38 +478,6 @@ class Comparison(Result):
         return pairs
 
 
-def judgement_of(test: str, difference: float, error: float, degrees: float, level: float, note: str = "") -> Judgement:
-    """Return the judgement of a difference, given its standard error and degrees of freedom; without a verdict.
-
-    Args:
-        test: the name of the test.
-        difference, error, degrees: the mean, its standard error, and the degrees of freedom of that.
-        level: the level of the test.
-        note: what a reader of the p-value has to know.
-
-    >>> found = judgement_of("t-test over trials", 0.02, 0.01, 9, 0.05)
-    >>> round(found.p_value, 4), round(found.low, 4), round(found.detectable, 4)
-    (0.0766, -0.0026, 0.0315)
-    """
-    if not error > 0:  # all numbers are equal: nothing is left to chance
-        found = Combined(difference, error, degrees, float(difference == 0), difference, difference, 0.0)
-    else:
-        found = combined_test([difference], [error], [degrees], level)
-    return Judgement(test, **vars(found), adjusted=found.p_value, note=note)
-
-
-def pair_of(found: SystemsTest, a: int, b: int) -> Judgement:
-    """Return the judgement of one system minus another; not adjusted, and without a verdict.
-
-    Args:
-        found: the test of all systems.
-        a, b: the places of the two.
-    """
-    error, degrees = float(found.standard_errors[a, b]), float(found.degrees[a, b])
-    difference = float(found.differences[a, b])
-    return judgement_of("test over queries and trials", difference, error, degrees, found.level, found.note)
-
-
 def verdict_of(p: float, mean: float, level: float) -> str:
     """Return the verdict of a two-sided test on what should be positive.
 
@@ -494,7 +503,7 @@ def win_tie_loss(gains: F64) -> tuple[int, int, int]:
     return int((gains[~equal] > 0).sum()), int(equal.sum()), int((gains[~equal] < 0).sum())
 
 
-def _mean_over_tried(values: list[F64], tried: list[list[dict[str, Any]]], name: str) -> float:
+def _mean_over_tried(values: Sequence[F64], tried: Sequence[list[dict[str, Any]]], name: str) -> float:
     """The mean of a metric over all configurations; a query counts once, so a split counts by its queries."""
     total, weight = 0.0, 0
     for split, configurations in zip(values, tried, strict=True):
@@ -504,93 +513,6 @@ def _mean_over_tried(values: list[F64], tried: list[list[dict[str, Any]]], name:
             total += counted * float(np.mean(tests))
             weight += counted
     return total / weight if weight else math.nan
-
-
-@dataclass(frozen=True)
-class TunedTrial:
-    """A trial of a search that has ended.
-
-    Args:
-        number: The number of the trial, from 0.
-        configuration: The loss and the values that were tried, by their names in the space.
-        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot be trained.
-        score: The best validation value; of a pruned trial the best until then.
-        trees: The number of trees that gives `score`.
-        grown: The number of trees that were trained.
-        seconds: The time the training took.
-        error: One sentence, if it failed.
-        curve: The best validation value so far, at each checkpoint of the plan.
-    """
-
-    number: int
-    configuration: dict[str, Any]
-    state: str
-    score: float | None = None
-    trees: int = 0
-    grown: int = 0
-    seconds: float = 0.0
-    error: str = ""
-    curve: Sequence[float] = ()
-
-    @classmethod
-    def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
-        """Read a trial from what a store holds."""
-        failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
-        found = json.loads(outcome.result) if outcome.result else failed
-        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Tuning(Result):
-    """The result of a search.
-
-    Args:
-        plan: The search.
-        trials: All trials that have ended, by number.
-        ranker: The model of the best configuration; None if none was asked for.
-    """
-
-    plan: SearchPlan
-    trials: tuple[TunedTrial, ...]
-    ranker: Ranker | None = None
-
-    @property
-    def metric(self) -> Metric:
-        """The metric that was optimised."""
-        return self.plan.metric
-
-    @property
-    def has_best(self) -> bool:
-        """Whether any trial was trained to the end."""
-        return any(trial.state == DONE for trial in self.trials)
-
-    @property
-    def best(self) -> TunedTrial:
-        """The trial with the best validation value, the first one if several have it."""
-        return self.ranked()[0]
-
-    @property
-    def best_score(self) -> float:
-        """The best validation value. As the best of many it is too optimistic: judge the model on test data."""
-        assert self.best.score is not None
-        return self.best.score
-
-    @property
-    def best_configuration(self) -> dict[str, Any]:
-        """The loss and the best values, by their names in the space."""
-        return self.best.configuration
-
-    @property
-    def best_params(self) -> dict[str, Any]:
-        """The parameters of `Ranker` that train the best model: the best number of trees, no early stopping."""
-        parameters = {"metric": str(self.metric), **parameters_of(self.best.configuration, self.plan.fixed)}
-        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
-
-    def ranked(self) -> list[TunedTrial]:
-        """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
-        sign = -1.0 if self.metric.higher_is_better else 1.0
-        states = (DONE, PRUNED, FAILED)
-        return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
 
 
 class Gathered:
@@ -606,24 +528,18 @@ class Gathered:
         self.means: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
         self.queries: dict[Cell, dict[int, F64]] = defaultdict(dict)
         self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
-        self._facts: list[dict[str, Any]] = []
         self._points: dict[Place, dict[str, Any]] = {}
         self._lists: dict[str, dict[Place, list[Any]]] = defaultdict(lambda: defaultdict(list))
-        self._failures: list[Failure] = []
         finished = {trial.key: outcome for trial, outcome in store.finished()}
-        for trial in plan.trials():
-            if trial.key in finished:
-                self._add(trial, finished[trial.key])
+        ended = [(trial, finished[trial.key]) for trial in plan.trials() if trial.key in finished]
+        self._failures = tuple(Failure(trial.title, found.error) for trial, found in ended if found.status != DONE)
+        self._facts = [self._add(trial.spec, found) for trial, found in ended if found.status == DONE]
 
-    def _add(self, trial: Trial, outcome: Outcome) -> None:
-        spec = trial.spec
-        if outcome.status != DONE or not outcome.result:
-            self._failures.append(Failure(trial.title, outcome.error))
-            return
+    def _add(self, spec: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+        """Keep the numbers of a trial and return what else is known about it."""
         place, folds = (spec["condition"], spec["system"]), self.plan.folds_of(spec["trial"])
         number = spec["trial"] * len(folds) + folds.index(spec["data"]["fold"])
         result = json.loads(outcome.result)
-        self._facts.append({name: result.get(name) for name in ("constant", "trained_with", "queries")})
         for part, by_metric in result["means"].items():
             for name, value in by_metric.items():
                 self.means[(*place, name, part)][number] = or_nan(value)
@@ -638,6 +554,7 @@ class Gathered:
                 self._lists[name][place].append(result[what])
         self._lists["valid"][place].append(or_nan(result.get("valid")))
         self._lists["seconds"][place].append(outcome.seconds)
+        return {name: result.get(name) for name in ("constant", "trained_with", "queries")}
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a `Comparison`, without tests."""
@@ -647,7 +564,7 @@ class Gathered:
             "curves": {place: list(by_trial.values()) for place, by_trial in self.curves.items()},
             "points": self._points,
             **{name: dict(by_place) for name, by_place in self._lists.items()},
-            "failures": tuple(self._failures),
+            "failures": self._failures,
             "n_done": len(self._facts),
             "n_constant": sum(bool(facts["constant"]) for facts in self._facts),
             "trained_with": tuple(sorted({facts["trained_with"] for facts in self._facts} - {None})),

@@ -22,16 +22,7 @@ from zlib import crc32
 import numpy as np
 
 from tautrank.arguments import choice
-from tautrank.engines import (
-    DEFAULT_ENGINE,
-    DEFAULTS,
-    AnyLoss,
-    NativeLoss,
-    Settings,
-    engine_for,
-    engine_named,
-    read_loss,
-)
+from tautrank.engines import DEFAULT_ENGINE, DEFAULTS, AnyLoss, NativeLoss, Settings, engine_for, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.json_values import declare
@@ -414,7 +405,7 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
 
 
 def _takes_langevin(loss: AnyLoss) -> bool:
-    return not isinstance(loss, NativeLoss) or engine_named(loss.tool).has_langevin
+    return not isinstance(loss, NativeLoss) or engine_for(DEFAULT_ENGINE, loss).has_langevin
 
 
 def _is_free(loss: AnyLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:

@@ -1,4 +1,7 @@
-"""`tautrank.tune`: search for the parameters that rank best on the validation data."""
+"""`tautrank.tune`: search for the parameters that rank best on the validation data, with Optuna.
+
+Optuna's study lives in memory: trials that have ended are told to it, those of an earlier run too, so it needs no file.
+"""
 
 from __future__ import annotations
 
@@ -14,24 +17,25 @@ from itertools import starmap
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import tautrank
 from tautrank.data import RankingData, Splits
 from tautrank.engines import Step
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
-from tautrank.experiments.processes import Ask
-from tautrank.experiments.propose import DONE, FAILED, PRUNED, UNFINISHED, Proposer
-from tautrank.experiments.result import TunedTrial, Tuning
-from tautrank.experiments.search_plan import SearchPlan, check_data, plan_search
-from tautrank.experiments.space import parameters_of
-from tautrank.experiments.store import IMPOSSIBLE, Outcome, Store, Trial
+from tautrank.experiments.search import PRUNED, UNFINISHED, SearchPlan, TunedTrial, Tuning, check_data, plan_search
+from tautrank.experiments.space import Choice, Dimension, WholeNumber, parameters_of
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import Progress, folder_for_bins, run_trials
+from tautrank.experiments.workers import Ask, Progress, folder_for_bins, run_trials
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
 from tautrank.metrics import Metric
 
+# The first trials are never pruned, and none at its first checkpoints; docs/tuning.md has the measurements.
+_FIRST = 5
 _SEARCH = "search"  # the name under which a store keeps the specification of the search it belongs to
 
 
@@ -230,13 +234,9 @@ def _refit(found: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ra
 
 def _describe(found: Tuning, trial: TunedTrial) -> str:
     """Return a line about a trial that has just ended."""
-    text = f"trial {trial.number}"
-    if trial.state == FAILED:
-        text += f" failed: {trial.error}"
-    elif trial.state == PRUNED:
-        text += f" pruned after {trial.grown} trees at {found.metric} {trial.score:.4f}"
-    else:
-        text += f" {found.metric} {trial.score:.4f}"
+    pruned = f"pruned after {trial.grown} trees at " if trial.state == PRUNED else ""
+    how = f"failed: {trial.error}" if trial.state == FAILED else f"{pruned}{found.metric} {trial.score:.4f}"
+    text = f"trial {trial.number} {how}"
     if found.has_best and found.best is not trial:
         text += f" (best {found.best_score:.4f}, trial {found.best.number})"
     return text
@@ -272,3 +272,96 @@ def _difference(found: Mapping[str, Any], expected: Mapping[str, Any]) -> str:
     old, new = (spec.get(name, "none") for spec in (found, expected))
     old, new = (", ".join(map(str, value)) if isinstance(value, list) else value for value in (old, new))
     return f"with {name} {old}; found {new}, expected the same"
+
+
+class Proposer:
+    """Proposes configurations, and learns from the trials that have ended.
+
+    Args:
+        plan: The search.
+    """
+
+    def __init__(self, plan: SearchPlan) -> None:
+        import optuna
+
+        self._optuna: Any = optuna
+        self._plan = plan
+        self._running: dict[int, Any] = {}
+        first = plan.checkpoints[min(_FIRST, len(plan.checkpoints)) - 1]
+        pruner = optuna.pruners.MedianPruner(_FIRST, first, n_min_trials=_FIRST) if plan.prune else None
+        verbosity = optuna.logging.get_verbosity()
+        optuna.logging.set_verbosity(optuna.logging.ERROR)
+        try:
+            best = "maximize" if plan.metric.higher_is_better else "minimize"
+            self._study = self._optuna.create_study(direction=best, pruner=pruner or optuna.pruners.NopPruner())
+        finally:
+            optuna.logging.set_verbosity(verbosity)
+
+    def propose(self, number: int) -> dict[str, Any]:
+        """Return the configuration of a trial: the loss, and a value for every range of its space.
+
+        The random numbers depend on the seed and on `number` alone, so a search that is continued draws what it would
+        have drawn in one run.
+
+        Args:
+            number: The number of the trial, from 0.
+        """
+        seed = int(np.random.SeedSequence((self._plan.seed, number)).generate_state(1)[0])
+        samplers = self._optuna.samplers
+        kind = samplers.TPESampler if self._plan.sampler == "tpe" else samplers.RandomSampler
+        self._study.sampler = kind(seed=seed)
+        trial = self._running[number] = self._study.ask()
+        losses = self._plan.losses
+        loss = losses[0] if len(losses) == 1 else str(trial.suggest_categorical("loss", losses))
+        space = self._plan.spaces[losses.index(loss)]
+        values = {name: _suggest(trial, key, space[name]) for name, key in self._plan.keys(loss).items()}
+        return {"loss": loss, **values}
+
+    def falls_behind(self, trial: Trial, told: tuple[int, float]) -> bool:
+        """Return whether a trial is worse than the median of the others after as many trees.
+
+        Args:
+            trial: The trial.
+            told: The number of its trees so far, and its best validation value so far.
+        """
+        running, (trees, best) = self._running[trial.number], told
+        running.report(best, trees)
+        # A trial that has all its trees may as well finish.
+        return bool(trees < self._plan.most_trees and running.should_prune())
+
+    def repeat(self, trial: TunedTrial) -> None:
+        """Take a trial of an earlier run into account.
+
+        Args:
+            trial: The trial.
+        """
+        keys = {"loss": "loss", **self._plan.keys(trial.configuration["loss"])}
+        self._study.enqueue_trial({keys[name]: value for name, value in trial.configuration.items()})
+        self.propose(trial.number)
+        for trees, best in zip(self._plan.checkpoints, trial.curve, strict=False):
+            self._running[trial.number].report(best, trees)
+        self.end(trial)
+
+    def end(self, ended: TunedTrial) -> None:
+        """Learn from a trial that has ended; one that failed, or was given up, says nothing.
+
+        Args:
+            ended: The trial.
+        """
+        trial, states = self._running.pop(ended.number), self._optuna.trial.TrialState
+        if ended.state != DONE:
+            self._study.tell(trial, state=states.PRUNED if ended.state == PRUNED else states.FAIL)
+        else:
+            assert ended.score is not None
+            # A training that stopped early has found its best value: its curve stays there.
+            for trees in self._plan.checkpoints[len(ended.curve) :]:
+                trial.report(ended.score, trees)
+            self._study.tell(trial, ended.score)
+
+
+def _suggest(trial: Any, key: str, given: Dimension) -> Any:
+    if isinstance(given, Choice):
+        return trial.suggest_categorical(key, given.values)
+    if isinstance(given, WholeNumber):
+        return trial.suggest_int(key, given.low, given.high, log=given.log)
+    return trial.suggest_float(key, given.low, given.high, log=given.log)

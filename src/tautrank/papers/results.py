@@ -13,19 +13,7 @@ import numpy as np
 
 from tautrank.arrays import F64
 from tautrank.experiments.divide import OnItself, queries_of_trial
-from tautrank.experiments.result import (
-    FAILS,
-    HOLDS,
-    UNDECIDED,
-    Cell,
-    CellResult,
-    Comparison,
-    Gathered,
-    Judgement,
-    judgement_of,
-    pair_of,
-    verdict_of,
-)
+from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, Cell, CellResult, Comparison, Gathered, Judgement
 from tautrank.metrics import metric
 from tautrank.papers.claims import Better, BetterUnder, Claim
 from tautrank.papers.run import StudyPlan, StudyStore
@@ -150,10 +138,10 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
         p = t_tail(t, d.size - 1, "two-sided")
     else:
         p = paired_t_test(d, np.zeros_like(d), alternative).p_value  # type: ignore[arg-type]
-    verdict = verdict_of(p, float(d.mean()), test.level)
-    if test.one_sided:
-        verdict = HOLDS if p <= test.level else FAILS if 1 - p <= test.level else UNDECIDED
-    return Judgement(name, float(d.mean()), p, p, verdict)
+    found = Judgement(name, float(d.mean()), p).judged(p, test.level)
+    if not test.one_sided:
+        return found
+    return replace(found, verdict=HOLDS if p <= test.level else FAILS if 1 - p <= test.level else UNDECIDED)
 
 
 def over_trials(d: F64, overlap: float, level: float) -> Judgement:
@@ -174,7 +162,7 @@ def over_trials(d: F64, overlap: float, level: float) -> Judgement:
         return Judgement(name, float(d.mean()) if d.size else math.nan, note="too few trials")
     spread = float(d.var(ddof=1))
     error = math.sqrt((1 / d.size + overlap) * spread) if spread > (1e-14 * np.abs(d).max()) ** 2 else 0.0
-    return judgement_of(name, float(d.mean()), error, d.size - 1, level)
+    return Judgement.of(name, float(d.mean()), error, d.size - 1, level)
 
 
 class _Judged(Gathered):
@@ -217,11 +205,7 @@ class _Judged(Gathered):
         tested = [self._test(claim, cells, each) for (claim, cells), each in zip(compared, advantages, strict=True)]
         adjusted = holm([judgement.p_value for judgement in tested]).tolist() if tested else []
         return [
-            (
-                each,
-                own_test(each, self.plan.study.test),
-                replace(found, adjusted=p, verdict=verdict_of(p, found.difference, level)),
-            )
+            (each, own_test(each, self.plan.study.test), found.judged(p, level))
             for each, found, p in zip(advantages, tested, adjusted, strict=True)
         ]
 
@@ -240,7 +224,7 @@ class _Judged(Gathered):
         values = self._in_place(arrays, trials)
         if np.count_nonzero(~np.isnan(values[0]).all(axis=0)) < 2:
             return Judgement("test over queries and trials", advantage.mean, note="too few queries")
-        return pair_of(resampled_systems_test(values, self.overlap, level=study.test.level), 0, 1)
+        return Judgement.of_pair(resampled_systems_test(values, self.overlap, level=study.test.level), 0, 1)
 
     def _relatives(self, cells: tuple[Cell, ...]) -> list[Cell]:
         """The cells of the same metric that have the condition, or the system, that both of the given cells have."""

@@ -12,7 +12,7 @@ def writer_of(result: Any) -> ModuleType:
     Args:
         result: a `tautrank.Result`.
     """
-    from tautrank.experiments.result import Tuning
+    from tautrank.experiments.search import Tuning
     from tautrank.report import tables, tuning
 
     return tuning if isinstance(result, Tuning) else tables

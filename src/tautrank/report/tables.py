@@ -11,7 +11,7 @@ import numpy as np
 
 from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling
 from tautrank.experiments.plan import PLAIN
-from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, judgement_of, win_tie_loss
+from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, win_tie_loss
 from tautrank.json_values import from_json, or_nan, or_none
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
@@ -317,7 +317,7 @@ def power_note(judged: Sequence[Judgement], level: float, compared: int | None =
     if not known:
         return ""
     alone, first = (
-        max(judgement_of("", 0.0, each.standard_error, each.degrees, at).detectable for each in known)
+        max(Judgement.of("", 0.0, each.standard_error, each.degrees, at).detectable for each in known)
         for at in (level, level / (compared or len(judged)))
     )
     text = f"{f'On {name}, a' if name else 'A'} true difference of {difference_text(alone)[1:]} would be found with "

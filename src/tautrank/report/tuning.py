@@ -14,8 +14,8 @@ from typing import Any
 from rich.console import Console
 
 from tautrank.engines.langevin import Langevin
-from tautrank.experiments.propose import DONE, FAILED, PRUNED
-from tautrank.experiments.result import TunedTrial, Tuning
+from tautrank.experiments.search import PRUNED, TunedTrial, Tuning
+from tautrank.experiments.store import DONE, FAILED
 from tautrank.report.table import Cell, Column, ReportTable
 from tautrank.report.terminal import as_text
 

@@ -22,6 +22,7 @@ _PRINTED: dict[str, dict[str, dict[str, tuple[Number, Number]]]] = {
         _BINARY: {"listnet": ((89.95, 0.07), (90.80, 0.05)), "lambdamart": ((90.56, 0.07), (91.21, 0.07))},
     },
 }
+_ON_YAHOO = {_BINARY: {"min_sum_hessian_in_leaf": 400.0}}
 
 
 def _printed(data: str) -> tuple[Printed, ...]:
@@ -47,13 +48,7 @@ TABLE1 = declared(
     recipes=(
         OTHERS,
         Recipe("web30k", "Web30K", leaves(255, 100.0, 50), printed=_printed("web30k")),
-        Recipe(
-            "yahoo1",
-            "Yahoo!",
-            leaves(200, 10.0, 100),
-            conditions={_BINARY: {"min_sum_hessian_in_leaf": 400.0}},
-            printed=_printed("yahoo1"),
-        ),
+        Recipe("yahoo1", "Yahoo!", leaves(200, 10.0, 100), conditions=_ON_YAHOO, printed=_printed("yahoo1")),
     ),
     test=PaperTest("intervals"),
 )

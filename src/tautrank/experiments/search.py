@@ -1,10 +1,11 @@
-"""The plan of a search for parameters: everything except the data, checked before anything is trained."""
+"""A search for parameters as data: its plan, checked before anything is trained, and its result."""
 
 from __future__ import annotations
 
+import json
 import os
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
@@ -12,24 +13,24 @@ from typing import Any
 
 import numpy as np
 
-import tautrank
 from tautrank.arguments import choice, job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
-from tautrank.errors import DataError, OptionError
-from tautrank.experiments.propose import SAMPLERS, require_optuna
+from tautrank.errors import DataError, OptionError, require
+from tautrank.experiments.result import Result
 from tautrank.experiments.space import Space, parameters_of, spaces_of
+from tautrank.experiments.store import DONE, FAILED, Outcome, Trial
 from tautrank.files import require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
+from tautrank.ranker.estimator import Ranker
 from tautrank.ranker.inputs import check_columns
 
-REFITS = ("train", "train+valid")
+PRUNED, UNFINISHED = "pruned", "unfinished"
 _VERSION = 2
-# How often a trial is compared with the others, and the first time; docs/tuning.md has the measurements.
+# How often a trial is compared with the others; docs/tuning.md has the measurements.
 _CHECKPOINTS = 20
-_FIRST_CHECKPOINT = 5
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class SearchPlan:
     refit: str | None = "train"
 
     def __post_init__(self) -> None:
-        choice("sampler", self.sampler, SAMPLERS)
+        choice("sampler", self.sampler, ("random", "tpe"))
         if not isinstance(self.prune, bool):
             raise OptionError(f"prune: found {self.prune!r}; expected True or False")
         whole("n_trials", self.n_trials, least=1)
@@ -77,7 +78,7 @@ class SearchPlan:
             real("timeout", self.timeout, least=0.0, above=True)
         job_count(self.n_jobs)
         if self.refit is not None:
-            choice("refit", self.refit, REFITS)
+            choice("refit", self.refit, ("train", "train+valid"))
         if self.storage is not None and "://" in os.fspath(self.storage):
             raise OptionError(f"storage: found the address '{self.storage}'; expected a file, such as tune.db")
         if self.storage is not None:
@@ -106,11 +107,6 @@ class SearchPlan:
         """The numbers of trees at which trials are compared."""
         every = max(1, self.most_trees // _CHECKPOINTS)
         return range(every, self.most_trees + 1, every)
-
-    @property
-    def first_checkpoint(self) -> int:
-        """The number of trees from which a trial may be pruned."""
-        return self.checkpoints[min(_FIRST_CHECKPOINT, len(self.checkpoints)) - 1]
 
     def keys(self, loss: str) -> dict[str, str]:
         """Return what each range of a loss is called in the whole search.
@@ -163,10 +159,10 @@ def plan_search(
         **options: The other arguments of `SearchPlan`.
 
     >>> plan = plan_search("mse", "ndcg@5", {"num_leaves": ("int", 2, 9)}, {"n_estimators": 40}, seed=3)
-    >>> plan.spaces, plan.checkpoints, plan.first_checkpoint
-    (({'num_leaves': WholeNumber(low=2, high=9, log=False)},), range(2, 41, 2), 10)
+    >>> plan.spaces, plan.checkpoints
+    (({'num_leaves': WholeNumber(low=2, high=9, log=False)},), range(2, 41, 2))
     """
-    require_optuna()
+    require("optuna", "tune needs Optuna", "tune")
     losses = tuple(_loss_text(one) for one in ([loss] if isinstance(loss, str | Loss) else list(loss)))
     if not losses:
         raise OptionError("loss: found none; expected a loss, or several to choose from")
@@ -194,15 +190,12 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
         if not isinstance(part, RankingData):
             raise DataError(f"{name}: found {type(part).__name__}; expected RankingData")
         if part.n_documents == 0 or part.n_features == 0:
-            raise DataError(
-                f"{name}: found {part.n_documents} documents of {part.n_features} features; expected one of each"
-            )
+            found = f"{part.n_documents} documents of {part.n_features} features"
+            raise DataError(f"{name}: found {found}; expected one of each")
     check_columns("valid", valid.n_features, valid.feature_names, train.n_features, train.feature_names, "as in train")
     if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid.labels, valid.offsets)):
-        raise DataError(
-            f"valid: {plan.metric} skips every one of its {valid.n_queries} queries; expected a query with a relevant "
-            "document"
-        )
+        found = f"{plan.metric} skips every one of its {valid.n_queries} queries"
+        raise DataError(f"valid: {found}; expected a query with a relevant document")
 
 
 def _loss_text(loss: Any) -> str:
@@ -228,4 +221,91 @@ def _check_parameters(plan: SearchPlan) -> None:
         # Warnings, and errors about values and about data as small as this, are left to the trials.
         with warnings.catch_warnings(), suppress(DataError):
             warnings.simplefilter("ignore")
-            tautrank.Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)
+            Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)
+
+
+@dataclass(frozen=True)
+class TunedTrial:
+    """A trial of a search that has ended.
+
+    Args:
+        number: The number of the trial, from 0.
+        configuration: The loss and the values that were tried, by their names in the space.
+        state: ``done``, ``pruned`` if its curve fell behind the others, or ``failed`` if it cannot be trained.
+        score: The best validation value; of a pruned trial the best until then.
+        trees: The number of trees that gives `score`.
+        grown: The number of trees that were trained.
+        seconds: The time the training took.
+        error: One sentence, if it failed.
+        curve: The best validation value so far, at each checkpoint of the plan.
+    """
+
+    number: int
+    configuration: dict[str, Any]
+    state: str
+    score: float | None = None
+    trees: int = 0
+    grown: int = 0
+    seconds: float = 0.0
+    error: str = ""
+    curve: Sequence[float] = ()
+
+    @classmethod
+    def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
+        """Read a trial from what a store holds."""
+        failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
+        found = json.loads(outcome.result) if outcome.result else failed
+        return cls(trial.number, trial.spec["configuration"], seconds=outcome.seconds, **found)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Tuning(Result):
+    """The result of a search.
+
+    Args:
+        plan: The search.
+        trials: All trials that have ended, by number.
+        ranker: The model of the best configuration; None if none was asked for.
+    """
+
+    plan: SearchPlan
+    trials: tuple[TunedTrial, ...]
+    ranker: Ranker | None = None
+
+    @property
+    def metric(self) -> Metric:
+        """The metric that was optimised."""
+        return self.plan.metric
+
+    @property
+    def has_best(self) -> bool:
+        """Whether any trial was trained to the end."""
+        return any(trial.state == DONE for trial in self.trials)
+
+    @property
+    def best(self) -> TunedTrial:
+        """The trial with the best validation value, the first one if several have it."""
+        return self.ranked()[0]
+
+    @property
+    def best_score(self) -> float:
+        """The best validation value. As the best of many it is too optimistic: judge the model on test data."""
+        assert self.best.score is not None
+        return self.best.score
+
+    @property
+    def best_configuration(self) -> dict[str, Any]:
+        """The loss and the best values, by their names in the space."""
+        return self.best.configuration
+
+    @property
+    def best_params(self) -> dict[str, Any]:
+        """The parameters of `Ranker` that train the best model: the best number of trees, no early stopping."""
+        parameters = {"metric": str(self.metric), **parameters_of(self.best.configuration, self.plan.fixed)}
+        return {**parameters, "n_estimators": self.best.trees, "early_stopping_rounds": None}
+
+    def ranked(self) -> list[TunedTrial]:
+        """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
+        sign = -1.0 if self.metric.higher_is_better else 1.0
+        states = (DONE, PRUNED, FAILED)
+        return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
