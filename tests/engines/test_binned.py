@@ -14,7 +14,7 @@ import tautrank as tr
 from tautrank.data import RankingData
 from tautrank.engines import binned
 from tautrank.engines.binned import Bins, content_key, forget_bins, sharing_bins
-from tautrank.engines.lightgbm import LightGBMBinning
+from tautrank.engines.lightgbm_bins import LightGBMBinning
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.trial import Surroundings
 

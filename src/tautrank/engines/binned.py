@@ -9,7 +9,7 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from contextvars import ContextVar
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,19 +19,6 @@ from tautrank.data import RankingData
 _FILES_FROM = 2_000_000
 _MOST_IN_MEMORY = 2
 _MOST_FILES = 8
-
-
-class Binning(Protocol):
-    """How a tool bins the data of one training."""
-
-    def make(self) -> Any:
-        """Return the binned data."""
-
-    def write(self, binned: Any, path: Path) -> None:
-        """Write binned data to files whose names begin with that of ``path``."""
-
-    def read(self, path: Path) -> Any:
-        """Return what `write` wrote."""
 
 
 class Bins:
@@ -47,13 +34,13 @@ class Bins:
         # Trainings run side by side: the first one bins the data, the others wait for it.
         self._lock = threading.Lock()
 
-    def get(self, key: str, values: int, binning: Binning) -> Any:
+    def get(self, key: str, values: int, binning: Any) -> Any:
         """Return binned data, from memory, from a file, or made now.
 
         Args:
             key: what decides the bins; see `content_key`.
             values: number of values of the data.
-            binning: how to make, write and read it.
+            binning: how, by ``make()``, ``write(binned, path)`` and ``read(path)``; file names begin with the path.
         """
         with self._lock:
             if key not in self._kept:
@@ -64,7 +51,7 @@ class Bins:
             self._kept.move_to_end(key)
             return self._kept[key]
 
-    def _in_file(self, key: str, binning: Binning) -> Any:
+    def _in_file(self, key: str, binning: Any) -> Any:
         assert self._folder is not None
         path, done = self._folder / key, self._folder / f"{key}.done"
         with _alone(self._folder / f"{key}.lock"):

@@ -6,7 +6,6 @@ import ctypes
 import functools
 import math
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -17,9 +16,7 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.distributed import DistributedData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
-from tautrank.engines.binned import content_key
-from tautrank.engines.boosting import document_weights
-from tautrank.engines.lightgbm_bins import check_memory, streamed_dataset
+from tautrank.engines.lightgbm_bins import LightGBMBinning, check_memory
 from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
 from tautrank.engines.query_bagging import QueryBagging
@@ -49,17 +46,6 @@ _MORE_THAN_A_STEP = ("lambda_l1", "max_delta_step", "path_smooth", "linear_tree"
 
 # Leaves whose values differ by more than this part of the scores can be told apart by what they add to them.
 _CLEAR = 2.0**-40
-
-# Parameters that do not change the bins; all others are taken to.
-_NOT_OF_BINS = {
-    "learning_rate", "num_leaves", "num_threads", "seed", "verbosity", "metric", "objective", "deterministic",
-    "force_row_wise", "force_col_wise", "bagging_fraction", "bagging_freq", "bagging_seed", "feature_fraction",
-    "feature_fraction_bynode", "feature_fraction_seed", "lambda_l1", "lambda_l2", "min_gain_to_split",
-    "min_sum_hessian_in_leaf", "max_depth", "path_smooth", "max_delta_step", "extra_trees", "extra_seed",
-    "boosting", "data_sample_strategy", "top_rate", "other_rate", "use_quantized_grad", "num_grad_quant_bins",
-    "quant_train_renew_leaf", "stochastic_rounding", "lambdarank_truncation_level", "lambdarank_norm", "sigmoid",
-    "histogram_pool_size",
-}  # fmt: skip
 
 # What `speed="fast"` sets. Shi et al., Quantized Training of Gradient Boosting Decision Trees, NeurIPS 2022: integers
 # of a few bits instead of gradients find the splits, the gradients themselves fill the leaves. Rounding must be random:
@@ -211,7 +197,22 @@ class LightGBM(Engine):
             loss: the loss to train.
             names: names of parameters that a ranker does not have itself.
         """
-        return wrong_names(names, own=not isinstance(loss, NativeLoss))
+        known = main_names()
+        wrong, seen = [], set()
+        for name in names:
+            main = known.get(name) if known else name
+            if main is None:
+                wrong.append(str(unknown("parameter of lightgbm", name, {*known, *OTHER_NAMES})))
+                continue
+            wrong += other_name(name, main)
+            if main in _OF_OBJECTIVES and not isinstance(loss, NativeLoss):
+                wrong.append(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
+            if main in _FOR_FILES:
+                wrong.append(f"{name}: is for LightGBM's command line; expected a parameter of training")
+            if main in seen:
+                wrong.append(f"{name}: given twice, under two of LightGBM's names for {main}; expected it once")
+            seen.add(main)
+        return wrong
 
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
         """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own objectives only.
@@ -221,7 +222,7 @@ class LightGBM(Engine):
         Args:
             settings: how to train.
         """
-        extra = _checked_names(settings.extra, own=True)
+        extra = _by_main_name(settings.extra)
         if not _by_query(extra):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
@@ -237,7 +238,7 @@ class LightGBM(Engine):
         >>> LightGBM().may_sample("features", ["sub_feature"]), LightGBM().may_sample("rows", ["sub_feature"])
         (False, True)
         """
-        return super().may_sample(what, [main_names().get(name, name) for name in extra])
+        return super().may_sample(what, _by_main_name(dict.fromkeys(extra)))
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return LightGBM's exceptions about a training that it cannot do."""
@@ -275,10 +276,10 @@ class _Learner:
         self._booster: Any = None  # until the first tree
         self._rate = settings.learning_rate
         # On a cluster the network is waiting from the first tree on.
-        self._ready = None if task.sample is None else LightGBMBinning(task, self.params, None).make()
-        start = task.start if isinstance(task.start, LightGBMModel) else None
+        self._ready = None if task.sample is None else LightGBMBinning(task, self.params).make()
         # LightGBM predicts no data in chunks: there, trees begin from the scores of a model that is joined to them.
-        self._before = start.n_trees if start is not None and isinstance(task.train.X, StreamedRows) else 0
+        self._joined = task.start if isinstance(task.train.X, StreamedRows) else None
+        self._before = 0 if self._joined is None else self._joined.n_trees
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         # A plain function: LightGBM copies its parameters deeply, and any other callable would take the data along.
@@ -313,8 +314,8 @@ class _Learner:
         self._set_rate(self._settings.learning_rate)
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
         text = self._booster.model_to_string(num_iteration=rounds - self._before)
-        if self._before and self._task.start is not None:
-            text = joined_text([self._task.start.to_bytes().decode(), text])
+        if self._joined is not None:
+            text = joined_text([self._joined.to_bytes().decode(), text])
         return LightGBMModel._of_text(text)
 
     def last_tree(self) -> bytes:
@@ -328,10 +329,9 @@ class _Learner:
         params = {**self.params, "learning_rate": rate, "seed": (self._settings.seed + task.start_step) % 2**31}
         self._rate = rate
 
-        # A loss of this library is bound to the weights already, and continues the unscaled trees.
-        own = objective is not None
-        train, valid = self._binned(params, own)
-        start = task.start if isinstance(task.start, LightGBMModel) else None
+        train, valid = self._ready or LightGBMBinning(task, params).shared()
+        # A loss of this library continues the unscaled trees.
+        own, start = objective is not None, task.start if isinstance(task.start, LightGBMModel) else None
         # Quantised gradients are rounded by random numbers that each thread draws at the beginning, from a seed of its
         # own: with one thread then, and as many as wanted from the second tree on, trees do not depend on threads.
         threads = params["num_threads"]
@@ -342,81 +342,16 @@ class _Learner:
             train,
             num_boost_round=1,
             valid_sets=None if valid is None else [valid],
-            init_model=None if self._before or start is None else start.unscaled if own else start.booster,
+            init_model=None if self._joined or start is None else start.unscaled if own else start.booster,
             keep_training_booster=True,
         )
         if quantised:
             self._booster.reset_parameter({"num_threads": threads})
 
-    def _binned(self, params: dict[str, Any], own: bool) -> tuple[Any, Any]:
-        """Return the binned training and validation data."""
-        task = self._task
-        if self._ready is not None:
-            return self._ready
-        binning = LightGBMBinning(task, params, None if own else document_weights(task.train, task.weights))
-        if task.bins is None or not binning.is_shared:
-            return binning.make()
-        seen = {name: value for name, value in sorted(params.items()) if name not in _NOT_OF_BINS}
-        if seen.get("feature_pre_filter") is False:
-            seen.pop("min_data_in_leaf", None)
-        parts = task.train, task.valid
-        key = content_key(parts, seen, task.categorical, binning.weights)
-        found: tuple[Any, Any] = task.bins.get(key, task.train.n_documents * task.train.n_features, binning)
-        return found
-
     def _set_rate(self, rate: float) -> None:
         if rate != self._rate:
             self._booster.reset_parameter({"learning_rate": rate})
             self._rate = rate
-
-
-class LightGBMBinning:
-    """LightGBM's data sets of one training: training and validation data, the latter None if there is none.
-
-    Args:
-        task: the training.
-        params: LightGBM's parameters.
-        weights: one per document.
-    """
-
-    def __init__(self, task: Task, params: dict[str, Any], weights: F64 | None) -> None:
-        self.weights = weights
-        self._in_files = isinstance(task.train.X, StreamedRows)
-        # LightGBM adds the scores that a training starts from to its data.
-        self.is_shared = task.bins is not None and task.start is None and not self._in_files
-        self._task = task
-        self._how: dict[str, Any] = {"params": params, "categorical_feature": list(task.categorical) or "auto"}
-
-    def make(self) -> tuple[Any, Any]:
-        """Bin the data."""
-        valid = self._task.valid
-        train = self._dataset(self._task.train, self.weights, None)
-        return train, None if valid is None else self._dataset(valid, None, train)
-
-    def _dataset(self, data: RankingData, weights: F64 | None, reference: Any) -> Any:
-        task, dataset, scores = self._task, package("lightgbm").Dataset, None
-        if self._in_files and task.start is not None:  # LightGBM itself predicts no data in chunks
-            scores = task.start.unscaled_scores(data.X, self._how["params"]["num_threads"])
-        if isinstance(data.X, StreamedRows):
-            total = None if task.whole is None else task.whole[0]
-            given = {"reference": reference, "sample": task.sample, "total": total, "init_score": scores}
-            return streamed_dataset(data.X, self._how["params"], task.categorical, **given)
-        given = {"label": data.labels, "group": data.sizes, "weight": weights, "reference": reference}
-        made = dataset(data.X, **given, init_score=scores, **self._how)
-        return made.construct() if self.is_shared else made
-
-    def write(self, binned: tuple[Any, Any], path: Path) -> None:
-        """Write binned data to two files."""
-        for part, made in zip(("train", "valid"), binned, strict=True):
-            if made is not None:
-                made.save_binary(f"{path}.{part}")
-
-    def read(self, path: Path) -> tuple[Any, Any]:
-        """Read them."""
-        dataset = package("lightgbm").Dataset
-        train = dataset(f"{path}.train", **self._how).construct()
-        has_valid = self._task.valid is not None
-        return train, dataset(f"{path}.valid", reference=train, **self._how).construct() if has_valid else None
 
 
 class _RefillingLearner(_Learner):
@@ -473,7 +408,8 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         settings: how.
     """
     native = task.loss if isinstance(task.loss, NativeLoss) else None
-    extra = _checked_names(settings.extra, own=native is None)
+    refuse(LightGBM().wrong_names(task.loss, settings.extra))  # LightGBM itself would silently ignore them
+    extra = _by_main_name(settings.extra)
     if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
         raise OptionError(
             "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; "
@@ -529,31 +465,8 @@ def _by_query(extra: Mapping[str, Any]) -> bool:
     return str(extra.get("bagging_by_query", False)).lower() in _TRUE
 
 
-def _checked_names(extra: Any, *, own: bool) -> dict[str, Any]:
-    """Return the parameters under LightGBM's main names; LightGBM itself would silently ignore unknown ones, and those
-    of its own objectives where the loss is one of this library."""
-    refuse(wrong_names(extra, own=own))
+def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
     return {main_names().get(name, name): value for name, value in extra.items()}
-
-
-def wrong_names(names: Iterable[str], *, own: bool) -> list[str]:
-    """Return a sentence about each parameter that cannot be given; `own` for a loss of this library."""
-    known = main_names()
-    wrong, seen = [], set()
-    for name in names:
-        main = known.get(name) if known else name
-        if main is None:
-            wrong.append(str(unknown("parameter of lightgbm", name, {*known, *OTHER_NAMES})))
-            continue
-        wrong += other_name(name, main)
-        if own and main in _OF_OBJECTIVES:
-            wrong.append(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
-        if main in _FOR_FILES:
-            wrong.append(f"{name}: is for LightGBM's command line; expected a parameter of training")
-        if main in seen:
-            wrong.append(f"{name}: given twice, under two of LightGBM's names for {main}; expected it once")
-        seen.add(main)
-    return wrong
 
 
 @functools.cache

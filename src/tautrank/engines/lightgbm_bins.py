@@ -1,20 +1,25 @@
-"""LightGBM's binned data made chunk by chunk, from features that stay in files.
+"""LightGBM's binned data: of features in memory, and made chunk by chunk of features that stay in files.
 
-Bins are found from LightGBM's own sample of rows, and are those of the same data in memory. Where workers each hold
-some of the documents, all of them get the sample of the whole, and so the same bins.
+There, bins are found from LightGBM's own sample of rows, and are those of the same data in memory. Where workers each
+hold some of the documents, all of them get the sample of the whole, and so the same bins.
 """
 
 from __future__ import annotations
 
 import ctypes
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tautrank.arrays import F64, I64, Array
-from tautrank.data import StreamedRows
+from tautrank.data import RankingData, StreamedRows
+from tautrank.engines.base import Task
+from tautrank.engines.binned import content_key
+from tautrank.engines.boosting import document_weights
 from tautrank.engines.packages import package
+from tautrank.engines.registry import NativeLoss
 from tautrank.errors import OptionError
 
 # What a training needs besides bins: Python, Numba and LightGBM; and scores, gradients and lists of each document.
@@ -38,43 +43,79 @@ def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
     return rows.astype(np.int64)
 
 
-def streamed_dataset(
-    rows: StreamedRows,
-    params: Mapping[str, Any],
-    categorical: Sequence[int],
-    reference: Any = None,
-    sample: Array | None = None,
-    total: int | None = None,
-    init_score: F64 | None = None,
-) -> Any:
-    """Return a constructed LightGBM data set.
+class LightGBMBinning:
+    """LightGBM's data sets of one training: training and validation data, the latter None if there is none.
 
     Args:
-        rows: the features.
+        task: the training.
         params: LightGBM's parameters.
-        categorical: columns of category codes.
-        reference: data set to take the bins of.
-        sample: sampled rows of the whole training; by default those of ``rows``.
-        total: number of documents of the whole training.
-        init_score: scores to begin from.
     """
-    lightgbm = package("lightgbm")
-    given = {**params, **({"categorical_column": sorted(categorical)} if categorical else {})}
-    made = lightgbm.Dataset(
-        None, reference=reference, params=given, categorical_feature=list(categorical) or "auto", free_raw_data=True
-    )
-    n = rows.shape[0]
-    if reference is not None:
-        made._init_from_ref_dataset(n, reference.construct()._handle)
-    else:
-        sample = rows.take(sampled_rows(n, given), params["num_threads"]) if sample is None else sample
-        _find_bins(made, sample, n, total or n, given)
-        del sample
-    for chunk in rows.chunks(params["num_threads"]):
-        made._push_rows(np.ascontiguousarray(chunk))
-    if init_score is not None:
-        made.set_init_score(init_score)
-    return made
+
+    def __init__(self, task: Task, params: dict[str, Any]) -> None:
+        self._task, self._params = task, params
+        self._in_files = isinstance(task.train.X, StreamedRows)
+        # A loss of this library is bound to the weights already.
+        self._weights = document_weights(task.train, task.weights) if isinstance(task.loss, NativeLoss) else None
+
+    def shared(self) -> tuple[Any, Any]:
+        """Return the data in bins that other trainings may have made."""
+        task, params = self._task, self._params
+        # LightGBM adds the scores that a training starts from to its data.
+        if task.bins is None or task.start is not None or self._in_files:
+            return self.make()
+        seen = self._dataset(None).get_params()  # those that decide the bins
+        if params.get("feature_pre_filter") is not False:
+            seen["min_data_in_leaf"] = params.get("min_data_in_leaf")
+        key = content_key((task.train, task.valid), sorted(seen.items()), task.categorical, self._weights)
+        found: tuple[Any, Any] = task.bins.get(key, task.train.n_documents * task.train.n_features, self)
+        return found
+
+    def make(self) -> tuple[Any, Any]:
+        """Bin the data."""
+        train = self._binned(self._task.train, weight=self._weights)
+        return train, None if self._task.valid is None else self._binned(self._task.valid, reference=train)
+
+    def write(self, binned: tuple[Any, Any], path: Path) -> None:
+        """Write binned data to two files."""
+        for part, made in zip(("train", "valid"), binned, strict=True):
+            if made is not None:
+                made.save_binary(f"{path}.{part}")
+
+    def read(self, path: Path) -> tuple[Any, Any]:
+        """Read them."""
+        train = self._dataset(f"{path}.train").construct()
+        has_valid = self._task.valid is not None
+        return train, self._dataset(f"{path}.valid", reference=train).construct() if has_valid else None
+
+    def _dataset(self, data: Any, **given: Any) -> Any:
+        codes = list(self._task.categorical) or "auto"
+        return package("lightgbm").Dataset(data, params=self._params, categorical_feature=codes, **given)
+
+    def _binned(self, data: RankingData, **given: Any) -> Any:
+        task, scores = self._task, None
+        if self._in_files and task.start is not None:  # LightGBM itself predicts no data in chunks
+            scores = task.start.unscaled_scores(data.X, self._params["num_threads"])
+        if isinstance(data.X, StreamedRows):
+            return self._streamed(data.X, given.get("reference"), scores)
+        made = self._dataset(data.X, label=data.labels, group=data.sizes, init_score=scores, **given)
+        return made if task.bins is None or task.start is not None else made.construct()
+
+    def _streamed(self, rows: StreamedRows, reference: Any, scores: F64 | None) -> Any:
+        """Return a constructed data set of features in files."""
+        task, n, threads = self._task, rows.shape[0], self._params["num_threads"]
+        made = self._dataset(None, reference=reference)
+        if reference is not None:
+            made._init_from_ref_dataset(n, reference.construct()._handle)
+        else:
+            given = {**self._params, **({"categorical_column": sorted(task.categorical)} if task.categorical else {})}
+            sample = rows.take(sampled_rows(n, given), threads) if task.sample is None else task.sample
+            _find_bins(made, sample, n, (task.whole or (n,))[0], given)
+            del sample
+        for chunk in rows.chunks(threads):
+            made._push_rows(np.ascontiguousarray(chunk))
+        if scores is not None:
+            made.set_init_score(scores)
+        return made
 
 
 def _find_bins(made: Any, sample: Array, local: int, total: int, params: Mapping[str, Any]) -> None:

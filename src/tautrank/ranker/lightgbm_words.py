@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from tautrank.engines import NativeLoss, read_loss
-from tautrank.engines.lightgbm import main_names, wrong_names
+from tautrank.engines.lightgbm import LightGBM, main_names
 from tautrank.errors import OptionError, refuse
 from tautrank.losses import Loss
 from tautrank.metrics import Metric, metric
@@ -61,7 +61,7 @@ def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
         elif name not in _NO_MEANING:
             extra[name] = value
     checked = {name: value for name, value in extra.items() if name != "categorical_feature"}
-    refuse(wrong_names(checked, own=not isinstance(trained, NativeLoss)))
+    refuse(LightGBM().wrong_names(trained, checked))
     found["early_stopping_rounds"] = max(0, found["early_stopping_rounds"] or 0) or None  # 0 is off in LightGBM
     return {**found, **extra, "loss": str(trained) if isinstance(trained, NativeLoss) else trained}
 
