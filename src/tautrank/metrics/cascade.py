@@ -224,8 +224,6 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
         m = np.arange(n + 1.0)
         passed = (m <= plain).astype(np.float64)
         stopped = np.zeros_like(passed)
-        # Fresh arrays at every step would cost more than the arithmetic.
-        scratch = np.empty((3, chunk.size, n))
         for step in range(int(todo[0])):
             growing = int(np.searchsorted(-todo, -step))
             total = plain[:growing] + (step + 1)
@@ -234,18 +232,9 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
             # Beyond as many places as there are documents so far, p and d are 0 and stay so.
             last = min(n, int(total.max()))
             p, d = passed[:growing, : last + 1], stopped[:growing, : last + 1]
-            absent, moved, found_here = scratch[:, :growing, :last]
-            np.subtract(total, m[1 : last + 1], out=absent)
-            absent /= total
-            np.multiply(d[:, :-1], m[:last], out=moved)
-            moved *= miss
-            moved += np.multiply(p[:, :-1], found, out=found_here)
-            d[:, 1:] *= absent
-            d[:, 1:] += moved
-            np.multiply(p[:, :-1], m[1 : last + 1], out=moved)
-            moved *= miss
-            p[:, 1:] *= absent
-            p[:, 1:] += moved
+            absent = (total - m[1 : last + 1]) / total
+            d[:, 1:] = d[:, 1:] * absent + (d[:, :-1] * m[:last] * miss + p[:, :-1] * found)
+            p[:, 1:] = p[:, 1:] * absent + p[:, :-1] * m[1 : last + 1] * miss
         x = m[1:]
         at = stopped[:, 1:] / (above[chunk, None] + x)
         worth[chunk] = np.where(x <= terms[chunk, None], at, 0.0).sum(axis=1)

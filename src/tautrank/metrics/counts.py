@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tautrank.arguments import choice
 from tautrank.arrays import F64, I64, Bools
 from tautrank.metrics.base import Scorer, register
-from tautrank.metrics.ordering import TieGroups, flat_order, last_place_for_missing, query_sums, tie_codes
+from tautrank.metrics.ordering import TieGroups, flat_order, missing_last, query_sums, when_tied
 from tautrank.metrics.ranked import Binary, BinaryMetric
 
 
@@ -124,12 +124,10 @@ class _Counted(Binary):
         norms = self._norms(n_relevant, n_others)
         sizes = np.diff(offsets)
         query = np.repeat(np.arange(sizes.size), sizes)
-        codes = None
-        if self.ties != "expected":
-            codes = cache(lambda: tie_codes(np.nan_to_num(labels), self.ties))
+        codes = when_tied(np.nan_to_num(labels), self.ties)
 
         def score(scores: NDArray[np.floating]) -> F64:
-            placed = last_place_for_missing(scores)
+            placed = missing_last(scores)
             order = flat_order(placed, offsets, codes)
             good, bad = relevant[order], others[order]
             if placed is not scores and not self.all_count:

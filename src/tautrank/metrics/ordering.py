@@ -262,13 +262,26 @@ def tie_codes(labels: NDArray[np.number], ties: str) -> I64:
     return codes if ties == "worst" else codes.max() - codes
 
 
-def last_place_for_missing(scores: NDArray[np.floating]) -> NDArray[np.floating]:
+def when_tied(labels: NDArray[np.number], ties: str) -> Callable[[], I64] | None:
+    """Return a function that computes the `tie_codes` when the first tie is met, and once; None for expected ties.
+
+    Args:
+        labels: checked labels.
+        ties: one of `TIES`.
+
+    >>> when_tied(np.array([0.5, 2.0, 0.0]), "expected") is None
+    True
+    """
+    return None if ties == "expected" else functools.cache(lambda: tie_codes(labels, ties))
+
+
+def missing_last(scores: NDArray[np.floating]) -> NDArray[np.floating]:
     """Give the documents that were not retrieved a place: tied, below every other.
 
     Args:
         scores: checked scores.
 
-    >>> last_place_for_missing(np.array([2.5, -np.inf, 2.5, 9.0]))
+    >>> missing_last(np.array([2.5, -np.inf, 2.5, 9.0]))
     array([1., 0., 1., 2.])
     """
     if scores.size and scores.min() == -np.inf:
@@ -294,10 +307,10 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     array([2, 1, 0, 4, 3])
     """
     y, cuts = check_lists(labels, offsets)
-    s = last_place_for_missing(check_scores(scores, cuts))
+    s = missing_last(check_scores(scores, cuts))
     if choice("ties", ties, TIES) == "expected":
         raise OptionError("ties: found 'expected', which is not an order; expected 'worst', 'best' or 'input'")
-    return flat_order(s, cuts, functools.cache(lambda: tie_codes(y, ties)))
+    return flat_order(s, cuts, when_tied(y, ties))
 
 
 def flat_order(scores: NDArray[np.floating], offsets: I64, codes: Callable[[], I64] | None) -> I64:
@@ -314,10 +327,6 @@ def flat_order(scores: NDArray[np.floating], offsets: I64, codes: Callable[[], I
     ranked = np.empty(scores.size, dtype=np.int64)
     for block in blocks(offsets):
         order = sort_rows(block, scores, block.width, codes)[0]
-        if block.contiguous:
-            begin = int(block.starts[0])
-            ranked[begin : begin + order.size] = (order + block.starts[:, None]).ravel()
-            continue
         # Padding sorts behind every document, so a row's documents are its first `length` entries.
         columns, starts = np.arange(block.width), block.starts[:, None]
         real = columns < block.lengths[:, None]

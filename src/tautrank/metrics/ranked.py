@@ -17,7 +17,6 @@ import inspect
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -28,16 +27,7 @@ from tautrank.arrays import F64, I64, Bools
 from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer
 from tautrank.metrics.gains import Discount, discount_values
-from tautrank.metrics.ordering import (
-    TieGroups,
-    blocks,
-    last_place_for_missing,
-    query_maxima,
-    query_sums,
-    rank_order,
-    sort_rows,
-    tie_codes,
-)
+from tautrank.metrics.ordering import TieGroups, blocks, missing_last, query_sums, rank_order, sort_rows, when_tied
 
 
 class RankedMetric(Metric):
@@ -87,13 +77,12 @@ class RankedMetric(Metric):
         if norms is not None:
             # Empty queries are overwritten later; 1 keeps the division quiet.
             norms = np.where(filled, norms, 1.0)
-        # Computed when the first tie is met.
-        codes = None if self.ties == "expected" else cache(lambda: tie_codes(labels, self.ties))
+        codes = when_tied(labels, self.ties)
         cut = list(blocks(offsets))
 
         def score(scores: NDArray[np.floating]) -> F64:
             if self.all_count:
-                scores = last_place_for_missing(scores)
+                scores = missing_last(scores)
             missing = scores.size > 0 and scores.min() == -np.inf
             result = np.zeros(offsets.size - 1)
             for block in cut:
@@ -206,7 +195,7 @@ class ListMetric(Metric):
         names = [*inspect.signature(function).parameters][1:]
         given = {name: getattr(self, name) for name in names}
         grades = np.asarray(labels, np.float64)
-        filled = query_maxima(grades, offsets) > 0
+        filled = query_sums(grades, offsets) > 0
         most = None if "k" in names else self.k
 
         def score(scores: NDArray[np.floating]) -> F64:

@@ -223,21 +223,14 @@ def softrank_curve(
     """
     chosen = _exact_softrank(loss)
     widths = numbers("sigmas", sigmas, "point of the curve")
-    losses = [dataclasses.replace(chosen, sigma=sigma) for sigma in widths.tolist()]
-    proof, stated, contests = (
-        [softrank_ndcg_bound(scores, labels, offsets, at, version=version) for at in losses] for version in VERSIONS
-    )
-
-    def rows(values: list[F64]) -> F64:
-        return np.array(values).reshape(widths.size, np.asarray(offsets).size - 1)
-
-    return SoftRankCurve(
-        sigma=widths,
-        difference=rows([bound.lower for bound in contests]),
-        bound=rows([bound.upper for bound in proof]),
-        bound_as_stated=rows([bound.upper for bound in stated]),
-        bound_by_contests=rows([bound.upper for bound in contests]),
-    )
+    shape = widths.size, np.asarray(offsets).size - 1
+    difference, uppers = np.empty(shape), {version: np.empty(shape) for version in VERSIONS}
+    for at, sigma in enumerate(widths.tolist()):
+        for version, upper in uppers.items():
+            near = dataclasses.replace(chosen, sigma=sigma)
+            found = softrank_ndcg_bound(scores, labels, offsets, near, version=version)
+            difference[at], upper[at] = found.lower, found.upper  # the last version is about every query
+    return SoftRankCurve(widths, difference, *uppers.values())
 
 
 def begins_group(scores: F64, query: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -246,8 +239,7 @@ def begins_group(scores: F64, query: NDArray[np.int64]) -> NDArray[np.bool_]:
     >>> begins_group(np.array([2.0, 2.0, 1.0, 1.0]), np.array([0, 0, 0, 1]))
     array([ True, False,  True,  True])
     """
-    begins: NDArray[np.bool_] = np.r_[True, (np.diff(scores) != 0) | (np.diff(query) != 0)][: scores.size]
-    return begins
+    return np.asarray(np.r_[True, (np.diff(scores) != 0) | (np.diff(query) != 0)][: scores.size])
 
 
 def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
