@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import time
 
 import numpy as np
 import pytest
@@ -25,15 +24,13 @@ def value(text, scores, labels, **options):
 @pytest.mark.parametrize("ties", TIES)
 @pytest.mark.parametrize("name", METRICS)
 @pytest.mark.parametrize("k", [None, 10])
-def test_one_long_list_is_finite_and_quick(name, ties, k):
+def test_one_long_list_is_finite(name, ties, k):
     k = k if METRICS[name].has_cutoff else None
     labels = np.random.default_rng(0).choice(5, p=[0.5, 0.3, 0.1, 0.07, 0.03], size=N)
-    begin = time.perf_counter()
     tied = value(name, np.ones(N), labels, ties=ties, k=k)
     spread = value(name, np.random.default_rng(1).normal(size=N), labels, ties=ties, k=k)
     assert math.isfinite(tied)
     assert math.isfinite(spread)
-    assert time.perf_counter() - begin < 5
 
 
 def test_one_long_tie_has_its_closed_form():

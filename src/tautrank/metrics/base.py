@@ -111,20 +111,28 @@ class Metric(ABC):
         scorer, filled = self._scorer(y if order is None else y[order], cuts)
         return BoundMetric(self, cuts, scorer, filled, order)
 
-    def per_query(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike | None = None, **lists: Any) -> F64:
+    def per_query(
+        self,
+        scores: ArrayLike,
+        labels: ArrayLike,
+        offsets: ArrayLike | None = None,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        judged: ArrayLike | None = None,
+    ) -> F64:
         """Return one value per query; NaN where the query is skipped.
 
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
-            labels, offsets: see `bind`.
-            **lists: ``qid``, ``group`` and ``judged``, see `bind`.
+            labels, offsets, qid, group, judged: see `bind`.
 
         >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 0], [0, 2, 4])
         array([0.5, nan])
         >>> metric("mrr").per_query([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], qid=["b", "b", "a", "a"])
         array([0.5, 1. ])
         """
-        return self.bind(labels, offsets, **lists).per_query(scores)
+        return self.bind(labels, offsets, qid=qid, group=group, judged=judged).per_query(scores)
 
     def mean(
         self,
@@ -132,22 +140,24 @@ class Metric(ABC):
         labels: ArrayLike,
         offsets: ArrayLike | None = None,
         weights: ArrayLike | None = None,
-        **lists: Any,
+        *,
+        qid: Any = None,
+        group: Any = None,
+        judged: ArrayLike | None = None,
     ) -> float:
         """Return the (weighted) mean over the queries that are not skipped; NaN when all are.
 
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
-            labels, offsets: see `bind`.
+            labels, offsets, qid, group, judged: see `bind`.
             weights: one finite number of at least 0 per query; None for equal weights.
-            **lists: ``qid``, ``group`` and ``judged``, see `bind`.
 
         >>> metric("mrr").mean([1.0, 2.0, 3.0, 4.0], [1, 0, 0, 1], [0, 2, 4], weights=[3, 1])
         0.625
         >>> metric("mrr").mean([1.0, 2.0, 3.0], [1, 0, 0])
         0.3333333333333333
         """
-        return self.bind(labels, offsets, **lists).mean(scores, weights)
+        return self.bind(labels, offsets, qid=qid, group=group, judged=judged).mean(scores, weights)
 
     @abstractmethod
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
