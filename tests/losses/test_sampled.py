@@ -13,7 +13,8 @@ import tautrank as tr
 from tautrank.errors import OptionError
 from tautrank.kernels.normal import GROUP, fill_long_tailed, fill_noise, fill_words
 from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM
-from tautrank.losses._sampled_kernel import Samples, policy_gradients
+from tautrank.losses._sampled_kernel import policy_gradients
+from tautrank.losses._smoothing_kernel import Draws
 from tautrank.metrics.gains import discount_values
 
 pytestmark = pytest.mark.uncompiled
@@ -134,11 +135,9 @@ def expected_slopes(f: np.ndarray, gains: np.ndarray, weights: np.ndarray) -> tu
 
 def estimates(f: np.ndarray, gains: np.ndarray, weights: np.ndarray, step: int, samples: int) -> tuple[np.ndarray, ...]:
     n = f.size
-    draws = Samples(
-        f, np.arange(n), gains, np.array([0, n]), np.ones(1), weights, samples, np.uint64(1), step,
-    )  # fmt: skip
+    draws = Draws(f, np.arange(n), gains, np.array([0, n]), np.ones(1), samples, np.uint64(1), step)
     grad, hess, values = np.zeros(n), np.zeros(n), np.zeros(1)
-    policy_gradients(draws, 0, 1, grad, hess, values)
+    policy_gradients(draws, weights, 0, 1, grad, hess, values)
     return grad, hess, values
 
 

@@ -14,7 +14,7 @@ from scipy import special
 from tautrank.errors import OptionError
 from tautrank.losses import SoftRank, StochasticRank, loss
 from tautrank.losses import _softrank_kernel as kernel
-from tautrank.losses._discount_powers import discount_powers, power_tables
+from tautrank.losses.softrank import discount_powers, power_tables
 from tautrank.metrics import NDCG, metric
 from tautrank.metrics.gains import discount_values, gain_values
 

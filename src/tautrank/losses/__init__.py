@@ -17,11 +17,10 @@ from tautrank.losses.pairwise import (
 )
 from tautrank.losses.pointwise import MSE
 from tautrank.losses.sampled import PLRank, SampledLoss, YetiLoss
-from tautrank.losses.scale_free import ScaleFreeMetric
 from tautrank.losses.smooth_ndcg import ApproxNDCG, NeuralNDCG, SmoothNDCG
 from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
 from tautrank.losses.softrank import SoftRank
-from tautrank.losses.stochastic import Reinforce, SmoothedLoss, StochasticRank
+from tautrank.losses.stochastic import Reinforce, ScaleFreeMetric, SmoothedLoss, StochasticRank
 
 __all__ = [
     "MSE", "REGISTRY", "XENDCG", "ARPLoss1", "ARPLoss2", "ApproxNDCG", "Frozen", "LambdaLoss", "LambdaRank", "ListLoss",

@@ -66,19 +66,16 @@ def each_list(
         scale: weight of each query; 0 where it has no relevant document.
         parameters: further arguments of ``one_list``.
         first, last: the first query, and one past the last.
-        grad: receives the gradient, one number per document.
-        hess: receives the hessian, one number per document.
+        grad: receives the gradient, one number per document; filled with 0.
+        hess: receives the hessian, one number per document; filled with 0.
         values: receives one value per query; filled with 0.
     """
     for query in range(first, last):
         start, stop = offsets[query], offsets[query + 1]
-        g, h = grad[start:stop], hess[start:stop]
-        g[:] = 0.0
-        h[:] = 0.0
         if scale[query] == 0.0:
             continue
-        more = _of_list(held, start, stop) + parameters
-        values[query] = scale[query] * one_list(scores[start:stop], labels[start:stop], g, h, *more)
+        s, y, g, h = scores[start:stop], labels[start:stop], grad[start:stop], hess[start:stop]
+        values[query] = scale[query] * one_list(s, y, g, h, *(_of_list(held, start, stop) + parameters))
         factor = grad.dtype.type(scale[query])
         for document in range(g.shape[0]):
             g[document] *= factor

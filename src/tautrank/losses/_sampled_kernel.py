@@ -7,21 +7,15 @@ are float64. No kernel holds more than a few arrays of the length of the longest
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 from numba import njit
 
-from tautrank.arrays import F64, I64, Array
-from tautrank.kernels.normal import GROUP, fill_long_tailed, fill_noise
+from tautrank.arrays import F64, Array
 from tautrank.kernels.ranking import REORDER, longest_list
 from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM
-from tautrank.losses._smoothing_kernel import first_documents, scratch
+from tautrank.losses._smoothing_kernel import GUMBEL, Draws, add_noise, first_documents, scratch
 
-DISTRIBUTIONS = ("logistic", "gumbel", "normal")
-"""The noise that rankings are drawn with."""
-
-_GUMBEL, _NORMAL = 1, 2
 READS, STOPS, COUNTS = 0, 1, 2
 """A reader who reads on, one who stops with the chance of a gain, and one who counts what is relevant."""
 
@@ -29,41 +23,16 @@ READS, STOPS, COUNTS = 0, 1, 2
 _FAR = 600.0
 
 
-class Samples(NamedTuple):
-    """Lists and the rankings to draw from them.
-
-    Args:
-        scores: one per document: those that rankings are drawn from.
-        arrangement: flat indices of the documents in the order of equal scores.
-        gains: what each document brings to the metric, normalised, in the order of the arrangement.
-        offsets: start of each query.
-        scale: one per query: its weight, 0 where there is nothing to learn.
-        weights: of the ranks, or what is lost from a rank to the next; only those before the cutoff.
-        samples: rankings to average.
-        seed: of the noise.
-        step: of the noise.
-    """
-
-    scores: Array
-    arrangement: I64
-    gains: F64
-    offsets: I64
-    scale: F64
-    weights: F64
-    samples: int
-    seed: np.uint64
-    step: int
-
-
 @njit(nogil=True, cache=True, error_model="numpy")
 def neighbour_pairs(
-    draws: Samples, noise_and_reader: tuple[int, float, int], scores: Array, first: int, last: int,
+    draws: Draws, drops: F64, noise_and_reader: tuple[int, float, int], scores: Array, first: int, last: int,
     grad: Array, hess: Array, values: F64,
 ) -> None:  # fmt: skip
     """YetiLoss at ``scores``, with the pairs and weights that belong to the scores of the draws.
 
     Args:
-        draws: the lists; their weights are the drops from a rank to the next.
+        draws: the lists, and the rankings to draw; their values are gains, normalised.
+        drops: what is lost from a rank to the next; only those before the cutoff.
         noise_and_reader: the place of the noise in `DISTRIBUTIONS`; its scale; and what weighs a pair besides: for
             `STOPS` the chance that the reader comes as far, for `COUNTS` one more than the relevant documents above.
         scores: the scores of the smooth part.
@@ -72,7 +41,7 @@ def neighbour_pairs(
         hess: receives the second derivative, one per document.
         values: receives one value per query.
     """
-    held, arrangement, gains, offsets, scale, drops, samples, seed, step = draws
+    held, arrangement, gains, offsets, scale, samples, _, _ = draws
     distribution, spread, reader = noise_and_reader
     longest = longest_list(offsets, first, last)
     z, t, noise, (best, _, order, some, top) = scratch(longest)
@@ -91,14 +60,7 @@ def neighbour_pairs(
             h[p] = 0.0
         value = 0.0
         for sample in range(samples):
-            drawn = noise[: (n + GROUP - 1) // GROUP * GROUP]
-            stream = NEIGHBOUR_STREAM + 256 * sample
-            if distribution == _NORMAL:
-                fill_noise(drawn, seed, step, query, stream)
-            else:
-                fill_long_tailed(drawn, distribution == _GUMBEL, seed, step, query, stream)
-            for p in range(n):
-                t[p] = z[p] + spread * noise[arrangement[start + p] - start]
+            add_noise(draws, query, z, distribution, spread, NEIGHBOUR_STREAM + 256 * sample, noise, t)
             first_documents(t, n, depth + 1, best, order, some, top)
             factor = 1.0
             for rank in range(depth):
@@ -158,7 +120,7 @@ def _log_of_sum(f: F64, rest: F64, n: int) -> float:
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def policy_gradients(draws: Samples, first: int, last: int, grad: Array, hess: Array, values: F64) -> None:
+def policy_gradients(draws: Draws, weights: F64, first: int, last: int, grad: Array, hess: Array, values: F64) -> None:
     """PL-Rank-3 and its second derivatives; the formulas are those of `tautrank.losses.PLRank`, for the metric itself.
 
     With ``L_x = log Z_x``, which falls from rank to rank, ``e^f_d`` times the sum of ``c_x / Z_x`` up to rank ``r`` is
@@ -166,13 +128,14 @@ def policy_gradients(draws: Samples, first: int, last: int, grad: Array, hess: A
     0, however far scores are apart.
 
     Args:
-        draws: the lists; their weights are those of the ranks.
+        draws: the lists, and the rankings to draw; their values are gains, normalised.
+        weights: of the ranks before the cutoff.
         first, last: the first query, and one past the last.
         grad: receives the estimate of the gradient, one per document.
         hess: receives the estimate of the second derivative, one per document.
         values: receives the mean metric of the rankings, negated.
     """
-    scores, arrangement, gains, offsets, scale, weights, samples, seed, step = draws
+    scores, arrangement, gains, offsets, scale, samples, _, _ = draws
     longest = longest_list(offsets, first, last)
     f, t, noise, (best, _, order, some, top) = scratch(longest)
     e, rest, g, h = np.empty(longest), np.empty(longest), np.empty(longest), np.empty(longest)
@@ -195,11 +158,7 @@ def policy_gradients(draws: Samples, first: int, last: int, grad: Array, hess: A
             h[p] = 0.0
         value = 0.0
         for sample in range(samples):
-            fill_long_tailed(
-                noise[: (n + GROUP - 1) // GROUP * GROUP], True, seed, step, query, POLICY_STREAM + 256 * sample
-            )
-            for p in range(n):
-                t[p] = f[p] + noise[arrangement[start + p] - start]
+            add_noise(draws, query, f, GUMBEL, 1.0, POLICY_STREAM + 256 * sample, noise, t)
             first_documents(t, n, depth, best, order, some, top)
             for rank in range(depth):
                 rest[top[rank]] = 0.0

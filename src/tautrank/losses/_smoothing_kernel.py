@@ -1,26 +1,38 @@
 """What every smoothed metric needs: noisy positions, the first of them, the normal density, and the way to a booster.
 
-Positions are scores in units of sigma, see `_stochastic_kernel`.
+Positions are scores in units of sigma, see `_stochastic_kernel`. The kernels of a metric that computes its value after
+one document moves (`ScaleFreeMetric`) are written here, around its two functions, and built anew for each such metric:
+compiled if the functions are, and as they stand for one of plain Python.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
+from numba.core.dispatcher import Dispatcher
+from numba.extending import overload, register_jitable
 
 from tautrank.arrays import F64, I32, I64, Array
-from tautrank.kernels.normal import GROUP, fill_noise
+from tautrank.kernels.normal import GROUP, fill_long_tailed, fill_noise
 from tautrank.kernels.ranking import LANES, REORDER, longest_list, rank_documents
 from tautrank.kernels.streams import SMOOTHING_STREAM
+from tautrank.metrics.selection import selection_moved, selection_sums
+
+_Kernel = Callable[..., None]
+_Compile = Callable[[_Kernel], _Kernel]
 
 DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 """The highest density of the standard normal distribution."""
 
+DISTRIBUTIONS = ("logistic", "gumbel", "normal")
+"""The noise that may be drawn."""
+
+GUMBEL, NORMAL = 1, 2
 _U = np.uintp
 _HALF_LOG2E = 0.5 / math.log(2.0)
 # 2^f = sum (f log 2)^i / i! for f in [-1/2, 1/2]: the next term is below 2e-7 of it.
@@ -28,6 +40,10 @@ _P0, _P1, _P2, _P3, _P4, _P5, _P6 = (np.float32(math.log(2.0) ** i / math.factor
 _SINGLE = np.float32
 # Densities below 2^-100 count as 0: what they are multiplied by would take them out of float32's range.
 _LAST_POWER = np.float32(100.0)
+
+# Registered rather than compiled: a kernel around dispatchers could not be cached.
+for _function in (selection_sums, selection_moved):
+    register_jitable(error_model="numpy")(_function)
 
 
 def bell(d: Any) -> Any:
@@ -178,56 +194,60 @@ def first_documents(t: F64, n: int, wanted: int, best: F64, order: I32, some: I3
 
 
 class Draws(NamedTuple):
-    """Lists in noise: what every kernel of a smoothed metric is given.
+    """Lists, and the noise to draw for them: what every kernel of a loss that draws noise is given.
 
     Args:
         scores: one per document.
         arrangement: flat indices of the documents in the order of equal scores: from the lowest label to the highest,
             or, in a selection, as they come.
-        shift: ``mu y``, in the order of the arrangement.
         values: what each document brings to the metric (a gain, a chance to stop), in that order.
         offsets: start of each query.
         scale: one per query: its weight, 0 where there is nothing to learn, and kernels write nothing.
-        k: the cut-off; at least the longest list if there is none.
-        sigma: standard deviation of the noise.
         samples: draws to average.
-        far: as far from 0 as positions may be, in units of sigma.
         seed: of the noise.
         step: of the noise.
     """
 
     scores: Array
     arrangement: I64
-    shift: F64
     values: Array
     offsets: I64
     scale: F64
-    k: int
-    sigma: float
     samples: int
-    far: float
     seed: np.uint64
     step: int
 
 
 @njit(error_model="numpy", forceinline=True)
-def draw_positions(draws: Draws, query: int, sample: int, x: F64, noise: F64, t: F64) -> None:
-    """Write ``x + e`` to ``t``; the noise ``e`` is left in ``noise``, in input order."""
+def add_noise(
+    draws: Draws, query: int, x: F64, distribution: int, spread: float, stream: int, noise: F64, t: F64
+) -> None:
+    """Write ``x + spread e`` to ``t``, ``e`` of one of `DISTRIBUTIONS`; it is left in ``noise``, in input order."""
     start = draws.offsets[query]
     n = draws.offsets[query + 1] - start
-    padded = (n + GROUP - 1) // GROUP * GROUP
-    fill_noise(noise[:padded], draws.seed, draws.step, query, SMOOTHING_STREAM + 256 * sample)
+    drawn = noise[: (n + GROUP - 1) // GROUP * GROUP]
+    if distribution == NORMAL:
+        fill_noise(drawn, draws.seed, draws.step, query, stream)
+    else:
+        fill_long_tailed(drawn, distribution == GUMBEL, draws.seed, draws.step, query, stream)
     for p in range(n):
-        t[p] = x[p] + noise[draws.arrangement[start + p] - start]
+        t[p] = x[p] + spread * noise[draws.arrangement[start + p] - start]
 
 
 @njit(error_model="numpy", forceinline=True)
-def mean_positions(draws: Draws, query: int, x: F64) -> None:
+def draw_positions(draws: Draws, query: int, sample: int, x: F64, noise: F64, t: F64) -> None:
+    """`add_noise` of a smoothed metric."""
+    add_noise(draws, query, x, NORMAL, 1.0, SMOOTHING_STREAM + 256 * sample, noise, t)
+
+
+@njit(error_model="numpy", forceinline=True)
+def mean_positions(draws: Draws, more: Any, query: int, x: F64) -> None:
     """Write where each document stands without noise, in units of sigma, at most ``far`` from 0."""
+    shift, sigma, far = more[0], more[1], more[2]
     start = draws.offsets[query]
     for p in range(draws.offsets[query + 1] - start):
-        position = draws.scores[draws.arrangement[start + p]] / draws.sigma - draws.shift[start + p]
-        x[p] = min(max(position, -draws.far), draws.far)
+        position = draws.scores[draws.arrangement[start + p]] / sigma - shift[start + p]
+        x[p] = min(max(position, -far), far)
 
 
 @njit(error_model="numpy", inline="always")
@@ -249,17 +269,13 @@ class Kernels(NamedTuple):
             per query.
     """
 
-    gradients: Callable[..., None]
-    log_derivatives: Callable[..., None]
-    values: Callable[..., None]
+    gradients: _Kernel
+    log_derivatives: _Kernel
+    values: _Kernel
 
 
 def build_kernels(
-    gradients: Callable[..., None],
-    compiled: Callable[[Callable[..., None]], Callable[..., None]],
-    evaluate: Callable[..., Any],
-    sums: Callable[..., Any] | None = None,
-    moved: Callable[..., Any] | None = None,
+    gradients: _Kernel, compiled: _Compile, evaluate: Callable[..., Any], sums: Any = None, moved: Any = None
 ) -> Kernels:
     """Build what a metric needs besides its gradients, around a function that evaluates one list.
 
@@ -267,14 +283,17 @@ def build_kernels(
         gradients: the first of its kernels.
         compiled: decorator of the others.
         evaluate: ``evaluate(sums, moved, draws, more, query, t, room)`` returns the metric of a query's documents at
-            the positions ``t``; ``more`` is what all kernels of the metric are given besides ``draws``.
+            the positions ``t``; ``more`` is what all kernels of the metric are given besides ``draws``: ``mu y`` in the
+            order of the arrangement; sigma, the standard deviation of the noise; as far from 0 as positions may be, in
+            units of sigma; the cut-off, at least the longest list if there is none; and then what the metric needs.
         sums: its `ScaleFreeMetric.sums`, if it is one.
         moved: its `ScaleFreeMetric.moved`.
     """
 
     @compiled
     def log_derivatives(draws: Draws, more: Any, first: int, last: int, grad: Any, hess: Any) -> None:
-        scores, arrangement, _, _, offsets, scale, _, sigma, samples, _, _, _ = draws
+        scores, arrangement, _, offsets, scale, samples, _, _ = draws
+        sigma = more[1]
         longest = longest_list(offsets, first, last)
         x, t, noise, room = scratch(longest)
         g, h = np.empty(longest), np.empty(longest)
@@ -289,7 +308,7 @@ def build_kernels(
                 g[p] = 0.0
                 h[p] = 0.0
             baseline = evaluate(sums, moved, draws, more, query, x, room)
-            mean_positions(draws, query, x)
+            mean_positions(draws, more, query, x)
             for sample in range(samples):
                 draw_positions(draws, query, sample, x, noise, t)
                 gap = (baseline - evaluate(sums, moved, draws, more, query, t, room)) / (sigma * samples)
@@ -306,7 +325,7 @@ def build_kernels(
         for query in range(first, last):
             if draws.scale[query] == 0.0:
                 continue
-            mean_positions(draws, query, x)
+            mean_positions(draws, more, query, x)
             total = 0.0
             for sample in range(draws.samples):
                 draw_positions(draws, query, sample, x, noise, t)
@@ -314,3 +333,93 @@ def build_kernels(
             results[query] = -draws.scale[query] * total / draws.samples
 
     return Kernels(gradients, log_derivatives, values)
+
+
+def kernels_for(sums: Callable[..., Any], moved: Callable[..., Any]) -> Kernels:
+    """The kernels of the metric with these functions: native if both are compiled by Numba.
+
+    Args:
+        sums: its `ScaleFreeMetric.sums`.
+        moved: its `ScaleFreeMetric.moved`.
+    """
+    if sums is selection_sums or (isinstance(sums, Dispatcher) and isinstance(moved, Dispatcher)):
+        return _compiled_kernels(sums, moved)
+    return _build(sums, moved, lambda kernel: kernel)
+
+
+@functools.lru_cache(maxsize=64)
+def _compiled_kernels(sums: Callable[..., Any], moved: Callable[..., Any]) -> Kernels:
+    # What closes over a dispatcher cannot be kept from one process to the next.
+    return _build(sums, moved, njit(nogil=True, cache=sums is selection_sums, error_model="numpy"))
+
+
+@njit(cache=True, error_model="numpy")
+def _list_in_order(draws: Draws, query: int, t: F64, by_score: bool, room: Any) -> None:
+    """Lay out a list's values and positions by rank, or as they come; the third array of ``room`` says how."""
+    v, b, order, ranks, _ = room
+    start = draws.offsets[query]
+    n = draws.offsets[query + 1] - start
+    if by_score:
+        sort_positions(t, n, ranks, order, n)
+    else:
+        for i in range(n):
+            order[i] = i
+    for i in range(n):
+        v[i] = draws.values[start + order[i]]
+        b[i] = t[order[i]]
+
+
+@register_jitable(error_model="numpy")
+def moved_value(sums: Any, moved: Any, draws: Draws, more: Any, query: int, t: F64, room: Any) -> Any:
+    """The metric of a list, see `build_kernels`: what it is when the first document moves to where it is."""
+    _, _, _, k, by_score = more
+    _list_in_order(draws, query, t, by_score, room)
+    v, b, _, _, _ = room
+    n = draws.offsets[query + 1] - draws.offsets[query]
+    depth = min(k, n)
+    place = 0 if by_score or b[0] <= 0.0 else 1
+    return moved(v[:n], sums(v[:n], b[:n], depth), 0, place, depth)
+
+
+def _build(sums: Callable[..., Any], moved: Callable[..., Any], compiled: _Compile) -> Kernels:
+    @compiled
+    def gradients(draws: Draws, more: Any, first: int, last: int, grad: Any, hess: Any) -> None:
+        _, arrangement, _, offsets, scale, samples, _, _ = draws
+        _, sigma, _, k, by_score = more
+        longest = longest_list(offsets, first, last)
+        x, t, noise, room = scratch(longest)
+        v, b, order, _, _ = room
+        g, h = np.empty(longest), np.empty(longest)
+        share = DENSITY_AT_0 / (sigma * samples)
+        for query in range(first, last):
+            if scale[query] == 0.0:
+                continue
+            start = offsets[query]
+            n = offsets[query + 1] - start
+            depth = min(k, n)
+            mean_positions(draws, more, query, x)
+            for sample in range(samples):
+                draw_positions(draws, query, sample, x, noise, t)
+                _list_in_order(draws, query, t, by_score, room)
+                prepared = sums(v[:n], b[:n], depth)
+                for i in range(n):
+                    g[i] = 0.0
+                    h[i] = 0.0
+                    mean = x[order[i]]
+                    above = moved(v[:n], prepared, i, 0 if by_score else 1, depth)
+                    for place in range(min(depth, n - 1) if by_score else 1):
+                        below = moved(v[:n], prepared, i, place + 1 if by_score else 0, depth)
+                        point = 0.0
+                        if by_score:
+                            # Who stands at this place once document i is taken out.
+                            point = b[place] if place < i else b[place + 1]
+                        term = (above - below) * math.exp(-0.5 * (point - mean) ** 2)
+                        g[i] += term
+                        h[i] += abs(term)
+                        above = below
+                for i in range(n):
+                    at = arrangement[start + order[i]]
+                    grad[at] -= share * g[i]
+                    hess[at] += share * h[i]
+
+    return build_kernels(gradients, compiled, moved_value, sums, moved)

@@ -199,19 +199,11 @@ def _play(block: Block, room: Recursion, first: int, last: int, played: int, ran
             for lane in range(LANES):
                 i = _U(lane)
                 b = beaten[row + i]
-                j = at + i
-                p0 = states[j]
-                p1 = states[j + _L]
-                p2 = states[j + _U(2) * _L]
-                p3 = states[j + _U(3) * _L]
-                p4 = states[j + _U(4) * _L]
-                p5 = states[j + _U(5) * _L]
-                j = to + i
-                states[j] = max(p1 + b * (p0 - p1), low)
-                states[j + _L] = max(p2 + b * (p1 - p2), low)
-                states[j + _U(2) * _L] = max(p3 + b * (p2 - p3), low)
-                states[j + _U(3) * _L] = max(p4 + b * (p3 - p4), low)
-                states[j + _U(4) * _L] = max(p5 + b * (p4 - p5), low)
+                p = states[at + i]
+                for rank in range(RANKS):
+                    own = states[at + i + _U(rank + 1) * _L]
+                    states[to + i + _U(rank) * _L] = max(own + b * (p - own), low)
+                    p = own
         for cell in range((top + 1) * LANES, (_reached(played + m - first + 2, ranks) + 1) * LANES):
             states[target + _U(cell)] = 0.0
 
@@ -386,21 +378,17 @@ def _credit(
         row = _U(m) * _L
         total = slopes.dtype.type(0.0)
         size = slopes.dtype.type(0.0)
-        if width > 0 and number[m] >= 0:
-            at = _U(number[m] * width + column)
-            for lane in range(LANES):
-                i = _U(lane)
-                c = slopes[row + i] * gain[i] * density[row + i]
+        meets = width > 0 and number[m] >= 0
+        at = _U(max(number[m], 0) * width + column)
+        for lane in range(LANES):
+            i = _U(lane)
+            c = slopes[row + i] * gain[i] * density[row + i]
+            own_g[i] -= c
+            total += c
+            if meets:
                 net[at + i] = c
-                own_g[i] -= c
-                total += c
-        else:
-            for lane in range(LANES):
-                i = _U(lane)
-                c = slopes[row + i] * gain[i] * density[row + i]
-                own_g[i] -= c
+            else:
                 own_h[i] += abs(c)
-                total += c
                 size += abs(c)
         g[m] += total
         h[m] += size

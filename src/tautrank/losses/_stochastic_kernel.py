@@ -73,10 +73,10 @@ def up_to_second_certain_stop(t: F64, gain: Array, n: int) -> int:
 def reader_value(_sums: None, _moved: None, draws: Draws, more: Any, query: int, t: F64, room: Any) -> Any:
     """The metric of a list, see `build_kernels`."""
     best, _, order, some, top = room
-    weights, _, stops = more
+    _, _, _, k, weights, _, stops = more
     start = draws.offsets[query]
     n = draws.offsets[query + 1] - start
-    depth = min(draws.k, n)
+    depth = min(k, n)
     first_documents(t, n, depth, best, order, some, top)
     value = 0.0
     reach = 1.0
@@ -223,16 +223,17 @@ def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array
 
     Args:
         draws: the lists; their values are normalised gains (or chances to stop).
-        more: ``w_p`` and ``w_p - w_{p+1}`` by rank from 0, and whether the reader stops with the chance of the gain.
+        more: as `build_kernels` says, and then ``w_p`` and ``w_p - w_{p+1}`` by rank from 0, and whether the reader
+            stops with the chance of the gain.
         first, last: the first query, and one past the last.
         grad: receives the estimate, one per document.
         hess: receives the mean size of its terms, one per document.
     """
-    scores, arrangement, _, gains, offsets, scale, k, sigma, samples, _, _, _ = draws
+    scores, arrangement, gains, offsets, scale, samples, _, _ = draws
+    _, sigma, _, k, _, drops, stops = more
     longest = longest_list(offsets, first, last)
     size = longest + 2 * LANES
     width = min(k + 1, longest) + 2 * LANES
-    _, drops, stops = more
     x, t, noise, (best, _, order, some, top) = scratch(longest)
     high, low, gain = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     rank, g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
@@ -243,7 +244,7 @@ def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array
         start = offsets[query]
         n = offsets[query + 1] - start
         padded = (n + LANES - 1) // LANES * LANES
-        mean_positions(draws, query, x)
+        mean_positions(draws, more, query, x)
         gainless = 0
         for p in range(n):
             high[p] = x[p]

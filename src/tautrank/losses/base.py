@@ -9,7 +9,7 @@ import abc
 import dataclasses
 import functools
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
@@ -38,7 +38,28 @@ from tautrank.names import Registry, changed_options, write_name
 Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64, one value per document."""
 
+Ranges: TypeAlias = dict[str, tuple[Any, ...]]
+"""Ranges of parameters by name, as `tautrank.tune` takes them."""
+
 _Float = TypeVar("_Float", bound=np.floating[Any])
+
+
+def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
+    """Return the metadata of a parameter: how its value is checked and brought to its one canonical form.
+
+    Args:
+        check: ``check(name, value, **limits)``, or ``check(value)`` where there are no limits, returns the value to
+            keep, or raises an error. None is kept unchecked where it is the default.
+        **limits: what else it is given.
+    """
+    return {"check": check, "limits": limits}
+
+
+@functools.cache
+def _checks(cls: type) -> dict[str, Any]:
+    """Return the checked parameters of a class as they were first declared: who changes a default keeps the check."""
+    inherited = [vars(each).get("__dataclass_fields__", {}) for each in reversed(cls.__mro__)]
+    return {name: one for each in inherited for name, one in each.items() if "check" in one.metadata}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -60,8 +81,11 @@ class Loss(abc.ABC):
     takes_propensities: ClassVar[bool] = False
     """Whether `bind` takes propensities."""
 
-    noise: str | None = None
-    strength: float = 1.0
+    _searched: ClassVar[Ranges] = {}
+    """What `worth_searching` returns, unless it depends on the parameters."""
+
+    noise: str | None = field(default=None, metadata=checked_by(choice, known=("gumbel",)))
+    strength: float = field(default=1.0, metadata=checked_by(real, least=0.0))
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
@@ -69,9 +93,10 @@ class Loss(abc.ABC):
             cls.name = cls.__name__  # until it is registered
 
     def __post_init__(self) -> None:
-        if self.noise is not None:
-            choice("noise", self.noise, ("gumbel",))
-        self._set("strength", real("strength", self.strength, least=0.0))
+        for name, declared in _checks(type(self)).items():
+            value, check, limits = getattr(self, name), declared.metadata["check"], declared.metadata["limits"]
+            if value is not None or declared.default is not None:
+                self._set(name, check(name, value, **limits) if limits else check(value))
 
     @property
     def gradient_is_derivative(self) -> bool:
@@ -89,13 +114,13 @@ class Loss(abc.ABC):
         return self.noise is not None
 
     @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+    def worth_searching(self) -> Ranges:
         """Parameters that `tautrank.tune` searches by default, with their ranges as `tune` takes them.
 
         >>> loss("ndcg-loss2++").worth_searching
         {'k': ('choice', 10, 30, 100, None), 'mu': ('float', 0.5, 20.0, 'log')}
         """
-        return {}
+        return self._searched
 
     def bind(
         self,
@@ -243,8 +268,12 @@ class Lists:
         with naming_queries(self.offsets):
             return gain_values(self.labels, gain)
 
+    def weights_of(self, gains: F64) -> F64:
+        """Return the weight of each query, 0 where no document has a gain."""
+        return np.where(query_sums(gains != 0, self.offsets) > 0, self.weights, 0.0)
 
-class Objective(abc.ABC):
+
+class Objective:
     """A loss bound to labels: a pure function of scores and of the step (the number of the tree).
 
     float32 scores are computed in float32 and give float32 results; any other scores are computed in float64
@@ -255,11 +284,6 @@ class Objective(abc.ABC):
     >>> grad, hess, objective.values([0.0, 0.0, 0.0])
     (array([ 0., -1., -2.]), array([1., 1., 1.]), array([2.5]))
     """
-
-    loss: Loss
-    lists: Lists
-    seed: int
-    threads: int
 
     def __init__(self, loss: Loss, lists: Lists, seed: int, threads: int, costs: F64) -> None:
         self.loss = loss
@@ -300,11 +324,18 @@ class Objective(abc.ABC):
         step = whole("step", step, least=0)
         return Frozen(self, self._noisy(np.asarray(self.lists.scores(scores), dtype=np.float64), step), step)
 
-    @abc.abstractmethod
-    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]: ...
+    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
+        return self._results(scores, scores, step)[:2]
 
-    @abc.abstractmethod
-    def _values(self, scores: F64, held: F64, step: int) -> F64: ...
+    def _values(self, scores: F64, held: F64, step: int) -> F64:
+        return self._results(scores, held, step)[2]
+
+    def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
+        """Return gradient, hessian and values at ``scores``, with what does not move taken from the scores ``held``.
+
+        An objective defines this, or `_gradients` and `_values` where one is cheaper without the other.
+        """
+        raise NotImplementedError
 
     def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
         if self.loss.noise is None or self.loss.strength == 0:
@@ -330,6 +361,13 @@ class Objective(abc.ABC):
         grad, hess = (np.zeros(self.lists.labels.size, kind) for _ in range(2))
         self._fill(kernel, given, grad, hess)
         return grad, hess
+
+    def _filled_results(self, kernel: Callable[..., None], kind: np.dtype[Any], *given: Any) -> tuple[Any, Any, F64]:
+        """Return gradient, hessian and values from a kernel that skips queries where they are 0."""
+        grad, hess = (np.zeros(self.lists.labels.size, kind) for _ in range(2))
+        values = np.zeros(self.lists.sizes.size)
+        self._fill(kernel, given, grad, hess, values)
+        return grad, hess, values
 
     def _filled_values(self, kernel: Callable[..., None], *given: Any) -> F64:
         """Return one value per query from a kernel that skips queries where it is 0."""

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import real
+from tautrank.arrays import F64
 from tautrank.errors import OptionError
 from tautrank.losses.base import Floats, Lists, Loss, Objective
 
@@ -95,37 +95,26 @@ class _ListObjective(Objective):
         self._tried = False
         self._labels = {kind: lists.labels.astype(kind) for kind in (np.dtype(np.float32), np.dtype(np.float64))}
 
-    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        grad, hess, _ = self._everything(scores, scores)
-        return grad, hess
-
-    def _values(self, scores: NDArray[np.float64], held: NDArray[np.float64], step: int) -> NDArray[np.float64]:
-        return self._everything(scores, held)[2]
-
-    def _everything(self, scores: Floats, held: Floats) -> tuple[Floats, Floats, NDArray[np.float64]]:
+    def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
         from numba import typeof
 
         from tautrank.losses._list_kernel import compiled, try_out
 
+        one_list = type(self.loss).one_list
         names, holds = _signature(type(self.loss))
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
         types = typeof(parameters)  # type: ignore[no-untyped-call]
-        kernel = compiled(type(self.loss).one_list, scores.dtype, types, holds)
+        kernel = compiled(one_list, scores.dtype, types, holds)
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
         given = (scores, labels, held if holds else None, offsets, self.lists.weights, parameters)
         if not self._tried:
-            try_out(type(self.loss).one_list, *given)
+            try_out(one_list, *given)
             self._tried = True
-        grad, hess = np.empty_like(scores), np.empty_like(scores)
-        values = np.zeros(self.lists.sizes.size)
         try:
-            self._fill(kernel, given, grad, hess, values)
+            return self._filled_results(kernel, scores.dtype, *given)
         except Exception as error:
-            where, what = type(self.loss).one_list.__qualname__, type(error).__name__
-            raise OptionError(
-                f"one_list: {where} stopped with {what}: {error}; expected code that runs for every list"
-            ) from error
-        return grad, hess, values
+            stopped = f"{one_list.__qualname__} stopped with {type(error).__name__}"
+            raise OptionError(f"one_list: {stopped}: {error}; expected code that runs for every list") from error
 
 
 def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:

@@ -16,15 +16,15 @@ from __future__ import annotations
 
 import functools
 import math
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from tautrank.arguments import choice, real, whole
 from tautrank.arrays import F64, I32, I64, Bools
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums
@@ -70,43 +70,30 @@ class LambdaLoss(Loss):
     lambdarank(k=5,assignment=soft,samples=20)
     """
 
+    _searched: ClassVar[Ranges] = {"k": ("choice", 10, 30, 100, None)}
+
     every_pair: ClassVar[bool] = False
     """Whether all pairs of a document count with its weight, rather than only pairs of different labels."""
 
     _cap: ClassVar[float] = math.inf
     """Upper limit of the difference of document weights."""
 
-    k: int | None = None
-    sigma: float = 1.0
-    mu: float = 5.0
-    assignment: str = "hard"
-    samples: int = 8
-    spread: float = 0.1
-    norm: str | None = None
-    extend: str | None = None
+    k: int | None = field(default=None, metadata=checked_by(check_k))
+    sigma: float = field(default=1.0, metadata=checked_by(real, above=True))
+    mu: float = field(default=5.0, metadata=checked_by(real, least=0.0))
+    assignment: str = field(default="hard", metadata=checked_by(choice, known=("hard", "soft")))
+    samples: int = field(default=8, metadata=checked_by(whole, least=1, most=2**16))
+    spread: float = field(default=0.1, metadata=checked_by(real, least=0.0))
+    norm: str | None = field(default=None, metadata=checked_by(choice, known=("lightgbm", "xgboost")))
+    extend: str | None = field(default=None, metadata=checked_by(choice, known=("static", "random", "all")))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("k", check_k(self.k))
-        self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
-        self._set("mu", real("mu", self.mu, least=0.0))
-        choice("assignment", self.assignment, ("hard", "soft"))
-        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
-        self._set("spread", real("spread", self.spread, least=0.0))
-        if self.norm is not None:
-            choice("norm", self.norm, ("lightgbm", "xgboost"))
-        if self.extend is not None:
-            choice("extend", self.extend, ("static", "random", "all"))
-            if self.every_pair:
-                raise OptionError(
-                    f"extend: found {self.extend} with {self.name}, which counts pairs of equal labels too; "
-                    "expected None, or a loss of pairs of different labels"
-                )
-
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """The cutoff."""
-        return {"k": ("choice", 10, 30, 100, None)}
+        if self.extend is not None and self.every_pair:
+            raise OptionError(
+                f"extend: found {self.extend} with {self.name}, which counts pairs of equal labels too; "
+                "expected None, or a loss of pairs of different labels"
+            )
 
     @property
     def is_random(self) -> bool:
@@ -135,13 +122,8 @@ class _GainLoss(LambdaLoss):
     """The members whose weights are built from the metric's gain and discount."""
 
     k: int | None = 30
-    gain: Gain = "exp2"
-    discount: Discount = "log2"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("gain", check_gain(self.gain))
-        self._set("discount", check_discount(self.discount))
+    gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
+    discount: Discount = field(default="log2", metadata=checked_by(check_discount))
 
     @property
     def _draws_rankings(self) -> bool:
@@ -296,10 +278,7 @@ class NDCGLoss2PP(_GainLoss):
     array([9.5320258])
     """
 
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """The cutoff, and the weight of NDCG-Loss2."""
-        return {**super().worth_searching, "mu": ("float", 0.5, 20.0, "log")}
+    _searched: ClassVar[Ranges] = {**LambdaLoss._searched, "mu": ("float", 0.5, 20.0, "log")}
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return discount_values(n, self.discount), self.mu * self._gaps(n)

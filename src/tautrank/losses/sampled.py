@@ -6,21 +6,19 @@ Lyzhin, Ustimenko, Gulin and Prokhorenkova, *Which Tricks Are Important for Lear
 
 from __future__ import annotations
 
-import abc
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 import numpy as np
 
 from tautrank.arguments import choice, real, whole
 from tautrank.arrays import F64
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
 from tautrank.losses.stochastic import checked_metric, reader_gains
 from tautrank.metrics import MAP, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.gains import discount_values
-from tautrank.metrics.ordering import query_sums
 from tautrank.metrics.ranked import ReaderMetric
 
 _DEFAULT_METRIC = NDCG(k=10)
@@ -37,8 +35,10 @@ class SampledLoss(Loss):
         strength: see `Loss`.
     """
 
+    _expected: ClassVar[str] = "dcg, ndcg, err, mrr, map, success or rbp"
+
     metric: str | Metric = _DEFAULT_METRIC
-    samples: int = 10
+    samples: int = field(default=10, metadata=checked_by(whole, least=1, most=2**16))
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -46,19 +46,18 @@ class SampledLoss(Loss):
         self._set("metric", given if isinstance(given, MAP) else checked_metric(given))
         if not self._takes(self.metric):
             raise OptionError(f"metric: found {self.metric} with {self.name}; expected {self._expected}")
-        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
 
     @property
     def is_random(self) -> bool:
         """Every step draws new rankings."""
         return True
 
-    @property
-    @abc.abstractmethod
-    def _expected(self) -> str: ...
+    def _takes(self, metric: Any) -> bool:
+        return isinstance(metric, ReaderMetric | MAP)
 
-    @abc.abstractmethod
-    def _takes(self, metric: Any) -> bool: ...
+    def _rank_weights(self, weights: F64) -> F64:
+        """Return what the metric's weights of the ranks count in the loss, those before the cutoff only."""
+        return weights[: np.count_nonzero(weights)]
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _SampledObjective(self, lists, seed, threads)
@@ -99,31 +98,20 @@ class YetiLoss(SampledLoss):
     array([0.16666667])
     """
 
-    distribution: str = "logistic"
-    spread: float = 1.0
-    decay: float | None = None
+    _searched: ClassVar[Ranges] = {"spread": ("float", 0.1, 3.0, "log")}
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choice("distribution", self.distribution, ("logistic", "gumbel", "normal"))
-        self._set("spread", real("spread", self.spread, least=0.0))
-        if self.decay is not None:
-            self._set("decay", real("decay", self.decay, least=0.0, most=1.0))
+    distribution: str = field(default="logistic", metadata=checked_by(choice, known=("logistic", "gumbel", "normal")))
+    spread: float = field(default=1.0, metadata=checked_by(real, least=0.0))
+    decay: float | None = field(default=None, metadata=checked_by(real, least=0.0, most=1.0))
 
     @property
     def is_random(self) -> bool:
         """Whether scores or rankings are noisy."""
         return self.noise is not None or self.spread > 0
 
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """The scale of the noise."""
-        return {"spread": ("float", 0.1, 3.0, "log")}
-
-    _expected = "dcg, ndcg, err, mrr, map, success or rbp"
-
-    def _takes(self, metric: Any) -> bool:
-        return isinstance(metric, ReaderMetric | MAP)
+    def _rank_weights(self, weights: F64) -> F64:
+        drops = -np.diff(super()._rank_weights(weights), append=0.0)
+        return drops if self.decay is None else np.power(self.decay, np.arange(drops.size))
 
 
 @register("plrank")
@@ -166,12 +154,8 @@ class PLRank(SampledLoss):
     gradient_is_derivative = False
     """The gradient is an estimate of the derivative of the expected value."""
 
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """The number of rankings."""
-        return {"samples": ("choice", 5, 10, 30)}
-
-    _expected = "dcg, ndcg or rbp, whose gains add up"
+    _searched: ClassVar[Ranges] = {"samples": ("choice", 5, 10, 30)}
+    _expected: ClassVar[str] = "dcg, ndcg or rbp, whose gains add up"
 
     def _takes(self, metric: Any) -> bool:
         return isinstance(metric, ReaderMetric) and not metric.stops
@@ -181,41 +165,29 @@ class _SampledObjective(Objective):
     loss: SampledLoss
 
     def __init__(self, loss: SampledLoss, lists: Lists, seed: int, threads: int) -> None:
-        gains, all_weights = _parts(loss.metric, lists)
-        weights: Any = all_weights[: np.count_nonzero(all_weights)]
-        if isinstance(loss, YetiLoss):
-            weights = -np.diff(weights, append=0.0) if loss.decay is None else loss.decay ** np.arange(weights.size)
+        gains, weights = _parts(loss.metric, lists)
+        self._weights = loss._rank_weights(weights)
         sizes = lists.sizes.astype(np.float64)
-        costs = loss.samples * sizes * 40.0 + loss.samples * 100.0 * np.minimum(weights.size, sizes)
+        costs = loss.samples * sizes * 40.0 + loss.samples * 100.0 * np.minimum(self._weights.size, sizes)
         super().__init__(loss, lists, seed, threads, costs)
-        self._weights = weights
         self._gains = np.ascontiguousarray(gains[lists.arrangement])
-        self._scale = np.where(query_sums(gains != 0, lists.offsets) > 0, lists.weights, 0.0)
+        self._scale = lists.weights_of(gains)
 
     def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
         from tautrank.losses import _sampled_kernel as kernel
+        from tautrank.losses._smoothing_kernel import DISTRIBUTIONS, Draws
 
         loss, lists = self.loss, self.lists
-        grad, hess, values = np.zeros_like(scores), np.zeros_like(scores), np.zeros(lists.sizes.size)
-        draws = kernel.Samples(
-            held, lists.arrangement, self._gains, lists.offsets, self._scale, self._weights,
-            loss.samples, np.uint64(self.seed), step,
-        )  # fmt: skip
+        ranked = held if isinstance(loss, YetiLoss) else scores
+        on = (lists.arrangement, self._gains, lists.offsets, self._scale)
+        draws = Draws(ranked, *on, loss.samples, np.uint64(self.seed), step)
         if isinstance(loss, YetiLoss):
             reader = kernel.STOPS if getattr(loss.metric, "stops", False) else kernel.READS
             reader = kernel.COUNTS if isinstance(loss.metric, MAP) else reader
-            options = (kernel.DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
-            self._fill(kernel.neighbour_pairs, (draws, options, scores), grad, hess, values)
-        else:
-            self._fill(kernel.policy_gradients, (draws,), grad, hess, values)
-            np.maximum(np.abs(hess), np.abs(grad), out=hess)
-        return grad, hess, values
-
-    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        return self._results(scores, scores, step)[:2]
-
-    def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._results(scores, held if isinstance(self.loss, YetiLoss) else scores, step)[2]
+            options = (DISTRIBUTIONS.index(loss.distribution), loss.spread, reader)
+            return self._filled_results(kernel.neighbour_pairs, scores.dtype, draws, self._weights, options, scores)
+        grad, hess, values = self._filled_results(kernel.policy_gradients, scores.dtype, draws, self._weights)
+        return grad, np.maximum(np.abs(hess), np.abs(grad)), values
 
 
 def _parts(metric: Any, lists: Lists) -> tuple[F64, F64]:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from tautrank.arguments import choice, real
 from tautrank.arrays import F64
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Gain, check_gain, discount_values
-from tautrank.metrics.ordering import query_sums
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -32,22 +31,15 @@ class SmoothNDCG(Loss):
         strength: see `Loss`.
     """
 
-    k: int | None = None
-    temperature: float = 1.0
-    gain: Gain = "exp2"
-    scale: str = "curvature"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("k", check_k(self.k))
-        self._set("temperature", real("temperature", self.temperature, least=0.0, above=True))
-        self._set("gain", check_gain(self.gain))
-        choice("scale", self.scale, ("curvature", "plain"))
+    k: int | None = field(default=None, metadata=checked_by(check_k))
+    temperature: float = field(default=1.0, metadata=checked_by(real, above=True))
+    gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
+    scale: str = field(default="curvature", metadata=checked_by(choice, known=("curvature", "plain")))
 
     @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """The temperature where the hessian is 1; otherwise it only changes the unit of the scores."""
-        return {"temperature": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {}
+    def worth_searching(self) -> Ranges:
+        """The cutoff of ``neuralndcg``, and the temperature where the hessian is 1; otherwise it is a unit."""
+        return self._searched | ({"temperature": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {})
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _SmoothObjective(self, lists, seed, threads)
@@ -102,12 +94,9 @@ class NeuralNDCG(SmoothNDCG):
     array([0.8155])
     """
 
-    k: int | None = 30
+    _searched: ClassVar[Ranges] = {"k": ("choice", 10, 30, 100, None)}
 
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """The cutoff, and the temperature where the hessian is 1."""
-        return {"k": ("choice", 10, 30, 100, None), **super().worth_searching}
+    k: int | None = 30
 
 
 class _SmoothObjective(Objective):
@@ -117,23 +106,15 @@ class _SmoothObjective(Objective):
         super().__init__(loss, lists, seed, threads, 4.0 * lists.sizes.astype(np.float64) ** 2)
         self._gains = LambdaRank(k=loss.k, gain=loss.gain)._document_weights(lists)
         self._discounts = discount_values(lists.longest, "log2", loss.k)[: loss.k]
-        self._scale = np.where(query_sums(self._gains, lists.offsets) > 0, lists.weights, 0.0)
+        self._scale = lists.weights_of(self._gains)
 
-    def _results(self, scores: Floats) -> tuple[Floats, Floats, F64]:
+    def _results(self, scores: Floats, held: Floats, step: int) -> tuple[Floats, Floats, F64]:
         from tautrank.losses._smooth_ndcg_kernel import approximate_ranks, sorted_gains
 
-        kernel = sorted_gains if isinstance(self.loss, NeuralNDCG) else approximate_ranks
         loss, lists = self.loss, self.lists
-        grad, hess, values = np.zeros_like(scores), np.zeros_like(scores), np.zeros(lists.sizes.size)
+        kernel = sorted_gains if isinstance(loss, NeuralNDCG) else approximate_ranks
         given = (scores, self._gains, lists.offsets, self._scale, loss.temperature, self._discounts)
-        self._fill(kernel, given, grad, hess, values)
-        return grad, hess, values
-
-    def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        grad, hess, _ = self._results(scores)
-        if self.loss.scale == "plain":
-            return grad, np.repeat(self._scale, self.lists.sizes).astype(scores.dtype)
-        return grad, hess / scores.dtype.type(self.loss.temperature)
-
-    def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._results(scores)[2]
+        grad, hess, values = self._filled_results(kernel, scores.dtype, *given)
+        if loss.scale == "plain":
+            return grad, np.repeat(self._scale, lists.sizes).astype(scores.dtype), values
+        return grad, hess / scores.dtype.type(loss.temperature), values

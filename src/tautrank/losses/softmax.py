@@ -10,14 +10,14 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar
 
 import numpy as np
 
 from tautrank.arguments import choice, real
 from tautrank.arrays import F64
-from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
 from tautrank.metrics.ordering import query_maxima, query_sums
 
 
@@ -61,11 +61,7 @@ class SoftmaxLoss(Loss):
 
     takes_propensities: ClassVar[bool] = True
 
-    hessian: str = "diagonal"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choice("hessian", self.hessian, ("diagonal", "neumann", "exact"))
+    hessian: str = field(default="diagonal", metadata=checked_by(choice, known=("diagonal", "neumann", "exact")))
 
     @property
     def gradient_is_derivative(self) -> bool:
@@ -102,16 +98,12 @@ class ListNet(SoftmaxLoss):
     (array([-0.5,  0.5]), array([0.25, 0.25]))
     """
 
-    target: str = "linear"
+    _searched: ClassVar[Ranges] = {
+        "target": ("choice", "linear", "softmax"),
+        "hessian": ("choice", "diagonal", "exact"),
+    }
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        choice("target", self.target, ("linear", "softmax"))
-
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """The target, and what the gradient is divided by."""
-        return {"target": ("choice", "linear", "softmax"), "hessian": ("choice", "diagonal", "exact")}
+    target: str = field(default="linear", metadata=checked_by(choice, known=("linear", "softmax")))
 
     def _parts(self, lists: Lists) -> tuple[F64, F64, F64]:
         if self.target == "linear":
@@ -144,6 +136,11 @@ class XENDCG(SoftmaxLoss):
     (array([-0.25,  0.25]), array([0.25, 0.25]))
     """
 
+    _searched: ClassVar[Ranges] = {
+        "gamma": ("choice", "uniform", "tight"),
+        "hessian": ("choice", "neumann", "diagonal", "exact"),
+    }
+
     gamma: str | float = "uniform"
     hessian: str = "neumann"
 
@@ -153,11 +150,6 @@ class XENDCG(SoftmaxLoss):
             choice("gamma", self.gamma, ("uniform", "tight"))
         else:
             self._set("gamma", real("gamma", self.gamma, least=0.0, most=1.0))
-
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """Gamma, and what the gradient is divided by."""
-        return {"gamma": ("choice", "uniform", "tight"), "hessian": ("choice", "neumann", "diagonal", "exact")}
 
     @property
     def is_random(self) -> bool:

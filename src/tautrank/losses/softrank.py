@@ -1,18 +1,23 @@
 """SoftRank: NDCG of scores that are normal distributions, with its exact gradient.
 
 Taylor, Guiver, Robertson and Minka, *SoftRank: Optimizing Non-Smooth Rank Metrics*, WSDM 2008.
+
+A discount is a sum of powers, ``D(r) = sum_q c_q x_q^r``, to any precision asked for: ``1/log2(2 + r)`` and
+``1/(1 + r)`` are completely monotone, mixtures of ``x^r`` over ``x`` in (0, 1). A few dozen powers, their ``-log x``
+spaced evenly in the logarithm, are as good as the whole mixture. Beylkin and Monzon, *On Approximation of Functions by
+Exponential Sums*, Applied and Computational Harmonic Analysis 19(1), 2005.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+import functools
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64
-from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.arrays import F64, I64
+from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.losses.stochastic import SmoothedObjective, StochasticRank
 from tautrank.metrics import NDCG
@@ -22,6 +27,10 @@ from tautrank.metrics.ordering import query_sums
 
 TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
 """The relative error of the discount's steps where it is a sum of powers: less than the lanes round off."""
+
+_MOST_TERMS = 64
+_SHORTEST = 64
+_GROWTH = 4
 
 
 @register("softrank")
@@ -78,26 +87,16 @@ class SoftRank(Loss):
     array([ 0.0055,  0.0604,  0.0137, -0.0796])
     """
 
-    k: int | None = None
-    sigma: float = 1.0
-    gain: Gain = "exp2"
-    discount: Discount = "log2"
-    estimator: str = "exact"
-    samples: int = 1
-    scale: str = "curvature"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._set("k", check_k(self.k))
-        self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
-        self._set("gain", check_gain(self.gain))
-        self._set("discount", check_discount(self.discount))
-        choice("estimator", self.estimator, ("exact", "ccs"))
-        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
-        choice("scale", self.scale, ("curvature", "plain"))
+    k: int | None = field(default=None, metadata=checked_by(check_k))
+    sigma: float = field(default=1.0, metadata=checked_by(real, above=True))
+    gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
+    discount: Discount = field(default="log2", metadata=checked_by(check_discount))
+    estimator: str = field(default="exact", metadata=checked_by(choice, known=("exact", "ccs")))
+    samples: int = field(default=1, metadata=checked_by(whole, least=1, most=2**16))
+    scale: str = field(default="curvature", metadata=checked_by(choice, known=("curvature", "plain")))
 
     @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
+    def worth_searching(self) -> Ranges:
         """``sigma`` where the hessian is 1; otherwise sigma only changes the unit of the scores."""
         return {"sigma": ("float", 0.1, 10.0, "log")} if self.scale == "plain" else {}
 
@@ -143,17 +142,16 @@ class _ExactObjective(Objective):
         self._scale = np.where(with_gain > 0, lists.weights, 0.0)
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
-        _, grad, hess = self._results(scores, derivatives=True)
+        _, grad, hess = self._computed(scores, derivatives=True)
         if self.loss.scale == "plain":
             hess[:] = np.repeat(self._scale, self.lists.sizes)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._results(scores, derivatives=False)[0]
+        return self._computed(scores, derivatives=False)[0]
 
-    def _results(self, scores: Floats, derivatives: bool) -> tuple[F64, Floats, Floats]:
+    def _computed(self, scores: Floats, derivatives: bool) -> tuple[F64, Floats, Floats]:
         """Return values and, if ``derivatives``, gradients and hessians."""
-        from tautrank.losses._discount_powers import power_tables
         from tautrank.losses._softrank_kernel import POWERS, softrank_queries
 
         lists, kind = self.lists, scores.dtype
@@ -177,3 +175,71 @@ class _SampledObjective(SmoothedObjective):
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         # The smoothed value is the metric with a minus sign.
         return self._scale + super()._values(scores, held, step)
+
+
+@functools.lru_cache(maxsize=64)
+def discount_powers(n: int, discount: str, tolerance: float, group: int) -> tuple[F64, F64]:
+    """``1 - x_q`` and ``c_q`` for the 0-based ranks below ``n``.
+
+    The coefficients are fitted to the relative error of the discount and of its steps from rank to rank, because a
+    gradient is made of those.
+
+    Args:
+        n: ranks.
+        discount: ``"log2"`` or ``"reciprocal"``.
+        tolerance: the largest relative error of a step, unless 64 terms do not reach it.
+        group: the number of terms is a multiple of this.
+
+    >>> gaps, coefficients = discount_powers(256, "log2", 1e-6, 4)
+    >>> gaps.size
+    20
+    >>> bool(abs(coefficients @ (1 - gaps) ** 6 - 1 / np.log2(2 + 6)) < 1e-7)
+    True
+    """
+    # All low ranks, and of the others as many as matter.
+    r = np.unique(np.concatenate((np.arange(min(n, 200)), np.rint(np.geomspace(1, n, 800)).astype(np.int64) - 1)))
+    by_rank = discount_values(n + 1, discount)
+    goal = by_rank[r]
+    step = by_rank[r + 1] - goal
+    for terms in range(group, _MOST_TERMS + 1, group):
+        rates = np.geomspace(0.3 / n, 8.0, terms)
+        powers = np.exp(-np.outer(r, rates))
+        system = np.vstack((powers / goal[:, np.newaxis], powers * np.expm1(-rates) / step[:, np.newaxis]))
+        coefficients = np.linalg.lstsq(system, np.ones(2 * r.size), rcond=1e-15)[0]
+        if np.abs(system @ coefficients - 1.0).max() < tolerance:
+            break
+    gaps = -np.expm1(-rates)
+    gaps.setflags(write=False)
+    coefficients.setflags(write=False)
+    return gaps, coefficients
+
+
+def power_tables(longest: int, discount: str, tolerance: float, group: int) -> tuple[F64, F64, I64, I64]:
+    """`discount_powers` for lists of up to 64, 256, 1024, ... documents, a row each, until ``longest`` is reached.
+
+    Which row serves a list depends on its own length only, so that queries stay independent of each other.
+
+    Args:
+        longest: documents of the longest list.
+        discount: ``"log2"`` or ``"reciprocal"``.
+        tolerance: as in `discount_powers`, as is ``group``.
+        group: see there.
+
+    Returns:
+        ``1 - x_q`` and ``c_q``, filled up with zeros; the number of terms and the longest list of each row.
+
+    >>> gaps, coefficients, terms, reach = power_tables(300, "log2", 1e-6, 4)
+    >>> terms, reach
+    (array([16, 20, 24]), array([  64,  256, 1024]))
+    """
+    sizes = [_SHORTEST]
+    while sizes[-1] < longest:
+        sizes.append(sizes[-1] * _GROWTH)
+    found = [discount_powers(size, discount, tolerance, group) for size in sizes]
+    terms = np.array([gaps.size for gaps, _ in found], dtype=np.int64)
+    gaps = np.zeros((len(found), int(terms.max())))
+    coefficients = np.zeros_like(gaps)
+    for row, (its_gaps, its_coefficients) in enumerate(found):
+        gaps[row, : its_gaps.size] = its_gaps
+        coefficients[row, : its_gaps.size] = its_coefficients
+    return gaps, coefficients, terms, np.array(sizes, dtype=np.int64)

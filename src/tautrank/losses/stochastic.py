@@ -5,26 +5,29 @@ With ``L = -metric`` and noise ``eps ~ N(-mu y, I)`` the loss is ``E L(s + sigma
 worst order is smoothed without a bias towards ties; without it (``mu = 0``) ties count as their expected value. The
 members differ in how they estimate the derivative from one draw of the noise.
 
+A metric is scale-free when multiplying all scores by a positive number does not change it. Such a metric changes only
+where the score of a document crosses a breaking point: the score of another document, for a metric of a
+ranking, or 0, for a metric of a selection (sec. 3).
+
 Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020.
 """
 
 from __future__ import annotations
 
+import abc
 import functools
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
 from tautrank.arguments import choice, real, whole
 from tautrank.arrays import F64, naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses.base import Floats, Lists, Loss, Objective, register
-from tautrank.losses.scale_free import ScaleFreeMetric
+from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
 from tautrank.metrics import METRICS, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k
-from tautrank.metrics.ordering import query_sums
 from tautrank.metrics.other_tools import respelled
 from tautrank.metrics.ranked import ReaderMetric, reader_parts
 from tautrank.names import name_of
@@ -38,6 +41,115 @@ _DEFAULT_MU = 0.1
 _LARGEST_GAIN = 1e30
 # How far from 0 positions in units of sigma may be: their differences have squares inside the range.
 _FAR = {np.dtype(np.float32): 1e18, np.dtype(np.float64): 1e150}
+
+
+@runtime_checkable
+class ScaleFreeMetric(Protocol):
+    """A metric, higher is better, that StochasticRank can optimise: ``tr.loss("stochasticrank", metric=MyMetric())``.
+
+    Subclass it, or write an object with the same attributes and methods. Lists come one at a time. Places and documents
+    are counted from 0. ``sums`` is called once per list; ``moved`` is called for each document and each of its breaking
+    points, so it should take O(1) time, with the help of what ``sums`` returned.
+
+    A plain Python object works; one whose ``sums`` and ``moved`` are Numba-compiled functions (static methods, since
+    compiled code has no ``self``) runs at native speed. If the object is hashable and comparable, as a frozen
+    dataclass is, so is the loss; the loss prints the object's ``str``.
+
+    >>> import numpy as np
+    >>> class Precision(ScaleFreeMetric):
+    ...     '''The share of the first k documents that are relevant.'''
+    ...
+    ...     def __init__(self, k):
+    ...         self.k = k
+    ...
+    ...     def sums(self, values, scores, k):  # relevant documents among the first 0, 1, 2, ...
+    ...         return np.concatenate(([0.0], np.cumsum(values > 0)))
+    ...
+    ...     def moved(self, values, sums, document, place, k):
+    ...         # The others of the first k are the first k or, if the document is one of them, k + 1 of the list.
+    ...         inside = place < k
+    ...         others = sums[min(k - inside + (document < k - inside), values.size)]
+    ...         own = values[document] > 0
+    ...         return (others - (own and document < k - inside) + (own and inside)) / self.k
+    >>> from tautrank.losses import loss
+    >>> objective = loss("stochasticrank", metric=Precision(1), mu=0).bind([0, 1], [0, 2])
+    >>> grad, hess = objective.gradients([0.0, 0.0])
+    >>> bool(grad[0] > 0), bool(grad[1] < 0)
+    (True, True)
+    """
+
+    breaks_at: str = "scores"
+    """``"scores"``: the metric depends on the ranking, and changes where two scores are equal.
+    ``"zero"``: it depends on which scores are above 0, and changes where a score is 0."""
+
+    k: int | None = None
+    """The metric depends on the first ``k`` places only; None: on all."""
+
+    def document_values(self, labels: F64) -> F64:
+        """Return what each document brings to the metric, computed once from the labels; by default the labels.
+
+        Args:
+            labels: the labels of all documents of all lists.
+        """
+        return labels
+
+    @abc.abstractmethod
+    def sums(self, values: F64, scores: F64, k: int) -> Any:
+        """Return what ``moved`` needs to know about a list, as an array.
+
+        Args:
+            values: the ``document_values`` of the list: in the order of the ranking, first place first
+                (``breaks_at="scores"``), or in input order (``"zero"``).
+            scores: noisy scores in the same order; only their order or sign has a meaning.
+            k: the metric's ``k``, or the length of the list if that is less.
+        """
+
+    @abc.abstractmethod
+    def moved(self, values: F64, sums: Any, document: int, place: int, k: int) -> float:
+        """Return the metric of the list after one document is moved and the others keep their order.
+
+        Args:
+            values: as in ``sums``.
+            sums: what ``sums`` returned.
+            document: the document's index in ``values``.
+            place: its new place in the ranking (``breaks_at="scores"``); or 0 for below 0 and 1 for above 0.
+            k: as in ``sums``.
+        """
+
+
+def checked_metric(given: object) -> Metric | ScaleFreeMetric:
+    """Return the metric as an object that can be smoothed.
+
+    Args:
+        given: the metric, or its name.
+    """
+    known = [name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")]
+    if isinstance(given, str):
+        name = name_of(respelled(given.lower()))
+        if name not in METRICS and name not in METRICS.aliases:
+            raise unknown("metric", name, known)
+        given = read_metric(given)
+    if isinstance(given, ReaderMetric) and isinstance(given, Metric):
+        if given.ties not in ("worst", "expected"):
+            raise OptionError(f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0")
+        return given
+    # A class has the attributes of its objects.
+    if isinstance(given, ScaleFreeMetric) and not isinstance(given, type):
+        choice("breaks_at", given.breaks_at, ("scores", "zero"))
+        check_k(given.k)
+        if isinstance(given, Metric) and given.breaks_at == "zero" and given.ties != "worst":
+            raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
+        return given
+    expected = f"expected {', '.join(known)}, or a ScaleFreeMetric"
+    if isinstance(given, Metric):
+        raise OptionError(f"metric: found {given}, which cannot be optimised directly; {expected}")
+    raise OptionError(f"metric: found {given!r}; {expected}")
+
+
+def _true_or_false(sfa: object) -> bool:
+    if not isinstance(sfa, bool | np.bool_):
+        raise OptionError(f"sfa: found {sfa!r}; expected true or false")
+    return bool(sfa)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -72,33 +184,19 @@ class SmoothedLoss(Loss):
 
     _by_log_derivative: ClassVar[bool] = False
 
-    metric: str | Metric | ScaleFreeMetric = _DEFAULT_METRIC
-    sigma: float = 1.0
-    mu: float | None = None
-    nu: float = 1e-2
-    sfa: bool | None = None
-    samples: int = 1
-    scale: str | None = None
+    metric: str | Metric | ScaleFreeMetric = field(default=_DEFAULT_METRIC, metadata=checked_by(checked_metric))
+    sigma: float = field(default=1.0, metadata=checked_by(real, above=True))
+    mu: float | None = field(default=None, metadata=checked_by(real, least=0.0))
+    nu: float = field(default=1e-2, metadata=checked_by(real, above=True))
+    sfa: bool | None = field(default=None, metadata=checked_by(_true_or_false))
+    samples: int = field(default=1, metadata=checked_by(whole, least=1, most=2**16))
+    scale: str | None = field(default=None, metadata=checked_by(choice, known=("curvature", "plain")))
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._set("metric", checked_metric(self.metric))
-        self._set("sigma", real("sigma", self.sigma, least=0.0, above=True))
-        if self.mu is not None:
-            self._set("mu", real("mu", self.mu, least=0.0))
-            if self.mu and not self._ties_are_worst:
-                why = "has no ties" if not self.ignores_shifts else "counts the expected value of ties"
-                raise OptionError(
-                    f"mu: found {self.mu:g} with the metric {self.metric}, which {why}; expected 0 or None"
-                )
-        self._set("nu", real("nu", self.nu, least=0.0, above=True))
-        if self.sfa is not None:
-            if not isinstance(self.sfa, bool | np.bool_):
-                raise OptionError(f"sfa: found {self.sfa!r}; expected true or false")
-            self._set("sfa", bool(self.sfa))
-        self._set("samples", whole("samples", self.samples, least=1, most=2**16))
-        if self.scale is not None:
-            choice("scale", self.scale, ("curvature", "plain"))
+        if self.mu and not self._ties_are_worst:
+            why = "has no ties" if not self.ignores_shifts else "counts the expected value of ties"
+            raise OptionError(f"mu: found {self.mu:g} with the metric {self.metric}, which {why}; expected 0 or None")
 
     @property
     def accelerates(self) -> bool:
@@ -160,10 +258,7 @@ class StochasticRank(SmoothedLoss):
     (True, True)
     """
 
-    @property
-    def worth_searching(self) -> dict[str, tuple[Any, ...]]:
-        """How far labels shift the noise."""
-        return {"mu": ("float", 0.01, 1.0, "log")}
+    _searched: ClassVar[Ranges] = {"mu": ("float", 0.01, 1.0, "log")}
 
 
 @register("reinforce")
@@ -200,59 +295,53 @@ class SmoothedObjective(Objective):
         metric = loss.metric
         if isinstance(metric, ReaderMetric):
             values, weights = reader_gains(metric, lists)
-            self._more: Any = (weights, -np.diff(weights, append=0.0), metric.stops)
+            by_metric: Any = (weights, -np.diff(weights, append=0.0), metric.stops)
             # Ranks without a weight are beyond the cutoff, of the metric or of its discount table.
-            self._k, a_jump = max(int(np.count_nonzero(weights)), 1), 1.0
+            k, a_jump = max(int(np.count_nonzero(weights)), 1), 1.0
         else:
             assert isinstance(metric, ScaleFreeMetric)
             values = _document_values(metric, lists)
-            self._more = loss.ignores_shifts
-            self._k = max(lists.longest if metric.k is None else metric.k, 1)
+            by_metric = (loss.ignores_shifts,)
+            k = max(lists.longest if metric.k is None else metric.k, 1)
             a_jump = 20.0 if loss.ignores_shifts else 0.0
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
         # about forty per document, and its jumps.
         sizes = lists.sizes.astype(np.float64)
-        costs = loss.samples * sizes * (40.0 + a_jump * np.minimum(self._k + 1.0, sizes))
+        costs = loss.samples * sizes * (40.0 + a_jump * np.minimum(k + 1.0, sizes))
         super().__init__(loss, lists, seed, threads, costs)
-        self._scale = np.where(query_sums(values != 0, lists.offsets) > 0, lists.weights, 0.0)
+        self._scale = lists.weights_of(values)
         # A selection keeps the input order; a ranking uses the order of equal scores.
         self._order = lists.arrangement if loss.ignores_shifts else np.arange(values.size)
         self._brought = np.ascontiguousarray(values[self._order])
-        self._shift = loss._shift_by_label * lists.labels[self._order]
+        shift = loss._shift_by_label * lists.labels[self._order]
+        self._more = {kind: (shift, loss.sigma, far, k, *by_metric) for kind, far in _FAR.items()}
 
     @functools.cached_property
     def _kernels(self) -> Kernels:
-        metric = self.loss.metric
-        if isinstance(metric, ReaderMetric):
-            from tautrank.losses._stochastic_kernel import READER_KERNELS
+        from tautrank.losses._smoothing_kernel import kernels_for
+        from tautrank.losses._stochastic_kernel import READER_KERNELS
 
-            return READER_KERNELS
-        from tautrank.losses._scale_free_kernel import kernels_for
+        metric: Any = self.loss.metric
+        return READER_KERNELS if isinstance(metric, ReaderMetric) else kernels_for(metric.sums, metric.moved)
 
-        assert isinstance(metric, ScaleFreeMetric)
-        return kernels_for(metric.sums, metric.moved)
-
-    def _draws(self, scores: Floats, step: int) -> Draws:
+    def _given(self, scores: Floats, step: int) -> tuple[Draws, Any]:
         from tautrank.losses._smoothing_kernel import Draws
 
-        loss = self.loss
-        return Draws(
-            scores, self._order, self._shift, self._brought, self.lists.offsets, self._scale, self._k,
-            loss.sigma, loss.samples, _FAR[scores.dtype], np.uint64(self.seed), step,
-        )  # fmt: skip
+        lists, draws = (self._order, self._brought, self.lists.offsets, self._scale), (np.uint64(self.seed), step)
+        return Draws(scores, *lists, self.loss.samples, *draws), self._more[scores.dtype]
 
     def _gradients(self, scores: Floats, step: int) -> tuple[Floats, Floats]:
         from tautrank.losses._smoothing_kernel import finish_queries
 
         loss, kernels = self.loss, self._kernels
         kernel = kernels.log_derivatives if loss._by_log_derivative else kernels.gradients
-        grad, hess = self._filled_gradients(kernel, scores.dtype, self._draws(scores, step), self._more)
+        grad, hess = self._filled_gradients(kernel, scores.dtype, *self._given(scores, step))
         options = (loss.sigma, loss.nu, loss.accelerates, loss.ignores_shifts, loss.follows_curvature)
         self._fill(finish_queries, (scores, self.lists.offsets, self._scale, options), grad, hess)
         return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        return self._filled_values(self._kernels.values, self._draws(scores, step), self._more)
+        return self._filled_values(self._kernels.values, *self._given(scores, step))
 
 
 def reader_gains(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
@@ -282,32 +371,3 @@ def _document_values(metric: ScaleFreeMetric, lists: Lists) -> F64:
             f"expected {lists.labels.shape}, one per document"
         )
     return values
-
-
-def checked_metric(given: object) -> Metric | ScaleFreeMetric:
-    """Return the metric as an object that can be smoothed.
-
-    Args:
-        given: the metric, or its name.
-    """
-    known = [name for name, cls in METRICS.items() if hasattr(cls, "stops") or hasattr(cls, "breaks_at")]
-    if isinstance(given, str):
-        name = name_of(respelled(given.lower()))
-        if name not in METRICS and name not in METRICS.aliases:
-            raise unknown("metric", name, known)
-        given = read_metric(given)
-    if isinstance(given, ReaderMetric) and isinstance(given, Metric):
-        if given.ties not in ("worst", "expected"):
-            raise OptionError(f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0")
-        return given
-    # A class has the attributes of its objects.
-    if isinstance(given, ScaleFreeMetric) and not isinstance(given, type):
-        choice("breaks_at", given.breaks_at, ("scores", "zero"))
-        check_k(given.k)
-        if isinstance(given, Metric) and given.breaks_at == "zero" and given.ties != "worst":
-            raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
-        return given
-    expected = f"expected {', '.join(known)}, or a ScaleFreeMetric"
-    if isinstance(given, Metric):
-        raise OptionError(f"metric: found {given}, which cannot be optimised directly; {expected}")
-    raise OptionError(f"metric: found {given!r}; {expected}")

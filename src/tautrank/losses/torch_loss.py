@@ -7,6 +7,7 @@ a kernel, so it cannot change a value.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tautrank.arguments import choice, whole
@@ -71,9 +72,9 @@ class TorchLoss(nn.Module):
             self.step += int(self.training)
         kind = flat.dtype if flat.dtype in (torch.float32, torch.float64) else torch.float32
         weights = None if weights is None else weights.detach().to(flat.device).reshape(-1)
-        bind = _OnDevice if flat.is_cuda else _InMemory
-        bound = bind(self.kind, relevance.to(kind if flat.is_cuda else torch.float64), ends, weights, self.seed)
-        values: Tensor = _Value.apply(flat.to(kind), ends, bound, whole("step", step, 0))
+        compute = _on_device if flat.is_cuda else _in_memory
+        lists = (relevance, ends, weights)
+        values: Tensor = _Value.apply(flat.to(kind), ends, compute, self.kind, lists, self.seed, whole("step", step, 0))
         if self.reduction == "none":
             return values
         return values.sum() if self.reduction == "sum" else values.sum() / max(values.numel(), 1)
@@ -124,8 +125,8 @@ class _Value(Function):
     """The value of each list, with the gradient that the kernels compute."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, offsets: Tensor, bound: _InMemory | _OnDevice, step: int) -> Tensor:
-        values, gradient = bound.values_and_gradient(scores.detach(), step, ctx.needs_input_grad[0])
+    def forward(ctx: Any, scores: Tensor, offsets: Tensor, compute: Callable[..., Any], *given: Any) -> Tensor:
+        values, gradient = compute(scores.detach(), ctx.needs_input_grad[0], *given)
         ctx.save_for_backward(scores, gradient, offsets)
         return values
 
@@ -133,7 +134,7 @@ class _Value(Function):
     def backward(ctx: Any, upstream: Tensor) -> tuple[Tensor | None, ...]:
         scores, gradient, offsets = ctx.saved_tensors
         per_document = torch.repeat_interleave(upstream, offsets.diff(), output_size=gradient.numel())
-        return _Once.apply(scores, gradient * per_document), None, None, None
+        return _Once.apply(scores, gradient * per_document), *[None] * 6
 
 
 class _Once(Function):
@@ -148,38 +149,30 @@ class _Once(Function):
         raise OptionError(_TWICE)
 
 
-class _InMemory:
-    """A loss bound to labels in memory."""
-
-    def __init__(self, loss: Loss, labels: Tensor, offsets: Tensor, weights: Tensor | None, seed: int) -> None:
-        if labels.device.type != "cpu":
-            raise OptionError(f"scores: found a tensor on {labels.device}; expected one on the CPU or on a CUDA device")
-        given = None if weights is None else weights.double().numpy()
-        self._objective = loss.bind(labels.numpy(), offsets.numpy(), weights=given, seed=seed)
-
-    def values_and_gradient(self, scores: Tensor, step: int, wanted: bool) -> tuple[Tensor, Tensor]:
-        values = torch.from_numpy(self._objective.values(scores.numpy(), step)).to(scores.dtype)
-        gradient = self._objective.gradients(scores.numpy(), step)[0] if wanted else scores.numpy()
-        return values, torch.from_numpy(gradient)
+def _in_memory(scores: Tensor, wanted: bool, loss: Loss, lists: Any, seed: int, step: int) -> tuple[Tensor, Tensor]:
+    """Values and, if wanted, the gradient of a loss of lists (labels, offsets, weights) in memory."""
+    labels, offsets, weights = lists
+    if labels.device.type != "cpu":
+        raise OptionError(f"scores: found a tensor on {labels.device}; expected one on the CPU or on a CUDA device")
+    given = None if weights is None else weights.double().numpy()
+    objective = loss.bind(labels.double().numpy(), offsets.numpy(), weights=given, seed=seed)
+    values = torch.from_numpy(objective.values(scores.numpy(), step)).to(scores.dtype)
+    return values, torch.from_numpy(objective.gradients(scores.numpy(), step)[0]) if wanted else scores
 
 
-class _OnDevice:
-    """A loss bound to labels on a CUDA device."""
+def _on_device(scores: Tensor, wanted: bool, loss: Loss, lists: Any, seed: int, step: int) -> tuple[Tensor, Tensor]:
+    """The same on a CUDA device."""
+    from tautrank.losses.device.lists import DeviceLists
+    from tautrank.losses.device.objective import device_objective
 
-    def __init__(self, loss: Loss, labels: Tensor, offsets: Tensor, weights: Tensor | None, seed: int) -> None:
-        from tautrank.losses.device.lists import DeviceLists
-        from tautrank.losses.device.objective import device_objective
-
-        _check_all(labels=labels, **({} if weights is None else {"weights": weights}))
-        if weights is not None and weights.numel() != offsets.numel() - 1:
-            raise DataError(f"weights: found {weights.numel()} numbers; expected {offsets.numel() - 1}, one per list")
-        self._objective = device_objective(loss, DeviceLists(labels, offsets, weights), seed)
-
-    def values_and_gradient(self, scores: Tensor, step: int, wanted: bool) -> tuple[Tensor, Tensor]:
-        _check_all(scores=scores)
-        if wanted:
-            return self._objective.values_and_gradient(scores, step)
-        return self._objective.values(scores, step), scores
+    labels, offsets, weights = lists
+    labels = labels.to(scores.dtype)
+    _check_all(labels=labels, **({} if weights is None else {"weights": weights}))
+    if weights is not None and weights.numel() != offsets.numel() - 1:
+        raise DataError(f"weights: found {weights.numel()} numbers; expected {offsets.numel() - 1}, one per list")
+    objective = device_objective(loss, DeviceLists(labels, offsets, weights), seed)
+    _check_all(scores=scores)
+    return objective.values_and_gradient(scores, step) if wanted else (objective.values(scores, step), scores)
 
 
 def _check_all(**given: Tensor) -> None:

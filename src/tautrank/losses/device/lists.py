@@ -1,8 +1,10 @@
-"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums, ranks and gains.
+"""Labelled lists on a CUDA device, and what all losses there share: tiles of rows, sums, ranks, gains and noise.
 
 A program of a quadratic kernel takes `ROWS` documents of one list and walks over all documents of the list. How many
 programs there are depends on the lengths of the lists, which stay on the device: the host starts the most there can be,
 and those without rows have a list of no documents. Every sum has a fixed order, so the same scores give the same bits.
+
+Random numbers are the same as in memory, keyed by (seed, step, list, document).
 """
 
 from __future__ import annotations
@@ -18,7 +20,6 @@ import triton.language as tl
 from numpy.typing import NDArray
 from torch import Tensor
 
-from tautrank.losses.device.noise import noise_kernel, own_list
 from tautrank.metrics.gains import Gain, gain_values
 
 ROWS = 32
@@ -27,7 +28,16 @@ ROWS = 32
 COLUMNS = 4
 """Documents it compares them with at a time; a divisor of `ROWS`."""
 
-_BLOCK = 128
+BLOCK = 128
+"""Documents of a list that a program which walks over a whole one takes at a time."""
+
+
+@triton.jit
+def own_list(offsets):
+    """Return the list of a program that takes a whole one, its start and its length."""
+    query = tl.program_id(0)
+    start = tl.load(offsets + query)
+    return query, start, (tl.load(offsets + query + 1) - start).to(tl.int32)
 
 
 @triton.jit
@@ -97,6 +107,71 @@ def _max_kernel(offsets, values, maxima, BLOCK: tl.constexpr):
     tl.store(maxima + query, highest(values, start, n, -1, BLOCK))
 
 
+@triton.jit
+def uniforms(seed, query, step, stream, document):
+    """Return the uniform number of each document and those of its pair, as `kernels.randomness.fill_uniform`."""
+    zero = document * 0
+    w0, w1, w2, w3 = tl.philox(seed, document // 4, zero + query, zero + step, zero + stream)
+    late = document % 4 >= 2
+    first = (tl.where(late, w2, w0).to(tl.float64) + 0.5) * 2.3283064365386963e-10
+    second = (tl.where(late, w3, w1).to(tl.float64) + 0.5) * 2.3283064365386963e-10
+    return tl.where(document % 2 == 1, second, first), first, second
+
+
+@triton.jit
+def _minus_log(x):
+    """``-log x``, as `kernels.normal.minus_log` computes it."""
+    bits = x.to(tl.int64, bitcast=True)
+    exponent = (bits - 0x3FE6A09E667F3BCD) >> 52
+    m = (bits - (exponent << 52)).to(tl.float64, bitcast=True)
+    s = (m - 1.0) / (m + 1.0)
+    q = s * s
+    third: tl.constexpr = 1 / 3
+    seventh: tl.constexpr = 1 / 7
+    ninth: tl.constexpr = 1 / 9
+    eleventh: tl.constexpr = 1 / 11
+    artanh = s * (1.0 + q * (third + q * (0.2 + q * (seventh + q * (ninth + q * eleventh)))))
+    return -(exponent.to(tl.float64) * 0.6931471805599453 + 2.0 * artanh)
+
+
+@triton.jit
+def _noise_kernel(offsets, seed, step, stream, out, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    """Fill the noise of every document of a list.
+
+    The kinds ``"four gumbel"`` and ``"four normal"`` are those of `kernels.randomness`, where four documents share a
+    block of four words; ``"words"``, ``"normal"``, ``"logistic"`` and ``"gumbel"`` are those of `kernels.normal`, where
+    64 documents share 16 blocks.
+    """
+    query, start, n = own_list(offsets)
+    for p0 in range(0, n, BLOCK):
+        p = p0 + tl.arange(0, BLOCK)
+        if KIND == "four gumbel":
+            noise = -tl.log(-tl.log(uniforms(seed, query, step, stream, p)[0]))
+        elif KIND == "four normal":
+            _, first, second = uniforms(seed, query, step, stream, p)
+            angle = 6.283185307179586 * second
+            noise = tl.sqrt(-2.0 * tl.log(first)) * tl.where(p % 2 == 1, tl.sin(angle), tl.cos(angle))
+        else:
+            zero = p * 0
+            w0, w1, w2, w3 = tl.philox(seed, 16 * (p // 64) + p % 16, zero + query, zero + step, zero + stream)
+            which = p % 64 // 16
+            noise = tl.where(which == 0, w0, tl.where(which == 1, w1, tl.where(which == 2, w2, w3))).to(tl.float64)
+            below = noise + 0.5
+            above = 4294967296.0 - below
+            if KIND == "normal":
+                v = _minus_log(below * above * 2.168404344971009e-19)
+                a = 0.001144983021 + v * (6.124274347e-05 + v * 2.034873409e-07)
+                a = 1.253314108 + v * (0.4469247174 + v * (0.0910093726 + v * (0.01255141641 + v * a)))
+                b = 0.002308084904 + v * (0.0002533391286 + v * 3.914180559e-06)
+                b = 1.0 + v * (0.09479435307 + v * (0.03476822871 + v * b))
+                noise = (below - above) * 2.3283064365386963e-10 * a / b
+            elif KIND == "gumbel":
+                noise = _minus_log(_minus_log(below * 2.3283064365386963e-10))
+            elif KIND != "words":
+                noise = -_minus_log(below / above)
+        tl.store(out + start + p, noise, p < n)
+
+
 class DeviceLists:
     """Labelled lists on one CUDA device, as `tautrank.losses.base.Lists` is in memory.
 
@@ -120,10 +195,14 @@ class DeviceLists:
         return self.offsets.diff()
 
     @functools.cached_property
+    def places(self) -> Tensor:
+        """The flat index of each document."""
+        return torch.arange(self.labels.numel(), dtype=torch.int32, device=self.labels.device)
+
+    @functools.cached_property
     def query(self) -> Tensor:
         """The list of each document."""
-        places = torch.arange(self.labels.numel(), device=self.offsets.device)
-        return torch.searchsorted(self.offsets, places, right=True) - 1
+        return torch.searchsorted(self.offsets, self.places.long(), right=True) - 1
 
     @functools.cached_property
     def tiles(self) -> tuple[Tensor, Tensor, int]:
@@ -136,19 +215,14 @@ class DeviceLists:
         return lists.clamp_(max=self.count - 1), starts, most
 
     @functools.cached_property
-    def arranged(self) -> Tensor:
-        """The labels of each list from the lowest up; `arrangement` has their flat indices."""
-        return self._by_label[0]
-
-    @functools.cached_property
     def arrangement(self) -> Tensor:
         """Flat indices of the documents of each list, from the lowest label up: the order of equal scores."""
-        return self._by_label[1]
+        return self.order_down(-self.labels, self.labels, self.places)[2]
 
     @functools.cached_property
-    def _by_label(self) -> tuple[Tensor, Tensor]:
-        places = torch.arange(self.labels.numel(), dtype=torch.int32, device=self.labels.device)
-        return self.order_down(-self.labels, self.labels, places)[1:]
+    def arranged(self) -> Tensor:
+        """The labels of each list from the lowest up."""
+        return self.labels[self.arrangement]
 
     @functools.cached_property
     def longest(self) -> int:
@@ -158,7 +232,7 @@ class DeviceLists:
     @functools.cached_property
     def rank(self) -> Tensor:
         """The place of each document in its list, from 0."""
-        return torch.arange(self.labels.numel(), device=self.offsets.device) - self.offsets[self.query]
+        return self.places - self.offsets[self.query]
 
     def each(self, kernel: Any, *given: Any) -> None:
         """Start one program per list: ``kernel(offsets, *given)``."""
@@ -189,13 +263,13 @@ class DeviceLists:
 
     def _reduced(self, kernel: Any, values: Tensor) -> Tensor:
         out = torch.empty(self.count, dtype=values.dtype, device=values.device)
-        self.each(kernel, values, out, _BLOCK)
+        self.each(kernel, values, out, BLOCK)
         return out
 
     def noise(self, kind: str, seed: int, step: int, stream: int) -> Tensor:
-        """Return the noise of (seed, step, list, document), float64; the kinds are those of `noise_kernel`."""
+        """Return the noise of (seed, step, list, document), float64; the kinds are those of `_noise_kernel`."""
         noise = torch.empty(self.labels.numel(), dtype=torch.float64, device=self.labels.device)
-        self.each(noise_kernel, seed, step, stream, noise, kind, _BLOCK)
+        self.each(_noise_kernel, seed, step, stream, noise, kind, BLOCK)
         return noise
 
     def placed(self, values: NDArray[Any]) -> Tensor:
@@ -218,7 +292,15 @@ class DeviceObjective:
 
     It defines ``values_and_gradient``, or ``values`` and ``gradients``, or, where a booster could train on the device,
     both. Scores are checked and noisy already; the step is as in memory.
+
+    Args:
+        loss: the loss.
+        lists: the lists.
+        seed: seed of all random numbers.
     """
+
+    def __init__(self, loss: Any, lists: DeviceLists, seed: int) -> None:
+        self.loss, self.lists, self.seed = loss, lists, seed
 
     def values(self, scores: Tensor, step: int) -> Tensor:
         """Return the value of each list."""

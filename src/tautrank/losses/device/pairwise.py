@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
@@ -19,8 +19,7 @@ import triton.language as tl
 from torch import Tensor
 
 from tautrank.kernels.streams import RANKING_STREAM, TIES_STREAM
-from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, DeviceObjective, device_gains, own_tile
-from tautrank.losses.device.noise import own_list
+from tautrank.losses.device.lists import COLUMNS, ROWS, DeviceLists, DeviceObjective, device_gains, own_list, own_tile
 from tautrank.losses.pairwise import LambdaLoss, _GainLoss
 from tautrank.metrics.gains import discount_values
 
@@ -197,20 +196,14 @@ def _ties_kernel(offsets, begin, stop, wanted, words, ideal):
         left -= chosen.to(tl.int32)
 
 
-class _Tables(NamedTuple):
-    """What depends on the loss and on the longest list only."""
-
-    v: Tensor  # weight by rank
-    gap: Tensor  # weight by signed distance of ranks, 0 in the middle
-    discount: Tensor  # discount by rank
-    ideal: Tensor  # discount by rank, 0 beyond the cutoff
-    units: Tensor  # sigma log2(e), and the factors of gradient and hessian
-    by_rank: bool
-    has_gaps: bool
-
-
 @functools.lru_cache(maxsize=64)
-def _tables(loss: LambdaLoss, n: int, kind: torch.dtype, device: torch.device) -> _Tables:
+def _tables(loss: LambdaLoss, n: int, kind: torch.dtype, device: torch.device) -> tuple[Any, ...]:
+    """Return what depends on the loss and on the longest list only.
+
+    These are the weight by rank; the weight by signed distance of ranks, 0 in the middle; the discount by rank; the
+    same with 0 beyond the cutoff; sigma log2(e), and the factors of gradient and hessian; and whether the weights by
+    rank and by distance matter.
+    """
     v, gap = loss._rank_weights(n)
     gap[0] = 0.0
     plain, ideal = v, v
@@ -221,8 +214,7 @@ def _tables(loss: LambdaLoss, n: int, kind: torch.dtype, device: torch.device) -
     tables = (v, np.concatenate((gap[:0:-1], gap)), plain, ideal, units)
     placed = [torch.from_numpy(np.ascontiguousarray(table)).to(device, kind) for table in tables]
     has_gaps = bool(gap.any())
-    by_rank = bool((v != v[0]).any()) or not has_gaps
-    return _Tables(placed[0], placed[1], placed[2], placed[3], placed[4], by_rank, has_gaps)
+    return *placed, bool((v != v[0]).any()) or not has_gaps, has_gaps
 
 
 class DevicePairs(DeviceObjective):
@@ -235,14 +227,15 @@ class DevicePairs(DeviceObjective):
     """
 
     def __init__(self, loss: LambdaLoss, lists: DeviceLists, seed: int) -> None:
-        self.loss, self.lists, self.seed = loss, lists, seed
+        super().__init__(loss, lists, seed)
         labels = lists.labels
         # A power of two, so that batches of other lengths share the tables.
         self._n = 2 ** math.ceil(math.log2(lists.longest + ROWS))
-        self._tables = _tables(loss, self._n, labels.dtype, labels.device)
+        v, gap, self._discount, ideal, units, *self._weighed_by = _tables(loss, self._n, labels.dtype, labels.device)
+        self._v, self._gap, self._units = v, gap, units
         self._factor = lists.weights / math.log(2.0)
         if isinstance(loss, _GainLoss):
-            self._gains = lists.of_best(device_gains(lists.arranged, loss.gain), self._tables.ideal)
+            self._gains = lists.of_best(device_gains(lists.arranged, loss.gain), ideal)
         elif math.isfinite(loss._cap):
             self._gains = torch.unique(lists.arranged, return_inverse=True)[1].to(labels.dtype)
         else:
@@ -273,20 +266,20 @@ class DevicePairs(DeviceObjective):
 
     def _run(self, scores: Tensor, step: int, value: bool) -> tuple[Tensor, Tensor, Tensor]:
         """Gradient, hessian, and the parts of the value or the sizes of the lambdas; ``log(2)`` taken off all."""
-        loss, lists, tables = self.loss, self.lists, self._tables
+        loss, lists = self.loss, self.lists
         by_rank, gains, target = lists.ranked(scores, self._gains)
         soft, extended = loss._draws_rankings, loss.extend is not None and loss.k is not None
         rows = self._sampled_gains(scores, gains, target, step) if soft else gains[None]
         if loss.every_pair:
-            rows = (rows.mean(0) * tables.v[lists.rank])[None]
+            rows = (rows.mean(0) * self._v[lists.rank])[None]
         samples = rows.shape[0]
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
         extra = torch.empty_like(scores) if value or loss.norm is not None else grad
         lists.tiled(
-            _pair_kernel, by_rank, rows, lists.labels[target] if soft else by_rank, tables.v, tables.gap,
-            self._ideal(step)[target] if extended else target, target, grad, hess, extra, tables.units,
+            _pair_kernel, by_rank, rows, lists.labels[target] if soft else by_rank, self._v, self._gap,
+            self._ideal(step)[target] if extended else target, target, grad, hess, extra, self._units,
             self._factor / samples if samples > 1 else self._factor, 2**31 - 1 if loss.k is None else loss.k, samples,
-            scores.numel(), self._n - 1, tables.by_rank, tables.has_gaps, math.isfinite(loss._cap), loss.every_pair,
+            scores.numel(), self._n - 1, *self._weighed_by, math.isfinite(loss._cap), loss.every_pair,
             soft, loss.norm is not None, value, extended, ROWS, COLUMNS,
         )  # fmt: skip
         return grad, hess, extra
@@ -303,19 +296,16 @@ class DevicePairs(DeviceObjective):
         )
         wanted = torch.minimum(stop - (ends - loss.k), stop - begin)
         first = begin if loss.extend == "all" else stop - wanted
-        places = torch.arange(labels.numel(), device=labels.device)
-        ideal = (places >= first[lists.query]).to(torch.int8)
+        ideal = (lists.places >= first[lists.query]).to(torch.int8)
         if loss.extend == "random":
             lists.each(_ties_kernel, begin, stop, wanted, lists.noise("words", self.seed, step, TIES_STREAM), ideal)
-        flat = torch.empty_like(ideal)
-        flat[lists.arrangement] = ideal
-        return flat
+        return torch.empty_like(ideal).index_put_((lists.arrangement,), ideal)
 
     def _sampled_gains(self, scores: Tensor, gains: Tensor, target: Tensor, step: int) -> Tensor:
         """Return the gains by rank for every sampled ranking."""
         loss, lists = self.loss, self.lists
         rank = lists.rank
-        cost = 1.0 - self._tables.discount
+        cost = 1.0 - self._discount
         share = torch.where(cost > 0, 1.0 / cost, torch.zeros_like(cost))
         rows = gains.new_empty((loss.samples, gains.numel()))
         drawn_rank = torch.empty_like(rank)

@@ -12,11 +12,9 @@ import triton.language as tl
 from torch import Tensor
 
 from tautrank.kernels.streams import GAMMA_STREAM
-from tautrank.losses.device.lists import DeviceLists, DeviceObjective, highest
-from tautrank.losses.device.noise import own_list, uniforms
+from tautrank.losses.device.lists import BLOCK, DeviceLists, DeviceObjective, highest, own_list, uniforms
 from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
 
-_BLOCK = 128
 _HESSIANS = {"diagonal": 0, "neumann": 1, "exact": 2}
 
 
@@ -139,7 +137,7 @@ class DeviceSoftmax(DeviceObjective):
     """
 
     def __init__(self, loss: SoftmaxLoss, lists: DeviceLists, seed: int) -> None:
-        self.loss, self.lists, self.seed = loss, lists, seed
+        super().__init__(loss, lists, seed)
         labels = lists.labels
         self._gamma: str | float = 1.0
         if isinstance(loss, XENDCG):
@@ -164,7 +162,7 @@ class DeviceSoftmax(DeviceObjective):
         lists = self.lists
         if self._gamma == "uniform":
             phi = torch.empty_like(scores)
-            lists.each(_uniform_kernel, self._base, self._unit, self.seed, step, GAMMA_STREAM, phi, _BLOCK)
+            lists.each(_uniform_kernel, self._base, self._unit, self.seed, step, GAMMA_STREAM, phi, BLOCK)
             return phi
         # Sums decide which documents are taken: in float64, as in memory.
         unit, base, costs = self._unit.double(), self._base.double(), self._costs(scores.double())
@@ -186,7 +184,7 @@ class DeviceSoftmax(DeviceObjective):
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
         kind = _HESSIANS[self.loss.hessian]
         self.lists.each(
-            _gradient_kernel, scores, self._targets(scores, step), self.lists.weights, grad, hess, kind, _BLOCK
+            _gradient_kernel, scores, self._targets(scores, step), self.lists.weights, grad, hess, kind, BLOCK
         )
         return grad, hess
 
