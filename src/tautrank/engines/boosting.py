@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 import time
 import warnings
 from collections.abc import Callable
@@ -72,7 +73,9 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
     return model, record
 
 
-def train_model(engine: Engine, task: Task, settings: Settings, show: Show) -> tuple[FittedModel, Record]:
+def train_model(
+    engine: Engine, task: Task, settings: Settings, show: Show = lambda done, value: None
+) -> tuple[FittedModel, Record]:
     """Train one model, or choose its number of trees by cross-validation and train it on all queries.
 
     Args:
@@ -301,7 +304,7 @@ class Watch:
         show: shows the progress of the training.
     """
 
-    def __init__(self, task: Task, settings: Settings, show: Show) -> None:
+    def __init__(self, task: Task, settings: Settings, show: Show = lambda done, value: None) -> None:
         self._task = task
         self._settings = settings
         self._name = str(task.metric)
@@ -379,6 +382,79 @@ class Watch:
     @property
     def _last(self) -> int:
         return self._best if self._settings.early_stopping_rounds is not None else len(self._rounds) - 1
+
+
+class InStep:
+    """Trainings that grow one round at a time, wait for each other, and stop together.
+
+    Args:
+        members: number of trainings.
+        judge: called after each round with the validation scores of all; returns whether to stop.
+        at_once: how many may grow at the same time.
+    """
+
+    def __init__(self, members: int, judge: Callable[[list[NDArray[Any]]], bool], at_once: int) -> None:
+        self._judge = judge
+        self._scores: list[NDArray[Any]] = [np.zeros(0)] * members
+        self._growing = set(range(members))
+        self._waiting: set[int] = set()
+        self._changed = threading.Condition()
+        self._places = threading.Semaphore(at_once)
+        self.stop = False
+        """Whether all end with their next round."""
+
+    def train(self, number: int, engine: Engine, task: Task, settings: Settings) -> FittedModel:
+        """Train one of them; the others go on without it when it has ended, and stop if it has failed.
+
+        Args:
+            number: its number, from 0.
+            engine: what grows the model.
+            task: what to learn; with validation data.
+            settings: how.
+        """
+        try:
+            with self._places:
+                return engine.train(task, settings, _StepWatch(self, number, task, settings))
+        except BaseException:
+            self.stop = True
+            raise
+        finally:
+            with self._changed:
+                self._growing.remove(number)
+                self._judge_round()
+
+    def after_round(self, number: int, scores: NDArray[Any]) -> bool:
+        """Wait for the others; return whether to stop.
+
+        Args:
+            number: number of the training.
+            scores: its validation scores.
+        """
+        self._scores[number] = scores
+        self._places.release()
+        with self._changed:
+            self._waiting.add(number)
+            self._judge_round()
+            self._changed.wait_for(lambda: number not in self._waiting)
+        self._places.acquire()
+        return self.stop
+
+    def _judge_round(self) -> None:
+        if self._waiting and self._waiting == self._growing:
+            self._waiting.clear()
+            self._changed.notify_all()
+            stopped, self.stop = self.stop, True  # also if the judge fails
+            self.stop = stopped or self._judge(self._scores)
+
+
+class _StepWatch(Watch):
+    def __init__(self, together: InStep, number: int, task: Task, settings: Settings) -> None:
+        super().__init__(task, settings)
+        self._together, self._number = together, number
+
+    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
+        stop = super().judge(rounds, scores, scale)
+        return stop or self._together.after_round(self._number, scaled(scores("valid"), scale))
 
 
 def document_weights(data: RankingData, weights: F64 | None) -> F64 | None:

@@ -14,9 +14,8 @@ import itertools
 import json
 import math
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, TypeAlias
 
@@ -26,9 +25,9 @@ from numpy.typing import NDArray
 from tautrank.arguments import choice, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Part, Settings, Step, Task, read_model, scaled, shares
+from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
 from tautrank.engines.binned import Bins
-from tautrank.engines.boosting import Watch, train_model
+from tautrank.engines.boosting import InStep, Watch, train_model
 from tautrank.engines.query_bagging import QueryBagging
 from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
 from tautrank.engines.trees import Tree
@@ -156,7 +155,7 @@ class CommitteeEngine(Engine):
         bins = task.bins or Bins()
         together = None
         if task.valid is not None and settings.early_stopping_rounds is not None and not self._take_turns(losses):
-            together = _Together(task, settings.early_stopping_rounds, len(losses), side_by_side)
+            together = InStep(len(losses), _judge_of_sum(task, settings), side_by_side)
         trained = []
         with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
             for number, loss in enumerate(losses):
@@ -201,17 +200,15 @@ class CommitteeEngine(Engine):
         return any(engine_for(self._engine, loss).one_at_a_time for loss in losses)
 
     def _member(
-        self, number: int, task: Task, settings: Settings, progress: _Progress, together: _Together | None
+        self, number: int, task: Task, settings: Settings, progress: _Progress, together: InStep | None
     ) -> FittedModel:
         settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress.callback()))
         assert isinstance(task.loss, Loss | NativeLoss)
         engine = engine_for(self._engine, task.loss)
         if together is None:
-            return train_model(engine, task, settings, lambda done, value: None)[0]
+            return train_model(engine, task, settings)[0]
         # What a member has grown is kept: alone it may be past its best, the sum rarely is.
-        settings = dataclasses.replace(settings, early_stopping_rounds=None)
-        with together.member(number):
-            return engine.train(task, settings, _MemberWatch(task, settings, together, number))
+        return together.train(number, engine, task, dataclasses.replace(settings, early_stopping_rounds=None))
 
 
 class _Progress:
@@ -232,70 +229,16 @@ class _Progress:
         return after_tree
 
 
-class _Together:
-    """Members that grow one tree at a time, wait for each other, and stop when their sum has stopped improving.
+def _judge_of_sum(task: Task, settings: Settings) -> Callable[[list[NDArray[Any]]], bool]:
+    """Return what says from the validation scores of the members whether their sum has stopped improving."""
+    watch = Watch(dataclasses.replace(task, metrics=()), dataclasses.replace(settings, callbacks=(), eval_train=False))
+    valid, documents = next(iter(task.validation_sets().values()))
 
-    Args:
-        task: the validation data, and the metric.
-        patience: rounds without a better value of the sum after which all members stop.
-        members: number of members.
-        side_by_side: members that may grow at the same time.
-    """
+    def judge(scores: list[NDArray[Any]]) -> bool:
+        scaled = [each * _inverse(_spread(each[documents], valid)) for each in scores]
+        return watch.judge(0, lambda part: np.sum(scaled, axis=0))
 
-    def __init__(self, task: Task, patience: int, members: int, side_by_side: int) -> None:
-        self._valid, self._documents = next(iter(task.validation_sets().values()))
-        self._judge = task.metric.bind(self._valid.labels, self._valid.offsets)
-        self._sign = 1.0 if task.metric.higher_is_better else -1.0
-        self._patience = patience
-        self._scores: F64 = np.zeros((members, self._valid.n_documents))
-        self._growing = set(range(members))
-        self._waiting: set[int] = set()
-        self._changed = threading.Condition()
-        self._places = threading.Semaphore(side_by_side)
-        self._best, self._rounds_since = -math.inf, 0
-
-    @contextmanager
-    def member(self, number: int) -> Iterator[None]:
-        """Let a member grow in this block; the others go on without it when it has left."""
-        try:
-            with self._places:
-                yield
-        finally:
-            with self._changed:
-                self._growing.remove(number)
-                self._judge_round()
-
-    def after_tree(self, number: int, scores: F64) -> bool:
-        """Wait for the other members; return whether all should stop."""
-        scores = scores[self._documents]
-        self._scores[number] = scores * _inverse(_spread(scores, self._valid))
-        self._places.release()
-        with self._changed:
-            self._waiting.add(number)
-            self._judge_round()
-            self._changed.wait_for(lambda: number not in self._waiting)
-        self._places.acquire()
-        return self._rounds_since >= self._patience
-
-    def _judge_round(self) -> None:
-        if not self._waiting or self._waiting != self._growing:
-            return
-        value = self._sign * self._judge.mean(self._scores.sum(axis=0))
-        self._rounds_since += 1
-        if value > self._best:
-            self._best, self._rounds_since = value, 0
-        self._waiting.clear()
-        self._changed.notify_all()
-
-
-class _MemberWatch(Watch):
-    def __init__(self, task: Task, settings: Settings, together: _Together, number: int) -> None:
-        super().__init__(task, settings, lambda done, value: None)
-        self._together, self._number = together, number
-
-    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
-        stop = super().judge(rounds, scores, scale)
-        return stop or self._together.after_tree(self._number, scaled(scores("valid"), scale))
+    return judge
 
 
 def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "equal") -> F64:

@@ -9,18 +9,16 @@ model has as many and is trained on all of them.
 from __future__ import annotations
 
 import dataclasses
-import threading
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arrays import I64
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Part, Record, Settings, Task, scaled
-from tautrank.engines.boosting import Watch
+from tautrank.engines.base import Engine, FittedModel, Record, Settings, Task
+from tautrank.engines.boosting import InStep, Watch
 from tautrank.engines.progress import Show
 from tautrank.errors import DataError, OptionError
 
@@ -64,25 +62,25 @@ def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tupl
     order = np.random.default_rng(settings.seed).permutation(n)
     patience = settings.early_stopping_rounds or settings.n_estimators
     judged = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience)
-    folds = _Folds(Watch(dataclasses.replace(task, valid=task.train.subset(order)), judged, show))
+    watch = Watch(dataclasses.replace(task, valid=task.train.subset(order)), judged, show)
+    rounds = itertools.count(1)
+    folds = InStep(FOLDS, lambda scores: watch.judge(next(rounds), lambda part: np.concatenate(scores)), FOLDS)
     plain = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=None, callbacks=())
     each = dataclasses.replace(plain, n_jobs=max(1, settings.threads // FOLDS))
     with ThreadPoolExecutor(FOLDS) as pool:
         running = [
-            pool.submit(folds.train, engine, _without(task, part), each, number)
+            pool.submit(folds.train, number, engine, _without(task, part), each)
             for number, part in enumerate(np.array_split(order, FOLDS))
         ]
         try:
-            failures = [future.exception() for future in running]
+            for future in running:
+                future.result()
         finally:
-            folds.together.abort()  # where the user has interrupted, the folds end with their next tree
-    for failure in failures:
-        if failure is not None and not isinstance(failure, threading.BrokenBarrierError):
-            raise failure
-    found = folds.watch.record()
+            folds.stop = True  # where the user has interrupted
+    found = watch.record()
     rates = settings.rates[: found.steps] if isinstance(settings.rates, Sequence) else settings.rates
     once = dataclasses.replace(plain, n_estimators=found.steps, eval_train=settings.eval_train, rates=rates)
-    last = Watch(task, once, lambda done, value: None)
+    last = Watch(task, once)
     model = engine.train(task, once, last)
     return model, dataclasses.replace(found, best_iteration=model.n_trees, history=found.history | last.history)
 
@@ -99,44 +97,3 @@ def _without(task: Task, part: I64) -> Task:
         propensities=None if task.propensities is None else task.propensities[np.repeat(rest, data.sizes)],
         bins=None,
     )
-
-
-class _Folds:
-    """Folds that grow one tree at a time and wait for each other, judged by the scores of all held-out documents.
-
-    Args:
-        watch: judges the queries of all folds, one fold after the other.
-    """
-
-    def __init__(self, watch: Watch) -> None:
-        self.watch = watch
-        self.together = threading.Barrier(FOLDS, self._judge)
-        self._scores: list[NDArray[Any]] = [np.zeros(0)] * FOLDS
-        self._steps = 0
-        self._stop = False
-
-    def train(self, engine: Engine, task: Task, settings: Settings, number: int) -> None:
-        try:
-            engine.train(task, settings, _FoldWatch(self, number, task, settings))
-        except BaseException:
-            self.together.abort()
-            raise
-
-    def after_tree(self, number: int, scores: NDArray[Any]) -> bool:
-        self._scores[number] = scores
-        self.together.wait()
-        return self._stop
-
-    def _judge(self) -> None:
-        self._steps += 1
-        self._stop = self.watch.judge(self._steps, lambda part: np.concatenate(self._scores))
-
-
-class _FoldWatch(Watch):
-    def __init__(self, folds: _Folds, number: int, task: Task, settings: Settings) -> None:
-        super().__init__(task, settings, lambda done, value: None)
-        self._folds, self._number = folds, number
-
-    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
-        super().judge(rounds, scores, scale)
-        return self._folds.after_tree(self._number, scaled(scores("valid"), scale))
