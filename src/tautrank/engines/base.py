@@ -385,11 +385,8 @@ class FittedModel(abc.ABC):
         """Return the trees as plain arrays, scaled: what exports are written from."""
         trees = self.unscaled_trees()
         if trees is None:
-            able = [
-                name
-                for name in ENGINES
-                if engine_named(name).model_class.unscaled_trees is not FittedModel.unscaled_trees
-            ]
+            none = FittedModel.unscaled_trees
+            able = [name for name in ENGINES if engine_named(name).model_class.unscaled_trees is not none]
             raise OptionError(
                 f"format: found a model trained by {self.tool}, which can only be saved; expected one trained by "
                 f"{' or '.join(able)}"
@@ -460,7 +457,8 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
 class Learner(Protocol):
     """One training in progress: what an engine brings to the loop (`boosting.boost`).
 
-    Langevin boosting needs one method more, see `Refilling`.
+    Langevin boosting needs one method more: ``refill(values: LeafValues)`` replaces the leaf values of the round that
+    `grow` has just added, at the rate it was added with, and `scores` follow them.
     """
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
@@ -480,17 +478,6 @@ class Learner(Protocol):
 
     def model(self, rounds: int) -> FittedModel:
         """Return the model of the first ``rounds`` rounds, free of the training data."""
-
-
-class Refilling(Learner, Protocol):
-    """A learner that Langevin boosting can use: the values of its leaves can be replaced."""
-
-    def refill(self, values: LeafValues) -> None:
-        """Replace the leaf values of the round that `grow` has just added, at the rate it was added with.
-
-        Args:
-            values: the new values; `scores` must follow them.
-        """
 
 
 class Engine(abc.ABC):

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from tautrank.arrays import F32, F64, Bools, place
 from tautrank.data import RankingData, StreamedRows
+from tautrank.data.distributed import DistributedData
 from tautrank.engines.base import Engine, FittedModel, History, LeafValues, Part, Record, Settings, Step, Task, scaled
 from tautrank.engines.binned import shared_bins
 from tautrank.engines.langevin import leaf_values, with_noise
@@ -122,8 +123,13 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
             f"langevin: {settings.langevin} with learning_rate={settings.learning_rate:g} shrinks a tree to nothing in "
             f"{settings.n_estimators} trees; expected fewer trees, or a smaller shrink_rate"
         )
-    learner = engine.start(task, settings)
-    refill: Callable[[LeafValues], None] | None = getattr(learner, "refill", None)  # see `base.Refilling`
+    if isinstance(task.train, DistributedData):
+        from tautrank.engines.distributed import ClusterLearner
+
+        learner: Any = ClusterLearner(engine.name, task, settings)
+    else:
+        learner = engine.start(task, settings)
+    refill: Callable[[LeafValues], None] | None = getattr(learner, "refill", None)
     if settings.langevin is not None and refill is None:
         raise OptionError(
             f"langevin: {engine.written} cannot fill the leaves of a tree again; expected another engine, such as "
@@ -149,7 +155,7 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
         scales.append(scale)
         if watch.judge(learner.rounds, learner.scores, scale):
             break
-    model = learner.model(watch.rounds_to_keep)
+    model: FittedModel = learner.model(watch.rounds_to_keep)
     model.scale = scales[watch.record().steps - task.start_step - 1]
     return model
 

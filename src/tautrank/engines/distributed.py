@@ -13,7 +13,6 @@ The client has every tree that was grown. If a worker is lost, the others take o
 
 from __future__ import annotations
 
-import abc
 import asyncio
 import ctypes
 import re
@@ -62,7 +61,7 @@ class LostError(Exception):
     """A worker does not answer, or the network of the tool is broken."""
 
 
-class WorkerPart(abc.ABC):
+class WorkerPart:
     """What one worker has of a training: its documents, their gradients, and its end of the tool's network.
 
     Args:
@@ -73,6 +72,8 @@ class WorkerPart(abc.ABC):
     """
 
     engine: ClassVar[Engine]
+    parameters: ClassVar[Any]
+    """Checks the engine's parameters for a task and settings, and returns all of them."""
     draws: ClassVar[Mapping[str, Any]]
     """Parameters that sample documents, by which trees would depend on the number of workers, and their values for not
     at all."""
@@ -101,25 +102,11 @@ class WorkerPart(abc.ABC):
         """Return the features of some documents."""
         return self._task.train.X.take(rows, self._settings.threads)
 
-    def bin(self, sample: F32, parts: int, number: int, host: str) -> Any:
-        """Put the features into bins, and return what the other parts need to find this one."""
+    def _bin(self, sample: F32) -> None:
+        """Put the features into bins."""
         bagging = self._settings.bagging or self.engine.query_bagging(self._settings)
         self._gradients = Gradients(self._task, self._settings, bagging)
         self._learner = self.engine.start(replace(self._task, sample=sample), self._settings)
-        return self._address(parts, number, host)
-
-    @staticmethod
-    @abc.abstractmethod
-    def parameters(task: Task, settings: Settings) -> dict[str, Any]:
-        """Check the engine's parameters, and return all of them."""
-
-    @abc.abstractmethod
-    def _address(self, parts: int, number: int, host: str) -> Any:
-        """Return what the other parts need to find this one."""
-
-    @abc.abstractmethod
-    def join(self, addresses: list[Any], number: int) -> None:
-        """Say where all parts are, and which of them this is."""
 
     def measure(self, step: int, scale: float) -> tuple[float, float]:
         """Compute the gradients; return the largest gradient and hessian."""
@@ -159,7 +146,9 @@ class LightGBMPart(WorkerPart):
     instead = "bagging_by_query=True beside it"
     unset = ("boosting", "data_sample_strategy", "linear_tree", "tree_learner", "num_machines", "machines", "time_out")
 
-    def _address(self, parts: int, number: int, host: str) -> str:
+    def bin(self, sample: F32, parts: int, number: int, host: str) -> str:
+        """Put the features into bins, and return the address of this part."""
+        self._bin(sample)
         first = self._settings.extra.get("local_listen_port")
         with socket.socket() as probe:
             probe.bind(("", 0 if first is None else first + number))
@@ -184,7 +173,9 @@ class XGBoostPart(WorkerPart):
     draws: ClassVar[Mapping[str, Any]] = {"subsample": 1.0}
     unset = ("booster", "tree_method", "process_type", "updater", "num_parallel_tree", "multi_strategy", "device")
 
-    def _address(self, parts: int, number: int, host: str) -> Any:
+    def bin(self, sample: F32, parts: int, number: int, host: str) -> Any:
+        """Put the features into bins, and return the address of the tracker, if it is here."""
+        self._bin(sample)
         if number > 0:
             return None
         self._tracker = package("xgboost").tracker.RabitTracker(n_workers=parts, host_ip=host, sortby="task")
@@ -221,16 +212,20 @@ def without_network(text: str) -> str:
     return text
 
 
+_PARTS: dict[str, type[WorkerPart]] = {"lightgbm": LightGBMPart, "xgboost": XGBoostPart}
+
+
 class ClusterLearner:
     """A training whose documents are with the workers of a cluster.
 
     Args:
+        engine: name of the engine.
         task: `Task.train` is `DistributedData`.
         settings: how to train.
-        kind: what workers have of it.
     """
 
-    def __init__(self, task: Task, settings: Settings, kind: type[WorkerPart]) -> None:
+    def __init__(self, engine: str, task: Task, settings: Settings) -> None:
+        self._kind = kind = _PARTS[engine]
         if task.propensities is not None:
             raise OptionError("propensities: cannot be used on a cluster; expected none")
         self._params = kind.parameters(task, settings)
@@ -248,9 +243,9 @@ class ClusterLearner:
             raise DataError("X: found one query; expected at least two, for a training on a cluster")
         assert isinstance(task.train, DistributedData)
         self._client = task.train.client
-        package(kind.engine.name)
-        check_versions(self._client, kind.engine.name)
-        self._task, self._settings, self._kind = task, settings, kind
+        package(engine)
+        check_versions(self._client, engine)
+        self._task, self._settings = task, settings
         self._own = sendable([task.loss], "client")
         self._trees: list[bytes] = []
         self._losses = 0
@@ -258,7 +253,7 @@ class ClusterLearner:
         self._parts: list[Any] = []
         self._valid: Any = None
         self._sample: Any = None
-        self.rounds = 0 if task.start is None else task.start.n_trees
+        self.rounds = self._before = 0 if task.start is None else task.start.n_trees
         self._persist(lambda: None)
 
     def gradients(self, scores: Any, step: int, scale: float = 1.0) -> Any:
@@ -314,10 +309,9 @@ class ClusterLearner:
 
     def _so_far(self, rounds: int | None = None) -> FittedModel:
         """Return the model of the trees that the client has."""
-        start = self._task.start
-        trees = [] if start is None else [start.to_bytes()]
-        new = self._trees if rounds is None else self._trees[: rounds - (0 if start is None else start.n_trees)]
-        return self._kind.engine.model_class.joined([*trees, *new], self._task.train.n_features)
+        start = [] if self._task.start is None else [self._task.start.to_bytes()]
+        new = self._trees[: None if rounds is None else rounds - self._before]
+        return self._kind.engine.model_class.joined(start + new, self._task.train.n_features)
 
     def _persist(self, work: Callable[[], None]) -> None:
         """Do something; after the loss of a worker, begin again with those that are left."""

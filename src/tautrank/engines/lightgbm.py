@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from tautrank.arguments import whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData, StreamedRows
-from tautrank.data.distributed import DistributedData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.lightgbm_bins import LightGBMBinning, check_memory
 from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
@@ -184,10 +183,6 @@ class LightGBM(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of LightGBM.
         """
-        if isinstance(task.train, DistributedData):
-            from tautrank.engines.distributed import ClusterLearner, LightGBMPart
-
-            return ClusterLearner(task, settings, LightGBMPart)
         return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
 
     def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:

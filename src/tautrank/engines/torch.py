@@ -10,9 +10,9 @@ With self-attention the last layer also sees the other documents of the list, so
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 import threading
-from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -110,17 +110,13 @@ class TorchModel(FittedModel):
         self.by_list = attention > 0
         self.n_features = int(weights["mean"].size)
         self.n_trees = 0
-        self._network: Any = None
 
-    @property
+    @functools.cached_property
     def network(self) -> Any:
         """The network as a PyTorch module, in evaluation mode."""
-        if self._network is None:
-            torch = package("torch")
-            self._network = network(self.n_features, self.hidden, self.attention)
-            self._network.load_state_dict({name: torch.from_numpy(array) for name, array in self.weights.items()})
-            self._network.eval()
-        return self._network
+        tensor, made = package("torch").from_numpy, network(self.n_features, self.hidden, self.attention)
+        made.load_state_dict({name: tensor(array) for name, array in self.weights.items()})
+        return made.eval()
 
     def _scores(self, X: Any, threads: int, offsets: NDArray[Any] | None = None) -> Any:
         return _scores(self.network, X, "cpu", offsets)
@@ -256,11 +252,9 @@ def network(
             last = (n_features, *hidden)[-1]
             self.layers = nn.Sequential(*layers, nn.Linear(last, 1))
             if attention:
-                self.mixed, self.joined, self.norm = (
-                    nn.Linear(last, 3 * last),
-                    nn.Linear(last, last),
-                    nn.LayerNorm(last),
-                )
+                self.mixed = nn.Linear(last, 3 * last)
+                self.joined = nn.Linear(last, last)
+                self.norm = nn.LayerNorm(last)
 
         def forward(self, x: Any, sizes: Any = None) -> Any:
             x = (transformed(x) - self.mean) / self.spread
@@ -363,19 +357,14 @@ def _standards(data: RankingData) -> tuple[Any, Any]:
     """Mean and standard deviation of each transformed feature, missing values left out."""
     torch = package("torch")
     total, squares, count = (np.zeros(data.n_features) for _ in range(3))
-    for rows in _chunks(data.X):
-        x = transformed(torch.from_numpy(rows).double()).numpy()
+    for first in range(0, data.n_documents, _CHUNK):
+        x = transformed(torch.from_numpy(_single(data.X[first : first + _CHUNK])).double()).numpy()
         total += np.nansum(x, axis=0)
         squares += np.nansum(x * x, axis=0)
         count += np.count_nonzero(~np.isnan(x), axis=0)
     mean = total / np.maximum(count, 1)
     spread = np.sqrt(np.maximum(squares / np.maximum(count, 1) - mean**2, 0.0))
     return torch.from_numpy(mean).float(), torch.from_numpy(np.where(spread > 1e-9, spread, 1.0)).float()
-
-
-def _chunks(X: Any) -> Iterator[NDArray[np.float32]]:
-    for first in range(0, X.shape[0], _CHUNK):
-        yield _single(X[first : first + _CHUNK])
 
 
 def _single(X: Any) -> NDArray[np.float32]:

@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 
 from tautrank.arrays import F64, dense
 from tautrank.data import RankingData, StreamedRows
-from tautrank.data.distributed import DistributedData
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.binned import content_key
 from tautrank.engines.boosting import document_weights
@@ -43,14 +42,16 @@ class XGBoostModel(FittedModel):
         self.n_features = int(booster.num_features())
         self.n_trees = int(booster.num_boosted_rounds())
 
-    def _scores(self, X: Any, threads: int) -> Any:
+    def _predict(self, X: Any, threads: int, **what: bool) -> Any:
         self.booster.set_param({"nthread": threads})
-        return self.booster.predict(package("xgboost").DMatrix(dense(X), nthread=threads), output_margin=True)
+        return self.booster.predict(package("xgboost").DMatrix(dense(X), nthread=threads), **what)
+
+    def _scores(self, X: Any, threads: int) -> Any:
+        return self._predict(X, threads, output_margin=True)
 
     def _contributions(self, X: Any, threads: int) -> Any:
         scores = np.asarray(self._scores(X, threads), dtype=np.float64)
-        matrix = package("xgboost").DMatrix(dense(X), nthread=threads)
-        found = np.asarray(self.booster.predict(matrix, pred_contribs=True), dtype=np.float64)
+        found = np.asarray(self._predict(X, threads, pred_contribs=True), dtype=np.float64)
         # XGBoost adds float32 numbers; what its rounding has lost goes to the features by their size.
         sizes = np.abs(found)
         sizes[:, -1] = 0.0
@@ -58,7 +59,7 @@ class XGBoostModel(FittedModel):
         return found + sizes * (lost / np.maximum(sizes.sum(axis=1), np.finfo(np.float64).tiny))[:, np.newaxis]
 
     def _leaves(self, X: Any, threads: int) -> Any:
-        return self.booster.predict(package("xgboost").DMatrix(dense(X), nthread=threads), pred_leaf=True)
+        return self._predict(X, threads, pred_leaf=True)
 
     def _first(self, trees: int) -> bytes:
         return bytes(self.booster[:trees].save_raw("ubj"))
@@ -180,10 +181,6 @@ class XGBoost(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of XGBoost.
         """
-        if isinstance(task.train, DistributedData):
-            from tautrank.engines.distributed import ClusterLearner, XGBoostPart
-
-            return ClusterLearner(task, settings, XGBoostPart)
         return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
 
     def errors(self) -> tuple[type[Exception], ...]:
