@@ -11,7 +11,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.data.grouping import offsets_from_sizes
+from tautrank.data.arrays import offsets_from_sizes
 from tautrank.losses import Loss
 from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import F64

@@ -12,7 +12,7 @@ import tautrank as tr
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option
 from tautrank.commands.output import OUT, print_json, reading_bar, say
-from tautrank.data.grouping import offsets_from_sizes
+from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import OptionError
 
 theory_app = typer.Typer(

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tautrank.arrays import F32, I64, Array
-from tautrank.data.grouping import Queries, gathered, joined_ids, offsets_from_sizes, typed_ids
+from tautrank.data.arrays import Queries, gathered, joined_ids, offsets_from_sizes, typed_ids
 from tautrank.errors import DataError
 from tautrank.files import atomic_write
 

@@ -1,25 +1,146 @@
-"""Read any file a user names: the format is recognised by the ending, or by the content."""
+"""Files that a user names: read by their ending or their content, and written as LETOR text."""
 
 from __future__ import annotations
 
+import bz2
+import functools
+import gzip
+import importlib
+import itertools
+import lzma
 import os
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
-from tautrank.arrays import F64, check_each, flat_numbers
-from tautrank.data.letor import read_letor
+from tautrank.arrays import F64, Array, check_each, flat_numbers
+from tautrank.data.arrays import check_words, checked_features
+from tautrank.data.columns import column_names
+from tautrank.data.letor import PathLike, read_letor
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.tables import read_csv, read_parquet
-from tautrank.data.text_source import TextSource, ending, finite_number, read_lines
+from tautrank.data.text_source import TextSource, ending, finite_number, read_lines, require_files
 from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS, Judged, Listing, judge, list_qrels, list_run
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, MissingDependencyError, OptionError, require
+from tautrank.files import atomic_write
+
+_OF_TABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
+_SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
+# NumPy prints the fewest digits that read back as the same float32; versions before 2 take up to 19 characters.
+_TEXT = "U32"
+
+
+def read_parquet(path: PathLike, **columns: Any) -> RankingData:
+    """Read ranking data from a Parquet file (or a folder of them) with one row per document.
+
+    Needs ``pip install 'tautrank[parquet]'``.
+
+    Args:
+        path: the file.
+        **columns: `label`, `qid`, `doc_id`, `features`, `drop`, `categorical` as in :meth:`RankingData.from_frame`; for
+            documents to rank also ``unlabelled=True``: the column of labels may be missing, and every label is then 0.
+    """
+    table = _read_table(Path(path), _pyarrow("pyarrow.parquet").read_table)
+    return RankingData.from_frame(table, where=str(path), **columns)
+
+
+def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) -> RankingData:
+    """Read ranking data from a CSV file with a header line and one row per document (.gz and .bz2 too).
+
+    Needs PyArrow (``pip install 'tautrank[parquet]'``) or pandas.
+
+    Args:
+        path: the file.
+        separator: what separates the columns; by default a comma, or a tab if the file's name ends in ``.tsv``.
+        **columns: as in :func:`read_parquet`; an empty cell is a missing value.
+    """
+    mark = separator or ("\t" if ending(Path(path)) == ".tsv" else ",")
+    if len(mark) != 1:
+        raise OptionError(f"separator: found '{mark}'; expected one character")
+    try:
+        csv = _pyarrow("pyarrow.csv")
+        read = functools.partial(csv.read_csv, parse_options=csv.ParseOptions(delimiter=mark))
+    except MissingDependencyError:
+        try:
+            read = functools.partial(importlib.import_module("pandas").read_csv, sep=mark)
+        except ImportError:
+            raise MissingDependencyError(
+                "reading CSV needs PyArrow or pandas; install one with: pip install 'tautrank[parquet]'"
+            ) from None
+    return RankingData.from_frame(_read_table(Path(path), read, mark), where=str(path), **columns)
+
+
+def _pyarrow(module: str) -> Any:
+    return require(module, "reading Parquet needs PyArrow", "parquet")
+
+
+def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:
+    require_files(file)
+    try:
+        table = read(str(file))
+    except (ValueError, NotImplementedError, OSError) as error:  # PyArrow's and pandas' own errors are such
+        raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
+    schema = getattr(table, "schema_arrow", None)
+    _check_header(file, column_names(table if schema is None else schema.empty_table(), str(file)), separator)
+    return table
+
+
+def scan_parquet(path: Path, **columns: Any) -> RankingData:
+    """Read all of a Parquet file but its features; their names are there, and the first column of them.
+
+    Args:
+        path: the file.
+        **columns: as in `read_parquet`.
+    """
+    file = _read_table(path, _pyarrow("pyarrow.parquet").ParquetFile)
+    row = _pyarrow("pyarrow").Table.from_batches(list(itertools.islice(file.iter_batches(1), 1)), file.schema_arrow)
+    first = RankingData.from_frame(row, where=str(path), **columns)
+    names = first.feature_names or ()
+    if first.categories:
+        raise DataError(
+            f"{path}: column '{min(first.categories)}' holds categories; expected numbers, or data in memory"
+        )
+    kept = {"label": "label", "qid": "qid", **columns}
+    read = [name for name in (kept["label"], kept["qid"], names[0]) if name in file.schema_arrow.names]
+    columns |= {"features": names[:1], "drop": ()}
+    rest = RankingData.from_frame(file.read(columns=read), where=str(path), **columns)
+    return replace(rest, feature_names=names)
+
+
+def parquet_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]:
+    """Yield the features of a Parquet file in order.
+
+    Args:
+        path: the file.
+        names: names of the columns.
+        rows: number of rows to yield at a time, at most.
+    """
+    file = _read_table(path, functools.partial(_pyarrow("pyarrow.parquet").ParquetFile, pre_buffer=False))
+    for group in range(file.num_row_groups):  # one after the other: PyArrow keeps what it has read for one iterator
+        for batch in file.iter_batches(rows, [group], list(names)):
+            yield checked_features(_pyarrow("pyarrow").Table.from_batches([batch]).select(list(names)))[0]
+
+
+def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
+    """Raise an error if the first line cannot be the names of columns."""
+    for mark, called in _SEPARATORS.items():
+        if len(names) == 1 and mark in names[0] and mark != separator:
+            raise DataError(f"{file}: found columns separated by {called}; expected {_SEPARATORS[separator]}")
+    if names and all(finite_number(name) is not None for name in names):
+        raise DataError(f"{file}: found numbers in the first line; expected the names of the columns")
+    for i, name in enumerate(names):
+        if not name.strip():
+            raise DataError(
+                f"{file}: column {i + 1} has no name; expected one for every column (pandas writes its index so: "
+                "leave it out with to_csv(..., index=False))"
+            )
+
 
 _TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv, ".tsv": read_csv}
-_OF_TABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
 
 
 def read_data(
@@ -160,3 +281,71 @@ def _first_line(path: Path) -> list[str]:
 
 def _looks_like_qrels(words: list[str]) -> bool:
     return len(words) == QRELS_COLUMNS and not words[1].startswith("qid:") and not re.match(r"\d+:", words[3])
+
+
+def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: bool = False) -> None:
+    """Write ranking data as ``label qid:ID index:value ...`` lines; `read_letor` returns the same arrays, bit for bit.
+
+    A path that ends in .gz, .bz2 or .xz is compressed. Dense data writes every feature, CSR data its stored ones, and
+    the first line always names the last feature, so that the number of columns survives. Ids of documents are
+    written as comments, ``#docid = ID``, numbers with as few digits as name them exactly, missing values as ``nan``
+    (read them with ``allow_nan=True``). The file appears only when it is complete.
+
+    Args:
+        data: what to write.
+        path: where to.
+        zero_based: count features from 0 instead of 1.
+
+    >>> import tempfile, pathlib
+    >>> file = pathlib.Path(tempfile.mkdtemp()) / "out.txt"
+    >>> write_letor(RankingData.from_arrays([[0.1, 2.0]], [1], qid=[7]), file)
+    >>> print(file.read_text(), end="")
+    1 qid:7 1:0.1 2:2.0
+    """
+    for qid in data.qids[: data.n_queries]:
+        if data.qids.dtype.kind == "U" and (not qid or any(c.isspace() or c == "#" for c in qid)):
+            raise DataError(f"data: the query id '{qid}' cannot be written; expected text without spaces or '#'")
+    check_words("data: the document id", data.doc_ids)
+    first = 0 if zero_based else 1
+    with atomic_write(path) as raw, _compressor(Path(path), raw) as file:
+        for lines in _lines(data, first):
+            file.write(lines)
+
+
+def _compressor(path: Path, raw: BinaryIO) -> AbstractContextManager[Any]:
+    suffix = path.suffix.lower()
+    if suffix == ".gz":
+        # No name and no time inside, so that the same data gives the same bytes.
+        return gzip.GzipFile(filename="", fileobj=raw, mode="wb", mtime=0, compresslevel=6)
+    if suffix == ".bz2":
+        return bz2.BZ2File(raw, "wb")
+    return lzma.LZMAFile(raw, "wb") if suffix == ".xz" else nullcontext(raw)
+
+
+def _lines(data: RankingData, first: int) -> Iterator[bytes]:
+    """Yield the text of one query at a time."""
+    dense = isinstance(data.X, np.ndarray)
+    cells = "".join(f" {column + first}:%s" for column in range(data.n_features)) if dense else ""
+    for query in range(data.n_queries):
+        begin, end = int(data.offsets[query]), int(data.offsets[query + 1])
+        rows = data.X[begin:end]
+        ids = None if data.doc_ids is None else data.doc_ids[begin:end].tolist()
+        heads = [f"{label:.9g} qid:{data.qids[query]}" for label in data.labels[begin:end].tolist()]
+        if dense:
+            texts = [head + cells % tuple(row) for head, row in zip(heads, rows.astype(_TEXT).tolist(), strict=True)]
+        else:
+            texts = [
+                head + _sparse_cells(rows, i, first, name_last=begin + i == 0 and data.n_features > 0)
+                for i, head in enumerate(heads)
+            ]
+        if ids is not None:
+            texts = [f"{text} #docid = {name}" for text, name in zip(texts, ids, strict=True)]
+        yield ("\n".join(texts) + "\n").encode() if texts else b""
+
+
+def _sparse_cells(rows: Any, i: int, first: int, *, name_last: bool) -> str:
+    part = slice(rows.indptr[i], rows.indptr[i + 1])
+    cells = dict(zip(rows.indices[part].tolist(), rows.data[part].astype(_TEXT).tolist(), strict=True))
+    if name_last:
+        cells.setdefault(rows.shape[1] - 1, "0.0")
+    return "".join(f" {column + first}:{text}" for column, text in sorted(cells.items()))

@@ -18,9 +18,9 @@ from tautrank.arguments import job_count, whole
 from tautrank.arrays import F32, I64, Array
 from tautrank.data import cache as parsed_cache
 from tautrank.data._letor_plain import SMALL, read_plain
+from tautrank.data.arrays import offsets_from_sizes
 from tautrank.data.cache import ParsedArrays, named_together, together
 from tautrank.data.feature_store import FeatureStore, Sparse
-from tautrank.data.grouping import offsets_from_sizes
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, file_size, first_file, read_lines
 from tautrank.errors import DataError, OptionError, TautrankWarning

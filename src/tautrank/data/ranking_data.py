@@ -12,9 +12,9 @@ import numpy as np
 
 from tautrank.arguments import whole
 from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
-from tautrank.data.arrays import checked_features, checked_ids, checked_labels, checked_queries
+from tautrank.data import arrays
+from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
 from tautrank.data.columns import Levels, column_names, column_numbers, empty_cells, is_numeric, with_levels
-from tautrank.data.grouping import Queries, joined_ids, offsets_from_sizes
 from tautrank.errors import DataError, OptionError, TautrankWarning, counted, unknown
 from tautrank.notebooks import html_table, pandas
 
@@ -84,13 +84,13 @@ class RankingData:
         >>> RankingData.from_arrays([[1.0], [2.0]], [1, 0], group=[2]).qids
         array([0])
         """
-        features, names, levels = checked_features(X, feature_names)
-        labels = checked_labels(y, features.shape[0])
+        features, names, levels = arrays.checked_features(X, feature_names)
+        labels = arrays.checked_labels(y, features.shape[0])
         named = None if doc_ids is None else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
         if (qid is None) == (group is None):
             found = "neither" if qid is None else "both"
             raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
-        queries = checked_queries(labels.size, None, qid, group, of="X", where="qid")
+        queries = arrays.checked_queries(labels.size, None, qid, group, of="X", where="qid")
         return cls.of_queries(features, labels, queries, feature_names=names, doc_ids=named, categories=levels)
 
     @classmethod
@@ -158,11 +158,11 @@ class RankingData:
             raise DataError(f"{where}: found no feature columns besides '{label}' and '{qid}'; expected at least one")
         try:
             chosen = frame.select(names) if hasattr(frame, "select") else frame[names]
-            X, feature_names, levels = checked_features(chosen, categorical=categorical)
+            X, feature_names, levels = arrays.checked_features(chosen, categorical=categorical)
             y = column_numbers(frame[label], f"column '{label}'") if has_labels else np.zeros(rows)
-            queries = checked_queries(rows, None, frame[qid], None, of="X", where=where)
+            queries = arrays.checked_queries(rows, None, frame[qid], None, of="X", where=where)
             named = None if doc_id is None else checked_ids(frame[doc_id], rows, name="doc_id").astype(str)
-            labels = checked_labels(y, rows, f"column '{label}'")
+            labels = arrays.checked_labels(y, rows, f"column '{label}'")
         except DataError as error:
             raise DataError(f"{where}: {str(error).removeprefix('X: ')}") from None
         return cls.of_queries(X, labels, queries, feature_names=feature_names, doc_ids=named, categories=levels)
@@ -262,8 +262,8 @@ class RankingData:
         [2.0, 0.0, 2.0]
         """
         named = None if self.doc_ids is None else self.doc_ids[rows]
-        arrays = self.X[rows], self.labels[rows] if labels is None else labels, offsets, qids
-        return RankingData(*arrays, self.feature_names, doc_ids=named, categories=self.categories)
+        own = self.X[rows], self.labels[rows] if labels is None else labels, offsets, qids
+        return RankingData(*own, self.feature_names, doc_ids=named, categories=self.categories)
 
     def _query_positions(self, queries: Any) -> I64:
         chosen = flat_numbers("queries", queries, "query")
@@ -346,7 +346,7 @@ class RankingData:
             for name in first.categories
         }
         parts = [with_levels(part, levels, f"parts: part {i}") for i, part in enumerate(parts)]
-        qids = joined_ids([part.qids for part in parts])
+        qids = arrays.joined_ids([part.qids for part in parts])
         if repeated == "error":
             ids, counts = np.unique(qids, return_counts=True)
             if ids.size < qids.size:

@@ -15,11 +15,11 @@ import numpy as np
 
 from tautrank.arguments import job_count
 from tautrank.arrays import I64, Array
+from tautrank.data.arrays import Queries
 from tautrank.data.cache import ParsedArrays, named_together, together
-from tautrank.data.grouping import Queries
+from tautrank.data.files import parquet_chunks, scan_parquet
 from tautrank.data.letor import LetorOptions, letor_chunks, scan_letor
 from tautrank.data.ranking_data import Names, RankingData
-from tautrank.data.tables import parquet_chunks, scan_parquet
 from tautrank.data.text_source import ending
 from tautrank.errors import DataError, OptionError, counted
 

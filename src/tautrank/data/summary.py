@@ -97,6 +97,7 @@ class DataSummary:
 def summarise(data: RankingData) -> DataSummary:
     """Count what :class:`DataSummary` lists, by passes over the features and a sort of hashes of their rows."""
     sizes = data.sizes
+    lengths = sizes if sizes.size else np.zeros(1, np.int64)
     values, counts = np.unique(data.labels, return_counts=True)
     filled = sizes > 0
     highest, lowest = np.zeros((2, sizes.size))
@@ -112,9 +113,7 @@ def summarise(data: RankingData) -> DataSummary:
         features=data.n_features,
         labels=None if values.size > _MOST_LABELS_LISTED else dict(zip(values.tolist(), counts.tolist(), strict=True)),
         label_range=(float(values[0]), float(values[-1])) if values.size else (0.0, 0.0),
-        list_length=(int(sizes.min()), float(np.median(sizes)), float(sizes.mean()), int(sizes.max()))
-        if sizes.size
-        else (0, 0.0, 0.0, 0),
+        list_length=(int(lengths.min()), float(np.median(lengths)), float(lengths.mean()), int(lengths.max())),
         empty_queries=int(np.count_nonzero(highest == 0)),
         constant_queries=int(np.count_nonzero(highest == lowest)),
         duplicate_rows=duplicates,

@@ -64,12 +64,8 @@ class _Rejoined(io.RawIOBase):
         super().close()
 
 
-def _standard_input() -> io.BufferedReader:
-    return io.BufferedReader(io.BytesIO(_all_of_standard_input()))
-
-
 @functools.cache
-def _all_of_standard_input() -> bytes:
+def _standard_input() -> bytes:
     """Return standard input; a file is opened several times, to see first what it holds."""
     return sys.stdin.buffer.read()
 
@@ -83,7 +79,8 @@ class TextSource:
         # The start of a line whose end is still to be read; None before the first read.
         self._carry: bytes | None = None
         try:
-            self._raw = _standard_input() if str(path) == STANDARD else open(path, "rb")  # noqa: SIM115
+            piped = str(path) == STANDARD
+            self._raw: Any = io.BufferedReader(io.BytesIO(_standard_input())) if piped else open(path, "rb")  # noqa: SIM115
             # Of a pipe `peek` would see only what was written first.
             head = self._raw.read(6)
             if self._raw.seekable():

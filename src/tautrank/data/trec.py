@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tautrank.arrays import F64, I64, Array, Bools, numbers, place
-from tautrank.data.grouping import check_words, gathered, offsets_from_sizes
+from tautrank.data.arrays import check_words, gathered, offsets_from_sizes
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import finite_number, line_of, read_text
 from tautrank.errors import DataError

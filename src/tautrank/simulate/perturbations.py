@@ -11,7 +11,7 @@ import numpy as np
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.data.grouping import offsets_from_sizes
+from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import DataError, OptionError
 
 # Probabilities of the labels 0 to 4 that a perturbed document gets: Bruch 2020, sec. 5.4.

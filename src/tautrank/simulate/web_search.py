@@ -17,7 +17,7 @@ import numpy as np
 from tautrank.arguments import job_count, real, whole
 from tautrank.arrays import F32, F64, I64
 from tautrank.data import RankingData
-from tautrank.data.grouping import offsets_from_sizes
+from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.simulate import features
 from tautrank.simulate.features import QUALITIES, draw_intents, draw_plenty, draw_qualities, utility
