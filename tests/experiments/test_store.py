@@ -15,7 +15,7 @@ import pytest
 import tautrank as tr
 from tautrank.errors import DataError
 from tautrank.experiments.plan import Budget
-from tautrank.experiments.workers import LocalProcesses, unfinished
+from tautrank.experiments.workers import Workers, unfinished
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import StudyStore, make_plan, run_study
 from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content, finished
@@ -115,11 +115,11 @@ def test_a_second_runner_is_refused_in_one_sentence(tmp_path):
     with StudyStore.open_for(path, plan) as first, StudyStore.open_for(path, plan) as second:
         with first.running():
             with pytest.raises(DataError) as caught:
-                second.run(LocalProcesses(1))
+                second.run(Workers(1))
             assert str(caught.value).startswith(f"{path}: found another run of it (process {os.getpid()} on ")
             assert str(caught.value).endswith("; expected one at a time")
             assert collect(second).n_done == 0  # reading goes on
-        second.run(LocalProcesses(1))
+        second.run(Workers(1))
     assert len(content(path)) == 8
 
 
@@ -176,7 +176,7 @@ def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path, clean):
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 10}")
         with pytest.raises(DataError, match="the disk is full; expected room for one more trial"):
-            store.run(LocalProcesses(1))
+            store.run(Workers(1))
     kept = content(path)
     assert 0 < len(kept) < 32
     run_study(TINY, DATA, store=path, budget=MANY)
@@ -241,7 +241,7 @@ def test_changed_data_stops_the_run_and_is_no_failure_of_a_trial(tmp_path):
     tr.write_letor(data.subset(np.arange(39)), file)
     with StudyStore.open_for(path, plan) as store:
         with pytest.raises(DataError, match="found other data than the study was planned with"):
-            store.run(LocalProcesses(1))
+            store.run(Workers(1))
         assert store.counts()["failed"] == 0
 
 
@@ -259,11 +259,11 @@ def test_data_may_move(tmp_path):
     first.unlink()
     with StudyStore.open(path, data=read_source(str(second))) as store:
         assert len(unfinished(store.plan, store)) == 5
-        store.run(LocalProcesses(1))
+        store.run(Workers(1))
         assert store.counts()["done"] == 8
 
 
-class Some(LocalProcesses):
+class Some(Workers):
     """Gives up after three trials."""
 
     def run(self, trials, around):
@@ -273,7 +273,7 @@ class Some(LocalProcesses):
 def test_progress_counts_what_was_there_before(tmp_path):
     seen = []
     with StudyStore.open_for(tmp_path / "s.db", make_plan(TINY, DATA, budget=SMALL)) as store:
-        store.run(LocalProcesses(1), lambda *told: seen.append(told))
+        store.run(Workers(1), lambda *told: seen.append(told))
     assert seen[0] == (0, 8, "")
     assert seen[-1] == (8, 8, "trial 2, noisy, listnet")
     assert [done for done, _, _ in seen] == list(range(9))

@@ -20,7 +20,7 @@ from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.plan import Budget, Plan, settle
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import LocalProcesses, choose_workers, run_waiting
+from tautrank.experiments.workers import Workers, choose_workers, run_waiting
 from tautrank.papers.run import make_plan, run_study
 from tautrank.simulate import simulate_web_search
 from tests import dying_workers
@@ -68,7 +68,7 @@ def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clea
 def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monkeypatch):
     monkeypatch.setattr(workers, "_attempt", dying_workers.dies_of_the_second_trial)
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    found = {trial.key: outcome for trial, outcome in LocalProcesses(2).run(planned, Surroundings())}
+    found = {trial.key: outcome for trial, outcome in Workers(2).run(planned, Surroundings())}
     good, deadly = (found[trial.key] for trial in planned)
     assert (good.status, deadly.status) == (DONE, FAILED)
     assert deadly.error == "its worker died 3 times (signal SIGKILL); perhaps there is not enough memory"
@@ -79,7 +79,7 @@ def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatc
     monkeypatch.setattr(workers, "_attempt", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
     monkeypatch.setenv("DIED_ONCE", str(tmp_path / "mark"))
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    found = {trial.key: outcome.status for trial, outcome in LocalProcesses(2).run(planned, Surroundings())}
+    found = {trial.key: outcome.status for trial, outcome in Workers(2).run(planned, Surroundings())}
     assert found == {trial.key: DONE for trial in planned}
     assert (tmp_path / "mark").exists()
 
@@ -87,7 +87,7 @@ def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatc
 def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
     monkeypatch.setattr(workers, "_attempt", dying_workers.IsStillborn())
     with pytest.raises(OptionError, match=r"a new process ended before it was ready \(exit code 3\)"):
-        list(LocalProcesses(2).run(trials(), Surroundings()))
+        list(Workers(2).run(trials(), Surroundings()))
 
 
 def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path):
@@ -194,4 +194,4 @@ def test_a_worker_of_another_version_or_without_the_data_runs_nothing(tmp_path):
 def test_wrong_numbers_of_workers_are_refused():
     for wrong in (0, -1, True):
         with pytest.raises(OptionError, match="workers: found"):
-            LocalProcesses(wrong)
+            Workers(wrong)

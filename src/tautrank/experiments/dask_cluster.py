@@ -12,10 +12,10 @@ from tautrank.data.distributed import connect
 from tautrank.errors import DataError, require
 from tautrank.experiments.store import FAILED, Outcome, Trial
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import MOST_LOSSES, Lost, own_losses_of
+from tautrank.experiments.workers import MOST_LOSSES, Lost, Workers, own_losses_of
 
 
-class DaskCluster:
+class DaskCluster(Workers):
     """The workers of a Dask scheduler. Each needs this version of tautrank, and the data at the same path.
 
     A worker that is lost loses nothing: Dask gives its trials to others, a few times.
@@ -28,8 +28,8 @@ class DaskCluster:
 
     def __init__(self, address: str, n: int = 1) -> None:
         self._distributed = require("distributed", "running trials on a cluster needs Dask", "distributed")
+        super().__init__(n)
         self.address = address
-        self.n = n
         self.patience = "10s"  # with a scheduler that does not answer
 
     def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:

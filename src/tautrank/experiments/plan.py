@@ -30,8 +30,15 @@ PLAIN = "plain"
 _T = TypeVar("_T")
 
 
+class _Compared:
+    """What an experiment compares: it prints as its name in tables, by default what it says first."""
+
+    def __str__(self) -> str:
+        return str(vars(self)["name"] or next(iter(vars(self).values())))
+
+
 @dataclass(frozen=True)
-class System:
+class System(_Compared):
     """A loss with parameters of its own, for comparing one loss under several settings.
 
     Args:
@@ -47,12 +54,9 @@ class System:
     name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        return self.name or self.loss
-
 
 @dataclass(frozen=True)
-class Measurement:
+class Measurement(_Compared):
     """What a study runs in place of a system if nothing is trained.
 
     Args:
@@ -68,12 +72,9 @@ class Measurement:
     name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
-    def __str__(self) -> str:
-        return self.name or self.kind
-
 
 @dataclass(frozen=True)
-class Existing:
+class Existing(_Compared):
     """A system whose runs exist already, so that nothing is trained.
 
     Args:
@@ -87,9 +88,6 @@ class Existing:
     name: str
     runs: tuple[str, ...] = ()
     parameters: ClassVar[Mapping[str, Any]] = {}
-
-    def __str__(self) -> str:
-        return self.name
 
 
 @dataclass(frozen=True)

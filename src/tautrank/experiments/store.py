@@ -17,12 +17,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import tautrank
 from tautrank.errors import DataError
 from tautrank.json_values import canonical
 
+_AnyStore = TypeVar("_AnyStore", bound="Store")
 DONE, FAILED, IMPOSSIBLE = "done", "failed", "impossible"
 
 FORMAT = 1
@@ -233,7 +234,7 @@ class Store:
         with suppress(sqlite3.Error):
             self._connection.close()
 
-    def __enter__(self) -> Store:
+    def __enter__(self: _AnyStore) -> _AnyStore:
         return self
 
     def __exit__(self, *_: Any) -> None:

@@ -16,7 +16,7 @@ from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
 from operator import length_hint
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
@@ -222,26 +222,13 @@ def _die_with_parent() -> None:
     os._exit(1)
 
 
-class Workers(Protocol):
-    """Runs trials and returns the outcome of each, in any order, each once."""
-
-    def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
-        """Run trials; what is not finished when the iterator is closed is given up.
-
-        Args:
-            trials: the trials.
-            around: what all of them need.
-        """
-        ...
-
-
-class LocalProcesses:
-    """Processes of this machine, one trial in each; a single one is this process itself.
+class Workers:
+    """What runs trials: processes of this machine, one trial in each; a single one is this process itself.
 
     Args:
         n: the number of processes.
 
-    >>> list(LocalProcesses(2).run([], Surroundings()))
+    >>> list(Workers(2).run([], Surroundings()))
     []
     """
 
@@ -249,7 +236,7 @@ class LocalProcesses:
         self.n = whole("workers", n, 1)
 
     def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
-        """Run trials; they come back as they finish.
+        """Run trials; they come back as they finish, and what is not finished when the iterator is closed is given up.
 
         Args:
             trials: the trials.
@@ -315,7 +302,7 @@ def choose_workers(workers: int, dask: str = "") -> Workers:
         from tautrank.experiments.dask_cluster import DaskCluster
 
         return DaskCluster(dask, workers)
-    return LocalProcesses(workers)
+    return Workers(workers)
 
 
 def run_waiting(
@@ -342,19 +329,16 @@ def run_waiting(
     with store.running():
         waiting = unfinished(plan, store, retry_failed=retry_failed)
         size = plan.size
-        done = size - len(waiting)
-        if progress:
-            progress(done, size, "")
-        for trial, outcome in workers.run(waiting, around):
+        tell = progress or (lambda *_: None)
+        tell(size - len(waiting), size, "")
+        for done, (trial, outcome) in enumerate(workers.run(waiting, around), size - len(waiting) + 1):
             if outcome.status == IMPOSSIBLE:
                 raise DataError(outcome.error)
             if outcome.status == FAILED and not plan.study.keeps_failures:
                 kind = OptionError if outcome.is_option else DataError
                 raise kind(f"{trial.title}: {outcome.error}")
             store.record(trial, outcome)
-            done += 1
-            if progress:
-                progress(done, size, trial.title)
+            tell(done, size, trial.title)
 
 
 def unfinished(plan: Plan, store: Store, *, retry_failed: bool = False) -> list[Trial]:

@@ -198,9 +198,6 @@ class StudyStore(Store):
         self.plan = plan
         self._plan_was_stored = False
 
-    def __enter__(self) -> StudyStore:
-        return self
-
     @classmethod
     def open_for(cls, path: Path | None, plan: StudyPlan, command: str = "") -> StudyStore:
         """Open the store of a plan, or make it; a store of anything else is refused.

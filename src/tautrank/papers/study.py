@@ -46,6 +46,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from tautrank.arguments import choice
@@ -197,23 +198,21 @@ class Study(Experiment):
 
     def _check_names(self) -> None:
         """Report a misspelt name when the study is declared, not when it has run."""
-        named = [owner.systems for owner in self.conditions] + [owner.systems for owner in self.recipes]
-        for name in (name for systems in (*named, self.search.systems) for name in systems):
+        named = (owner.systems for owners in (self.conditions, self.recipes) for owner in owners)
+        for name in chain(*named, self.search.systems):
             self.system(name)
-        for name in (name for recipe in self.recipes for name in recipe.conditions):
+        for name in chain(*(recipe.conditions for recipe in self.recipes)):
             self.condition(name)
         for claim in self.claims:
             choice("part of a claim", claim.part, self.curves if claim.of_curves else self.judged)
-            for group in claim.cells(self.condition_names):
-                for condition, system, measured in group:
-                    self.system(system)
-                    known = self.metrics_under(condition)
-                    choice("metric of a claim", measured, known[:1] if claim.of_curves else known)
-        for recipe in self.recipes:
-            for printed in recipe.printed:
-                self.system(printed.system)
-                choice("part in print", printed.part, self.judged)
-                choice("metric in print", printed.metric, self.metrics_under(printed.condition))
+            for condition, system, measured in chain(*claim.cells(self.condition_names)):
+                self.system(system)
+                known = self.metrics_under(condition)
+                choice("metric of a claim", measured, known[:1] if claim.of_curves else known)
+        for printed in chain(*(recipe.printed for recipe in self.recipes)):
+            self.system(printed.system)
+            choice("part in print", printed.part, self.judged)
+            choice("metric in print", printed.metric, self.metrics_under(printed.condition))
 
 
 declare(__name__)
