@@ -15,8 +15,8 @@ from sklearn.exceptions import NotFittedError
 from tautrank.arguments import job_count
 from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData, StreamedRows
-from tautrank.data.columns import Levels, with_levels
-from tautrank.engines import DEFAULT_ENGINE, Callback, FittedModel, Record, Settings, Task, engine_for, read_loss
+from tautrank.data.columns import with_levels
+from tautrank.engines import DEFAULT_ENGINE, Callback, Settings, Task, engine_for, read_loss
 from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine
 from tautrank.engines.langevin import Langevin
@@ -24,11 +24,10 @@ from tautrank.engines.packages import usable_threads
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
-from tautrank.ranker.explanation import Explanation
+from tautrank.ranker.answers import Explanation, Ranking
 from tautrank.ranker.lightgbm_words import from_callbacks, judging, refuse_arguments, translated
-from tautrank.ranker.list_features import PROBE_TREES, ListFeatures, with_list_features
-from tautrank.ranker.model_file import read_ranker, write_ranker
-from tautrank.ranker.ranking import Ranking
+from tautrank.ranker.list_features import PROBE_TREES, with_list_features
+from tautrank.ranker.model_file import Fitted, read_ranker, write_ranker
 
 
 class UnfittedError(TautrankError, NotFittedError):  # type: ignore[misc]
@@ -318,7 +317,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         task, lists = with_list_features(
             self.list_features, task, lambda task: fit(engine, task, probe), settings.threads, before
         )
-        self._keep(*fit(engine, task, settings), train.feature_names, lists, train.categories)
+        self._keep(Fitted(*fit(engine, task, settings), train.feature_names, lists, train.categories))
         for record in records:
             record.update(self.evals_result_)
         return self
@@ -489,7 +488,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             parameters["random_state"] = self._record.seed  # what was drawn from the generator
         names = getattr(self, "feature_names_in_", None)
         names = None if names is None else tuple(names.tolist())
-        write_ranker(path, parameters, self.model_, self._record, names, self.list_features_, self.categories_)
+        fitted = Fitted(self.model_, self._record, names, self.list_features_, self.categories_)
+        write_ranker(path, parameters, fitted)
 
     @classmethod
     def load(cls, source: Any) -> Ranker:
@@ -510,9 +510,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> ranker.loss, ranker.n_trees_, bool(ranker.predict([[0.0]])[0] == booster.predict([[0.0]])[0])
         ('lightgbm:lambdarank', 3, True)
         """
-        parameters, model, record, names, lists, levels = read_ranker(source)
+        parameters, fitted = read_ranker(source)
         ranker = cls(**parameters)
-        ranker._keep(model, record, names, lists, levels)
+        ranker._keep(fitted)
         return ranker
 
     def _start(self, given: Any, engine: str) -> Ranker:
@@ -525,9 +525,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
         return start
 
-    def _keep(
-        self, model: FittedModel, record: Record, names: inputs.Names, lists: ListFeatures | None, levels: Levels
-    ) -> None:
+    def _keep(self, fitted: Fitted) -> None:
+        model, record, names, lists, levels = fitted
         self.model_ = model
         self.categories_ = dict(levels)
         self.list_features_ = lists

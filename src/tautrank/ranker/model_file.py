@@ -2,6 +2,10 @@
 
 Nothing in it is code. Reading parses JSON, looks the engine up in a fixed table and passes the trees to that engine;
 members are read into memory up to a limit and never unpacked to disk. The same model gives the same bytes.
+
+Models that LightGBM or XGBoost trained without this library are recognised by their content and read as a ranker.
+LightGBM's text holds the trees, the objective and the names of the features; XGBoost's JSON and UBJSON too. The metric,
+the training history and most parameters are in neither: the ranker has defaults for them.
 """
 
 from __future__ import annotations
@@ -11,25 +15,24 @@ import hashlib
 import io
 import json
 import os
+import re
 import zipfile
 import zlib
 from contextlib import nullcontext
-from typing import IO, Any, TypeAlias
+from typing import IO, Any, NamedTuple
 
-from tautrank.data.columns import Levels
-from tautrank.engines import FittedModel, Record
+from tautrank.data.columns import Levels, level_text
+from tautrank.engines import FittedModel, NativeLoss, Record, engine_named
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
-from tautrank.errors import DataError, OptionError
+from tautrank.engines.packages import package
+from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
 from tautrank.ranker.inputs import Names
 from tautrank.ranker.list_features import ListFeatures, read_list_features
-from tautrank.ranker.other_models import model_bytes, read_other_model, tool_of
 
 FORMAT_VERSION = 4
-
-_Read: TypeAlias = tuple[dict[str, Any], FittedModel, Record, Names, ListFeatures | None, Levels]
 
 _FORMAT = "tautrank model"
 _META = "meta.json"
@@ -39,30 +42,35 @@ _ZIP_START = b"PK\x03\x04"
 # An archive made to fill the memory expands a thousandfold; trees as text shrink to a third or so.
 _ALWAYS_FINE = 256 * 2**20
 _LARGEST_RATIO = 100
+# XGBoost's UBJSON begins with an object whose first key has its length in 8 bytes.
+_UBJSON = b"{L"
+_DAMAGE: tuple[type[Exception], ...] = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
+_WHOLE = ("split_feature", "left_child", "right_child", "decision_type", "leaf_count", "internal_count")
+_REAL = ("threshold", "split_gain", "internal_value", "internal_weight", "leaf_value", "leaf_weight")
+_BY_CATEGORY = ("num_cat", "cat_boundaries", "cat_threshold")
 
 
-def write_ranker(
-    path: str | os.PathLike[str] | IO[bytes],
-    parameters: dict[str, Any],
-    model: FittedModel,
-    record: Record,
-    names: Names,
-    lists: ListFeatures | None = None,
-    levels: Levels | None = None,
-) -> None:
+class Fitted(NamedTuple):
+    """What training leaves: the model, its record, names of the features, list features, and levels of categories."""
+
+    model: FittedModel
+    record: Record
+    names: Names
+    lists: ListFeatures | None
+    levels: Levels
+
+
+def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str, Any], fitted: Fitted) -> None:
     """Write a ranker in one step: a reader sees the whole new file or what was there before.
 
     Args:
         path: file to write, or a binary file that is open for writing.
         parameters: all parameters of the ranker.
-        model: the trees.
-        record: what happened during training.
-        names: names of the features of the data, if there are any.
-        lists: the list features of the model, if it has any.
-        levels: the levels of columns of categories, by name.
+        fitted: what it has after training.
     """
     import tautrank
 
+    model, record, names, lists, levels = fitted
     content = model.to_bytes()
     parameters = {**parameters, "loss": str(parameters["loss"]), "metric": str(parameters["metric"])}
     for name, kind in _OBJECTS.items():
@@ -105,7 +113,7 @@ def write_ranker(
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 6)
 
 
-def read_ranker(source: Any) -> _Read:
+def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
     """Read what `write_ranker` wrote; every type is checked, so that no file can surprise what uses it.
 
     Args:
@@ -114,11 +122,9 @@ def read_ranker(source: Any) -> _Read:
     content, target = _content(source)
     tool = tool_of(content)
     try:
-        if tool is not None:
-            return read_other_model(tool, content)
-        return _described(*_members(content, target))
+        return _described(*_members(content)) if tool is None else _read_other_model(tool, content)
     except (DataError, OptionError) as error:
-        raise DataError(str(error) if str(error).startswith(target) else f"{target}: {error}") from None
+        raise DataError(f"{target}: {error}") from None
     except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
         raise DataError(
             f"{target}: meta.json lacks what describes a model; expected a file written by Ranker.save"
@@ -133,7 +139,10 @@ def check_model(source: Any) -> None:
     """
     content, target = _content(source)
     if tool_of(content) is None and not content.startswith(_ZIP_START):
-        _members(content, target)
+        try:
+            _members(content)
+        except DataError as error:
+            raise DataError(f"{target}: {error}") from None
 
 
 def _content(source: Any) -> tuple[bytes, str]:
@@ -143,14 +152,14 @@ def _content(source: Any) -> tuple[bytes, str]:
     if isinstance(source, str | os.PathLike):
         with opened(source, "a model saved by tautrank") as file:
             return file.read(), os.fspath(source)
-    found = source.read() if hasattr(source, "read") else model_bytes(source)
+    found = source.read() if hasattr(source, "read") else _model_bytes(source)
     if not isinstance(found, bytes):
         what = "text instead of bytes" if isinstance(found, str) else f"an object of {type(source).__name__}"
         raise DataError(f"model: found {what}; expected a path, bytes, a binary file, or a booster")
     return found, str(getattr(source, "name", "model"))
 
 
-def _described(meta: dict[str, Any], content: bytes) -> _Read:
+def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fitted]:
     training = meta["training"]
     parameters = _typed(meta["parameters"], dict)
     if "self" in parameters:  # no name that a ranker can be given
@@ -194,7 +203,8 @@ def _described(meta: dict[str, Any], content: bytes) -> _Read:
     }
     if not {*levels} <= {*(names or ())}:
         raise ValueError
-    return parameters, read_model(_typed(meta["engine"], str), content, width, scale), record, names, lists, levels
+    model = read_model(_typed(meta["engine"], str), content, width, scale)
+    return parameters, Fitted(model, record, names, lists, levels)
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
@@ -203,66 +213,186 @@ def _typed(value: Any, kind: type[Any]) -> Any:
     return value
 
 
-def _members(content: bytes, target: str) -> tuple[dict[str, Any], bytes]:
+def _members(content: bytes) -> tuple[dict[str, Any], bytes]:
     """Return the description and the trees, which are what it describes."""
     if not content:
-        raise DataError(f"{target}: is empty; expected a model saved by tautrank")
+        raise DataError("is empty; expected a model saved by tautrank")
     start = content[:4]
     if start != _ZIP_START[: len(start)]:
-        raise _not_ours(target, f"is not a tautrank model (it starts with {start!r})")
+        raise _not_ours(f"is not a tautrank model (it starts with {start!r})")
     try:
         with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            return _read(archive, target)
+            return _read(archive)
     except DataError:
         raise
     except Exception:  # what zipfile makes of damaged bytes, it does not say; most is a BadZipFile
         # The list of members stands at the end, and is the first thing to go.
-        raise DataError(f"{target}: is cut off or damaged at its end; expected a whole model file") from None
+        raise DataError("is cut off or damaged at its end; expected a whole model file") from None
 
 
-def _not_ours(target: str, what: str) -> DataError:
-    return DataError(f"{target}: {what}; expected a file written by Ranker.save")
+def _not_ours(what: str) -> DataError:
+    return DataError(f"{what}; expected a file written by Ranker.save")
 
 
-def _read(archive: zipfile.ZipFile, target: str) -> tuple[dict[str, Any], bytes]:
+def _read(archive: zipfile.ZipFile) -> tuple[dict[str, Any], bytes]:
     if _META not in archive.namelist():
-        raise _not_ours(target, f"is not a tautrank model (a zip archive without {_META})")
-    text = _member(archive, _META, target)
+        raise _not_ours(f"is not a tautrank model (a zip archive without {_META})")
+    text = _member(archive, _META)
     try:
         meta = json.loads(text)
     except (ValueError, RecursionError):
-        raise _not_ours(target, f"{_META} is not JSON") from None
+        raise _not_ours(f"{_META} is not JSON") from None
     if not isinstance(meta, dict) or meta.get("format") != _FORMAT:
-        raise _not_ours(target, f"is not a tautrank model ({_META} does not say so)")
+        raise _not_ours(f"is not a tautrank model ({_META} does not say so)")
     version = meta.get("format_version")
     if not isinstance(version, int) or isinstance(version, bool) or version < 1:
-        raise DataError(f"{target}: has the format version {version!r}; expected {FORMAT_VERSION}")
+        raise DataError(f"has the format version {version!r}; expected {FORMAT_VERSION}")
     if version > FORMAT_VERSION:
         writer = meta.get("tautrank_version", "a newer one")
         raise DataError(
-            f"{target}: has the format version {version}, written by tautrank {writer}; expected at most "
+            f"has the format version {version}, written by tautrank {writer}; expected at most "
             f"{FORMAT_VERSION} (pip install --upgrade tautrank)"
         )
     model = meta.get("model")
     member = model.get("member") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(member, str):
-        raise _not_ours(target, f"{_META} does not say where the trees are")
+        raise _not_ours(f"{_META} does not say where the trees are")
     if member not in archive.namelist():
-        raise DataError(f"{target}: has no member '{member}'; expected the trees there")
-    content = _member(archive, member, target)
+        raise DataError(f"has no member '{member}'; expected the trees there")
+    content = _member(archive, member)
     if hashlib.sha256(content).hexdigest() != model.get("sha256"):
-        raise DataError(f"{target}: '{member}' is not what {_META} describes; expected the trees it was saved with")
+        raise DataError(f"'{member}' is not what {_META} describes; expected the trees it was saved with")
     return meta, content
 
 
-def _member(archive: zipfile.ZipFile, name: str, target: str) -> bytes:
+def _member(archive: zipfile.ZipFile, name: str) -> bytes:
     entry = archive.getinfo(name)
     limit = _ALWAYS_FINE if name == _META else max(_ALWAYS_FINE, _LARGEST_RATIO * entry.compress_size)
     if entry.file_size > limit:
-        raise DataError(f"{target}: '{name}' would take {entry.file_size:,} bytes; expected at most {limit:,}")
+        raise DataError(f"'{name}' would take {entry.file_size:,} bytes; expected at most {limit:,}")
     try:
         with archive.open(entry) as file:
             # The archive may lie about the size: no more than that is ever unpacked, and then fails its checksum.
             return file.read(entry.file_size)
     except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError, ValueError):
-        raise DataError(f"{target}: '{name}' is damaged (it fails its checksum); expected a whole model file") from None
+        raise DataError(f"'{name}' is damaged (it fails its checksum); expected a whole model file") from None
+
+
+def _model_bytes(given: object) -> bytes | None:
+    """Return the model of a `lightgbm.Booster`, an `xgboost.Booster`, or of the tool's scikit-learn estimator.
+
+    Args:
+        given: the object; None is returned for any other.
+    """
+    tool = type(given).__module__.partition(".")[0]
+    if tool not in ("lightgbm", "xgboost"):
+        return None
+    booster: Any = given
+    if hasattr(given, "get_booster"):
+        booster = given.get_booster()
+    elif hasattr(given, "booster_"):
+        booster = given.booster_
+    return bytes(booster.save_raw("ubj")) if tool == "xgboost" else str(booster.model_to_string()).encode()
+
+
+def tool_of(content: bytes) -> str | None:
+    """Return the tool that wrote a model; None if it is neither LightGBM nor XGBoost.
+
+    Args:
+        content: the file's content.
+
+    >>> tool_of(b"tree\\nversion=v4\\n"), tool_of(b'{"learner":{'), tool_of(b"PK")
+    ('lightgbm', 'xgboost', None)
+    """
+    start = content[:400].lstrip()
+    if re.match(rb"tree\r?\n", start):
+        return "lightgbm"
+    found = start.startswith(_UBJSON) or re.match(rb'\{\s*"(learner|version|Config)"', start)
+    return "xgboost" if found else None
+
+
+def _read_other_model(tool: str, content: bytes) -> tuple[dict[str, Any], Fitted]:
+    """Read a model as parameters of a ranker, trees, a record of a training that is unknown, names and levels.
+
+    Args:
+        tool: what `tool_of` returned.
+        content: the file's content.
+    """
+    engine = engine_named(tool)
+    try:
+        model, objective, names, levels = (_lightgbm if tool == "lightgbm" else _xgboost)(content)
+    except (DataError, MissingDependencyError):
+        raise
+    except _DAMAGE + engine.errors():
+        raise DataError(f"{engine.written} cannot read the model; expected a whole file as {tool} saves it") from None
+    parameters: dict[str, Any] = {"engine": tool}
+    if engine.find_objective(objective) is not None:
+        parameters["loss"] = str(NativeLoss(tool, objective))
+    return parameters, Fitted(model, Record({}, model.n_trees, None, model.n_trees, 0), names, None, levels)
+
+
+def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
+    text = content.decode().replace("\r\n", "\n").lstrip()
+    head = dict(line.split("=", 1) for line in text.partition("\nTree=0\n")[0].split("\n") if "=" in line)
+    if head["num_tree_per_iteration"] != "1":
+        raise DataError(f"found a model of {head['num_tree_per_iteration']} classes; expected one score per document")
+    names = tuple(head["feature_names"].split(" "))
+    unnamed = all(name == f"Column_{column}" for column, name in enumerate(names))
+    _check_trees(text, [int(size) for size in head["tree_sizes"].split()], len(names))
+    model = engine_named("lightgbm").model_class.from_bytes(text.encode(), len(names))
+    if model.n_features != len(names):
+        raise ValueError
+    # The levels of a frame's categories, which stand in the columns that the parameters name.
+    written = re.search(r"^pandas_categorical:(\[.*\])$", text, re.M)
+    columns = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
+    levels = {}
+    if written and columns:
+        of_columns = [names[int(column)] for column in columns[1].split(",")]
+        if len(of_columns) == len(found := json.loads(written[1])):
+            levels = {name: tuple(map(level_text, each)) for name, each in zip(of_columns, found, strict=True)}
+    return model, head.get("objective", "").partition(" ")[0], None if unnamed and not levels else names, levels
+
+
+def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
+    """Refuse damaged trees: LightGBM finds them by their lengths, trusts what it finds, and may end the process."""
+    starts = [tree.start() for tree in re.finditer(r"^Tree=", text, flags=re.M)]
+    ends = [*starts[1:], text.index("\nend of trees\n") + 1]
+    parameters = text.partition("\nparameters:\n")[2].partition("\nend of parameters")[0]
+    if [end - start for start, end in zip(starts, ends, strict=True)] != sizes:
+        raise ValueError
+    if not all(re.fullmatch(r"\[\w+: [^\]]*\]", line) for line in parameters.split("\n") if line):
+        raise ValueError
+    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
+        found = dict(line.split("=", 1) for line in text[start:end].split("\n") if line)
+        whole: dict[str, Any] = {
+            name: [int(word) for word in found.get(name, "").split()] for name in (*_WHOLE, *_BY_CATEGORY)
+        }
+        real = {
+            name: [float(word) for word in found.get(name, "").split()] for name in (*_REAL, "shrinkage", "is_linear")
+        }
+        leaves, categories = int(found["num_leaves"]), whole["cat_boundaries"]
+        given = {name: len((whole | real)[name]) for name in (*_WHOLE, *_REAL) if name in found or leaves > 1}
+        wrong = any(size != leaves - (not name.startswith("leaf")) for name, size in given.items())
+        wrong = wrong or any(not 0 <= feature < n_features for feature in whole["split_feature"])
+        # Every leaf and every split but the first is somebody's child.
+        children = sorted(whole["left_child"] + whole["right_child"]) if leaves > 1 else [-1]
+        wrong = wrong or children != [*range(-leaves, 0), *range(1, leaves - 1)]
+        wrong = wrong or (whole["num_cat"] != [0] and [len(categories) - 1] != whole["num_cat"])
+        wrong = wrong or len(whole["cat_threshold"]) != (categories or [0])[-1] or len(real["leaf_value"]) != leaves
+        wrong = wrong or (any(real["is_linear"]) and "leaf_const" not in found)
+        if wrong or not real["shrinkage"] or found["Tree"] != str(number):
+            raise ValueError
+
+
+def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
+    booster = package("xgboost").Booster(model_file=bytearray(content))
+    learner = json.loads(booster.save_raw("json"))["learner"]
+    kind, classes = learner["gradient_booster"]["name"], int(learner["learner_model_param"]["num_class"])
+    if kind == "gblinear" or classes > 1 or int(learner["learner_model_param"].get("num_target", "1")) > 1:
+        found = "gblinear, a linear model" if kind == "gblinear" else "a model of several classes or targets"
+        raise DataError(f"found {found}; expected trees with one score per document")
+    names = booster.feature_names
+    best = booster.attr("best_iteration")  # XGBRanker predicts with the trees up to it
+    kept = booster if best is None else booster[: int(best) + 1]
+    model = engine_named("xgboost").model_class.from_bytes(bytes(kept.save_raw("ubj")), booster.num_features())
+    return model, learner["objective"]["name"], None if names is None else tuple(names), {}
