@@ -18,33 +18,23 @@ from tautrank.commands.options import flag, group
 from tautrank.commands.output import ERR, OUT
 from tautrank.errors import TautrankError, TautrankWarning
 
-# In the order in which a new user meets them.
+# Where each command is, in the order in which a new user meets them; a group of commands is `<name>_app` there.
 _PLACES = {
-    "demo": "demo:demo",
-    "data": "inspecting:data_app",
-    "train": "training:train",
-    "evaluate": "scoring:evaluate",
-    "rank": "scoring:rank",
-    "explain": "inspecting:explain",
-    "model": "inspecting:model_app",
-    "export": "scoring:export",
-    "compare": "training:compare",
-    "tune": "training:tune",
-    "study": "study:study_app",
-    "theory": "theory:theory_app",
-}
+    "demo": "demo", "data": "inspecting", "train": "training", "evaluate": "scoring", "rank": "scoring",
+    "explain": "inspecting", "model": "inspecting", "export": "scoring", "compare": "training", "tune": "training",
+    "study": "study", "theory": "theory",
+}  # fmt: skip
 
 
 class _Later(Mapping[str, Any]):
     """The commands by name; each is imported when it is asked for, so that none waits for what another needs."""
 
     def __getitem__(self, name: str) -> Any:
-        module, _, place = _PLACES[name].partition(":")
-        found = getattr(importlib.import_module(f"tautrank.commands.{module}"), place)
-        if isinstance(found, typer.Typer):
-            return typer.main.get_group(found)
-        alone = typer.Typer(add_completion=False, rich_markup_mode=None)
-        alone.command(name)(found)
+        module = importlib.import_module(f"tautrank.commands.{_PLACES[name]}")
+        if hasattr(module, f"{name}_app"):
+            return typer.main.get_group(getattr(module, f"{name}_app"))
+        alone = group("")
+        alone.command(name)(getattr(module, name))
         return typer.main.get_command(alone)
 
     def __iter__(self) -> Iterator[str]:

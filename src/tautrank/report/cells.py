@@ -1,4 +1,4 @@
-"""Cells that several tables have: text, numbers, means with deviations, p-values, queries won and lost."""
+"""Cells that several tables have: text, numbers, means with deviations, p-values."""
 
 from __future__ import annotations
 
@@ -45,14 +45,15 @@ def mean_cell(
     return Column(title, fields, high_first=high_first), Cell(mean_text(*values[:2]), values, style=style)
 
 
-def won_cell(counts: tuple[int, int, int] | None) -> Titled:
-    """Return the queries won, tied and lost; empty for None.
+def p_cell(title: str, p: float, text: str | None = None) -> Titled:
+    """Return a cell with a p-value.
 
     Args:
-        counts: the three numbers.
+        title: the heading.
+        p: the p-value.
+        text: what to show in its place.
     """
-    cell = Cell("/".join(map(str, counts)), counts) if counts else Cell("", (None, None, None))
-    return Column("w/t/l", ("won", "tied", "lost"), high_first=True), cell
+    return number_cell(title, p, p_text(p) if text is None else text, high_first=False)
 
 
 def p_text(p: float) -> str:

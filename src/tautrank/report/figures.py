@@ -16,7 +16,7 @@ from tautrank.arrays import F64, numbers
 from tautrank.errors import DataError, OptionError, require
 from tautrank.json_values import or_none
 from tautrank.report.page import FigureSection
-from tautrank.report.palette import Styles, band_colour, system_styles
+from tautrank.report.palette import Styles, SystemStyle, band_colour, system_styles
 
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""
@@ -135,6 +135,32 @@ def curve_figure(
             **trace_name(curve.name),
         )
     return with_axes(figure, x_title, y_title, {"type": "log" if log_x else "linear"})
+
+
+def interval_points(
+    name: str, style: SystemStyle, places: Any, ends: Sequence[F64], along: str, size: int, **bars: Any
+) -> dict[str, Any]:
+    """Return points with intervals around them, as `figure.add_scatter` takes them.
+
+    Args:
+        name: what the points are of.
+        style: how to draw them.
+        places: where they are on the other axis.
+        ends: the lower ends of the intervals, the points and the upper ends; NaN leaves a gap.
+        along: the axis of the points, ``"x"`` or ``"y"``.
+        size: size of the points.
+        bars: more of Plotly's settings for the intervals.
+    """
+    low, mean, high = ends
+    error = {"array": plain_numbers(high - mean), "arrayminus": plain_numbers(mean - low), "color": style.colour}
+    return {
+        **{axis: plain_numbers(mean if axis == along else places) for axis in "xy"},
+        f"error_{along}": {"type": "data", "symmetric": False, **error, **bars},
+        "mode": "markers",
+        "marker": {"color": style.colour, "symbol": style.symbol, "size": size},
+        "hovertemplate": f"%{{{along}:+.4f}}",
+        **trace_name(name),
+    }
 
 
 def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curve]:

@@ -220,18 +220,9 @@ def _difficulty_section(found: QueryGains, styles: Styles, under: str) -> Figure
         drawn_intervals |= not np.isnan(low).all()
         summary.append(f"{name} gains {means[0]:+.4f} on the hardest and {means[-1]:+.4f} on the easiest")
         # Side by side within the middle six tenths of a group's place.
-        beside = 0.6 * ((i + 0.5) / len(found.gains) - 0.5)
-        error = {"array": figures.plain_numbers(high - means), "arrayminus": figures.plain_numbers(means - low)}
-        look = {"color": styles[name].colour, "thickness": 1.5, "width": 3}
-        figure.add_scatter(
-            x=[place + beside for place in range(len(groups))],
-            y=figures.plain_numbers(means),
-            error_y={"type": "data", "symmetric": False, **error, **look},
-            mode="markers",
-            marker={"color": styles[name].colour, "symbol": styles[name].symbol, "size": 9},
-            hovertemplate="%{y:+.4f}",
-            **figures.trace_name(name),
-        )
+        places = np.arange(len(groups)) + 0.6 * ((i + 0.5) / len(found.gains) - 0.5)
+        drawn = figures.interval_points(name, styles[name], places, (low, means, high), "y", 9, thickness=1.5, width=3)
+        figure.add_scatter(**drawn)
     x_axis: dict[str, Any] = {
         "tickvals": list(range(len(groups))),
         "ticktext": [f"{_format_range(found.values[group])}<br>n = {group.size:,}" for group in groups],

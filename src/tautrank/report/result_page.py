@@ -22,7 +22,7 @@ from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.study_figures import difference_sections, study_figures
 from tautrank.report.table import ReportTable
-from tautrank.report.tables import claim_table, facts, pair_table, power_note, result_tables, run_table, vary
+from tautrank.report.tables import facts, power_note, run_table, tables, vary
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 _WHOLE = {HOLDS: "The claim holds", FAILS: "The claim fails", UNDECIDED: "The claim is undecided"}
@@ -45,17 +45,17 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     if not isinstance(result, Comparison):
         found = [TableSection(title, table) for title, table in writer_of(result).tables(result).items()]
         return Page("Search for parameters", found, lead=result.note(), interactive=False)
-    claims = {"Claims": claim_table(result)} if isinstance(result, StudyResult) and result.verdicts else {}
+    results = tables(result)
+    claims, pairs = results.pop("Claims", None), results.pop("Every pair", None)
     sections: list[Section] = [Text("Answer", answer(result))]
     figures = figures or isinstance(result, StudyResult)
     if figures:
         require_plotly()
         sections += difference_sections(result)
-    sections += [TableSection(title, table) for title, table in claims.items()]
-    results = [TableSection(title, table) for title, table in result_tables(result).items()]
-    sections.append(results[0] if len(results) == 1 else Group("Results", results))
-    if result.pairs == "all" and len(result.plan.study.systems) > 1:
-        sections.append(TableSection("Every pair", pair_table(result), folded=True))
+    sections += [TableSection("Claims", claims)] if claims else []
+    shown = [TableSection(title, table) for title, table in results.items()]
+    sections.append(shown[0] if len(shown) == 1 else Group("Results", shown))
+    sections += [TableSection("Every pair", pairs, folded=True)] if pairs else []
     if figures and (drawn := study_figures(result)):
         sections.append(Group("Figures", drawn))
     if result.failures:
@@ -128,8 +128,8 @@ def _counts(verdicts: Sequence[str]) -> str:
 def _leads(result: Comparison, condition: str, names: Sequence[str]) -> list[str]:
     """Which system is best on each metric; one sentence for all of them where none is shown to be better."""
     study = result.plan.study
-    tables = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
-    known = {name: [cell for cell in cells if cell.means.size] for name, cells in tables.items()}
+    every = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
+    known = {name: [cell for cell in cells if cell.means.size] for name, cells in every.items()}
     skipped = [f"{name}: every query was skipped." for name, cells in known.items() if not cells and result.n_done]
     best = [
         max(cells, key=lambda cell: cell.mean if cell.higher_is_better else -cell.mean)

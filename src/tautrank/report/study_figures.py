@@ -15,7 +15,7 @@ from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.study import Study
 from tautrank.report import figures
-from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, plain_numbers, training_sections
+from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, training_sections
 from tautrank.report.gains import gain_sections, interval_over_trials, query_gains, same_queries, widened
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import Styles, system_styles
@@ -61,28 +61,14 @@ def difference_sections(result: Comparison) -> Sections:
             continue
         figure, styles = figures.require_plotly().Figure(), system_styles(names)
         for i, (name, found) in enumerate(tested.items()):
-            low, mean, high = (np.array([getattr(c.tested, at) for c in found]) for at in ("low", "difference", "high"))
+            ends = [np.array([getattr(c.tested, at) for c in found]) for at in ("low", "difference", "high")]
             # Metrics one below the other within the middle half of a system's row.
             places = np.array([systems.index(cell.system) for cell in found]) + 0.5 * ((i + 0.5) / len(names) - 0.5)
-            error = {"array": plain_numbers(high - mean), "arrayminus": plain_numbers(mean - low)}
-            figure.add_scatter(
-                x=plain_numbers(mean),
-                y=plain_numbers(places),
-                error_x={"type": "data", "symmetric": False, **error, "color": styles[name].colour, "thickness": 2},
-                mode="markers",
-                marker={"color": styles[name].colour, "symbol": styles[name].symbol, "size": 10},
-                hovertemplate="%{x:+.4f}",
-                **figures.trace_name(name),
-            )
-        rows = {
-            "tickvals": list(range(len(systems))),
-            "ticktext": [escaped(figures.shortened(name)) for name in systems],
-        }
-        figures.with_axes(
-            figure, f"difference from {study.baseline}", "", {"zeroline": True, "tickformat": "+~g"}, **rows
-        )
-        figure.update_yaxes(range=[len(systems) - 0.5, -0.5], zeroline=False, showgrid=False)
-        figure.update_layout(height=max(_LEAST_HEIGHT, 90 + (_ROW + 8 * len(names)) * len(systems)))
+            figure.add_scatter(**figures.interval_points(name, styles[name], places, ends, "x", 10, thickness=2))
+        x_axis = {"zeroline": True, "tickformat": "+~g"}
+        figures.with_axes(figure, f"difference from {study.baseline}", "", x_axis, showgrid=False)
+        height = 90 + (_ROW + 8 * len(names)) * len(systems)
+        _in_rows(figure, [figures.shortened(name) for name in systems], height)
         lower = [name for name, found in tested.items() if found and not found[0].higher_is_better]
         caption = (
             f"Each system minus {study.baseline}, with its {100 * (1 - result.alpha):g} % confidence interval: an "
@@ -97,6 +83,13 @@ def difference_sections(result: Comparison) -> Sections:
             if c.tested
         )
         yield FigureSection(f"Differences from {study.baseline}{_under(condition)}", figure, caption, f"{summary}.")
+
+
+def _in_rows(figure: Any, names: Sequence[str], height: int) -> Any:
+    """Give a figure one row for each name, from the top."""
+    labels = {"tickvals": list(range(len(names))), "ticktext": [escaped(name) for name in names]}
+    figure.update_yaxes(**labels, range=[len(names) - 0.5, -0.5], zeroline=False)
+    return figure.update_layout(height=max(_LEAST_HEIGHT, height))
 
 
 def _styles(result: Comparison) -> Styles:
@@ -311,7 +304,7 @@ def _point_curves(result: Comparison, wanted: MeasuredFigure, systems: Sequence[
 
 
 def _rows(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
-    study, rows = result.plan.study, len(systems)
+    study = result.plan.study
     first, first_title = next(iter(wanted.series.items()))
     for condition in study.condition_names:
         clouds = []
@@ -325,10 +318,7 @@ def _rows(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) ->
             continue
         figure = curve_figure(clouds, x_title=wanted.axis, y_title="", lines=False)
         figure.update_xaxes(type="log", dtick=1, tickformat="~g", tickangle=0)
-        labels = {"tickvals": list(range(rows)), "ticktext": [escaped(name) for name in systems]}
-        figure.update_yaxes(**labels, range=[rows - 0.5, -0.5], zeroline=False)
-        figure.update_traces(hovertemplate="%{x:.4g}")
-        figure.update_layout(height=max(_LEAST_HEIGHT, _ROW * rows))
+        _in_rows(figure, systems, _ROW * len(systems)).update_traces(hovertemplate="%{x:.4g}")
         zeros = {cloud.name: int(np.isnan(cloud.x).sum()) for cloud in clouds}
         hidden = "".join(f" Not shown: {n} values of 0 ({name})." for name, n in zeros.items() if n)
         means = {name: abs(result.cell(condition, name, first).mean) for name in systems}

@@ -15,7 +15,7 @@ from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judge
 from tautrank.json_values import from_json, or_nan, or_none
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
-from tautrank.report.cells import difference_text, mean_cell, mean_text, number_cell, p_text, text_cell, won_cell
+from tautrank.report.cells import difference_text, mean_cell, mean_text, number_cell, p_cell, p_text, text_cell
 from tautrank.report.gains import query_gains, same_queries
 from tautrank.report.table import Cell, Column, ReportTable, Titled
 from tautrank.report.terminal import EMPTY_QUERIES, as_text
@@ -423,12 +423,13 @@ def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     cells.append((Column("p", ("p", "p of one comparison")), Cell(p_text(p[0]) if tested else "", p)))
     cells.append(_detectable_cell(tested))
     if isinstance(result, StudyResult):
-        own = cell.own.p_value if cell.own else math.nan
-        cells.append(number_cell("p own", own, p_text(own) if cell.own else "", high_first=False))
+        cells.append(p_cell("p own", cell.own.p_value) if cell.own else p_cell("p own", math.nan, ""))
     if study.measures_only:
         return cells
     found = query_gains(result, cell.condition, cell.metric, [cell.system]) if tested else None
-    return [*cells, won_cell(None if found is None else win_tie_loss(found.gains[cell.system]))]
+    counts = None if found is None else win_tie_loss(found.gains[cell.system])
+    won = Cell("/".join(map(str, counts)), counts) if counts else Cell("", (None, None, None))
+    return [*cells, (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won)]
 
 
 def _difference_cell(title: str, judged: Judgement, marks: str = "") -> Titled:
@@ -467,8 +468,7 @@ def pair_table(result: Comparison) -> ReportTable:
             judged = Judgement("", test.difference, low=test.low, high=test.high)
             row = [text_cell("metric", name), text_cell("better", result.systems[test.better].name)]
             row += [text_cell("worse", result.systems[test.worse].name), _difference_cell("difference", judged)]
-            row.append(number_cell("p of one comparison", test.p_value, p_text(test.p_value), high_first=False))
-            rows.append([*row, number_cell("p", test.adjusted, p_text(test.adjusted), high_first=False)])
+            rows.append([*row, p_cell("p of one comparison", test.p_value), p_cell("p", test.adjusted)])
     columns = [text_cell(title, "") for title in ("metric", "better", "worse", "difference", "p")]
     return ReportTable.of_rows(rows or [columns], "p counts all pairs of a metric, by Holm's method.")
 
@@ -483,8 +483,7 @@ def claim_table(result: StudyResult) -> ReportTable:
     for v in result.verdicts:
         row = [(Column("claim", ("claim", "in the paper's words"), words=True), Cell(v.sentence, (v.sentence, v.text)))]
         row += [text_cell("verdict", v.tested.verdict), _difference_cell("advantage", v.tested)]
-        row.append(number_cell("p", v.tested.adjusted, p_text(v.tested.adjusted), high_first=False))
-        row.append(_detectable_cell(v.tested))
+        row += [p_cell("p", v.tested.adjusted), _detectable_cell(v.tested)]
         column = Column("paper's test", ("p own", "verdict own"), words=True)
         row.append((column, Cell(_judgement_text(v.own), (v.own.p_value, v.own.verdict))))
         rows.append([*row, number_cell("trials", v.trials, str(v.trials))])

@@ -21,15 +21,8 @@ from tautrank.report.terminal import as_text
 
 _SHOWN = 10
 # The parameters that are options of `tautrank train`; all others are a --param.
-_OPTIONS = {
-    "loss": "--loss",
-    "metric": "--metric",
-    "engine": "--engine",
-    "n_estimators": "--trees",
-    "learning_rate": "--learning-rate",
-    "num_leaves": "--leaves",
-    "random_state": "--seed",
-}
+_OPTIONS = {name: name for name in ("loss", "metric", "engine", "learning_rate")}
+_OPTIONS |= {"n_estimators": "trees", "num_leaves": "leaves", "random_state": "seed"}
 
 
 def tables(tuning: Tuning) -> dict[str, ReportTable]:
@@ -180,7 +173,7 @@ def _option(name: str, value: Any) -> list[str]:
     if name in ("early_stopping_rounds", "verbose", "langevin"):
         return []
     if name in _OPTIONS:
-        return [_OPTIONS[name], str(value)]
+        return [f"--{_OPTIONS[name].replace('_', '-')}", str(value)]
     return ["--param", f"{name}={_format_exactly(value)}"]
 
 
