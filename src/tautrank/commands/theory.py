@@ -50,8 +50,6 @@ def theory_check(
 
     Example: tautrank theory check --import my_loss.py
     """
-    from tautrank.report.theory import check_table
-
     own = options.import_losses(imported)
     names = options.names_of(loss, "--loss")
     if imported and not own and not names:
@@ -78,6 +76,8 @@ def theory_check(
         print_json({**found, "losses": {str(each.loss): each.to_dict() for each in reports}})
     else:
         kept = "" if count <= queries else f", {queries:,} of them checked"
+        from tautrank.report.theory import check_table
+
         say(f"{source}: {count:,} queries{kept}")
         for each in reports:
             say(f"\n{each.summary}")

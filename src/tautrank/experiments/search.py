@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from itertools import chain
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -24,8 +24,10 @@ from tautrank.files import require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
-from tautrank.ranker.estimator import Ranker
 from tautrank.ranker.inputs import check_columns
+
+if TYPE_CHECKING:
+    from tautrank.ranker import Ranker
 
 PRUNED, UNFINISHED = "pruned", "unfinished"
 _VERSION = 2
@@ -208,6 +210,8 @@ def _loss_text(loss: Any) -> str:
 
 def _check_parameters(plan: SearchPlan) -> None:
     """Train one tree on tiny data with each tool, which reports the names that it does not know."""
+    from tautrank.ranker.estimator import Ranker
+
     Settings(n_estimators=plan.fixed.get("n_estimators", 1))
     few = {"n_estimators": 1, "n_jobs": 1, "categorical_feature": None}
     lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
