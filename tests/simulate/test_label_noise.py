@@ -208,3 +208,9 @@ def test_wrong_data():
     for change in (lambda d: add_negatives(d, 1), lambda d: perturb_labels(d, 1), binarise):
         with pytest.raises(DataError, match=r"^data: found a list; expected RankingData"):
             change([0, 1])
+
+
+def test_added_negatives_keep_the_ids_of_the_documents_they_are():
+    data = tr.RankingData.from_arrays(np.arange(6.0)[:, None], [1, 0, 2, 0, 1, 0], group=[3, 3], doc_ids=list("abcdef"))
+    longer = add_negatives(data, 1.0)
+    assert longer.doc_ids.tolist() == [data.doc_ids[int(row)] for row in longer.X[:, 0]]
