@@ -9,8 +9,7 @@ from html.parser import HTMLParser
 
 import numpy as np
 
-from tautrank.report.figures import Curve, curve_figure
-from tautrank.report.gains import QueryGains, gain_sections
+from tautrank.report.figures import Curve, QueryGains, curve_figure, gain_sections
 from tautrank.report.page import Code, Facts, FigureSection, Group, Page, TableSection, Text
 from tautrank.report.palette import system_styles
 from tautrank.report.table import Cell, Column, ReportTable

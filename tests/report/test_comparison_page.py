@@ -20,8 +20,7 @@ from tautrank.errors import MissingDependencyError
 from tautrank.experiments.plan import System
 from tautrank.experiments.result import Comparison
 from tautrank.report.cells import difference_text
-from tautrank.report.figures import validation_curves
-from tautrank.report.gains import difficulty_groups, query_gains
+from tautrank.report.figures import difficulty_groups, query_gains, validation_curves
 from tautrank.report.result_page import answer, python_call
 from tautrank.report.tables import pair_table
 from tests.command_line import run

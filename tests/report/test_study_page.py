@@ -21,7 +21,7 @@ from tautrank.papers.catalogue import CATALOGUE, find_study
 from tautrank.papers.claims import Better, Reaches
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import StudyStore, make_plan, run_study
-from tautrank.report.gains import query_gains
+from tautrank.report.figures import query_gains
 from tautrank.report.result_page import answer, command, python_call
 from tautrank.significance.paired import corrected_resampled_t_test
 from tests.command_line import run

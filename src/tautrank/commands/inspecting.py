@@ -57,9 +57,7 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
     top = top_features(ranker)
     parameters = {name: value for name, value in ranker.get_params().items() if value is not None}
     if as_json:
-        plain = {
-            name: value if isinstance(value, int | float | bool) else str(value) for name, value in parameters.items()
-        }
+        plain = {name: value if isinstance(value, int | float) else str(value) for name, value in parameters.items()}
         facts = {"engine": ranker.model_.tool, "trees": ranker.n_trees_, "features": ranker.n_features_in_}
         print_json({**facts, "parameters": plain, "history": ranker.evals_result_, "gain": dict(top)})
         return
@@ -133,22 +131,21 @@ def explain(
 
     Example: tautrank explain model.taut test.txt --against old.taut --report moves.html
     """
-    if (against is None) != (report is None):
-        raise OptionError("--against, --report: found one of them; expected both, or neither")
+    for names, given in {"--against, --report": (against, report), "--above, --below": (above, below)}.items():
+        if given.count(None) == 1:
+            raise OptionError(f"{names}: found one of them; expected both, or neither")
     if (qid is None) == (against is None):
         raise OptionError(
             "--qid, --against: found both or none; expected --qid QUERY, or --against MODEL --report PAGE"
         )
-    if (above is None) != (below is None):
-        raise OptionError("--above, --below: found one of them; expected both, or neither")
     ranker = options.load_ranker(model, data)
     reading = options.Reading.as_usual(zero_based=zero_based, allow_nan=allow_nan, qid=qid_column)
     if against is not None:
         from tautrank.report.side_by_side import side_by_side
 
-        names = [path.name if model.name != against.name else str(path) for path in (against, model)]
+        called = [path.name if model.name != against.name else str(path) for path in (against, model)]
         other = options.load_ranker(against, data)
-        page = side_by_side(other, ranker, reading.for_ranker(ranker, data), metric=metric, names=names)
+        page = side_by_side(other, ranker, reading.for_ranker(ranker, data), metric=metric, names=called)
         page.to_html(report)
         say(page.lead)
         say(f"wrote {report}")

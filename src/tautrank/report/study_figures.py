@@ -15,8 +15,7 @@ from tautrank.json_values import or_nan
 from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.study import Study
 from tautrank.report import figures
-from tautrank.report.figures import MOST_POINTS, Curve, curve_figure, escaped, training_sections
-from tautrank.report.gains import gain_sections, interval_over_trials, query_gains, same_queries, widened
+from tautrank.report.figures import Curve, curve_figure, same_queries
 from tautrank.report.page import FigureSection
 from tautrank.report.palette import Styles, system_styles
 from tautrank.report.tables import own_metrics
@@ -87,7 +86,7 @@ def difference_sections(result: Comparison) -> Sections:
 
 def _in_rows(figure: Any, names: Sequence[str], height: int) -> Any:
     """Give a figure one row for each name, from the top."""
-    labels = {"tickvals": list(range(len(names))), "ticktext": [escaped(name) for name in names]}
+    labels = {"tickvals": list(range(len(names))), "ticktext": [figures.escaped(name) for name in names]}
     figure.update_yaxes(**labels, range=[len(names) - 0.5, -0.5], zeroline=False)
     return figure.update_layout(height=max(_LEAST_HEIGHT, height))
 
@@ -109,7 +108,7 @@ def _by_trees(result: Comparison) -> Sections:
     for condition, part in itertools.product(study.condition_names, parts):
         histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
         first, queries = study.metrics_under(condition)[0], {"valid": "validation", "train": "training"}[part]
-        yield from training_sections(histories, first, queries, _styles(result), _under(condition), remark)
+        yield from figures.training_sections(histories, first, queries, _styles(result), _under(condition), remark)
 
 
 # ---- Curves over conditions
@@ -158,14 +157,14 @@ def _lead_curves(result: Comparison, metrics: Sequence[str]) -> Sections:
     for system in (s for s in study.system_names if s != study.baseline):
         gained = [(cell, _trial_gains(result, cell)) for cell in _cells(result, system, metrics, "test")]
         points[system] = [
-            (cell.condition, float(gains.mean()), *interval_over_trials(gains, result.overlap))
+            (cell.condition, float(gains.mean()), *figures.interval_over_trials(gains, result.overlap))
             for cell, gains in gained
             if gains.size
         ]
     named = f"over {study.baseline} in {', '.join(metrics)}"
     caption = f"How far each system is ahead of {named.removeprefix('over ')}, in the trials both have finished."
     if result.plan.budget.trials != 1:
-        caption += f" Bands are 95% confidence intervals over trials{widened(result.overlap)}"
+        caption += f" Bands are 95% confidence intervals over trials{figures.widened(result.overlap)}"
         caption += "; they say nothing about other test queries." if same_queries(study.protocol) else "."
     yield from _condition_section(result, f"Lead {named}", f"gain {named}", caption, points, "+")
 
@@ -223,7 +222,7 @@ def _condition_figure(result: Comparison, curves: Sequence[Curve], y_title: str,
     for place, name in zip(along, names, strict=True):
         half = _LETTER_PIXELS * (len(name) + 1) / 2
         fits = place - half >= end
-        shown.append(escaped(name) if fits else "")
+        shown.append(figures.escaped(name) if fits else "")
         end = place + half if fits else end
     return figure.update_xaxes(tickvals=values, ticktext=shown, tickangle=0)
 
@@ -238,9 +237,9 @@ def _single_conditions(result: Comparison) -> Sections:
     for condition in study.condition_names:
         first = study.metrics_under(condition)[0]
         yield from _trials(result, condition, first)
-        found = query_gains(result, condition, first)
+        found = figures.query_gains(result, condition, first)
         if found is not None:
-            yield from gain_sections(found, _styles(result), _under(condition))
+            yield from figures.gain_sections(found, _styles(result), _under(condition))
 
 
 def _trials(result: Comparison, condition: str, first: str) -> Sections:
@@ -278,7 +277,7 @@ def _clouds(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) 
         if points is None:
             continue
         # As many points of each list as can be drawn.
-        most = max(MOST_POINTS // max(len(points[y]), 1), 1)
+        most = max(figures.MOST_POINTS // max(len(points[y]), 1), 1)
         lists = enumerate(zip(points[x], points[y], strict=True), 1)
         clouds = [Curve(f"list {i}", across[:most], up[:most]) for i, (across, up) in lists]
         figure = curve_figure(clouds, x_title=x_title, y_title=y_title, lines=False)

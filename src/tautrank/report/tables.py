@@ -16,7 +16,7 @@ from tautrank.json_values import from_json, or_nan, or_none
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
 from tautrank.report.cells import difference_text, mean_cell, mean_text, number_cell, p_cell, p_text, text_cell
-from tautrank.report.gains import query_gains, same_queries
+from tautrank.report.figures import query_gains, same_queries
 from tautrank.report.table import Cell, Column, ReportTable, Titled
 from tautrank.report.terminal import EMPTY_QUERIES, as_text
 
@@ -98,19 +98,14 @@ def to_dict(result: Comparison) -> dict[str, Any]:
     Args:
         result: the result of a comparison or a study.
     """
-    plan, study = result.plan, result.plan.study
+    plan, study, failed = result.plan, result.plan.study, len(result.failures)
     by_system = {
         name: [{"condition": c, "system": s, "by_trial": values} for (c, s), values in getattr(result, name).items()]
         for name in ("trees", "seconds", "chosen")
     }
     found = {
         "trained_with": list(result.trained_with),
-        "trials": {
-            "planned": plan.size,
-            "done": result.n_done,
-            "failed": len(result.failures),
-            "constant": result.n_constant,
-        },
+        "trials": {"planned": plan.size, "done": result.n_done, "failed": failed, "constant": result.n_constant},
         "conditions": [{"name": c.name, "value": c.value} for c in study.conditions],
         "baseline": study.baseline,
         "cells": [_cell_dict(cell) for cell in result.cells],
@@ -130,14 +125,7 @@ def to_dict(result: Comparison) -> dict[str, Any]:
         }
         how = {"repeats": plan.budget.trials, "vary": vary(result), "alpha": result.alpha, "compared": result.pairs}
         return {**how, **found, "remarks": list(result.remarks), "pairs": pairs}
-    claims = [
-        {
-            **{name: getattr(v, name) for name in ("sentence", "text", "trials")},
-            "own": _judgement_dict(v.own),
-            "tested": _judgement_dict(v.tested),
-        }
-        for v in result.verdicts
-    ]
+    claims = [vars(v) | {name: _judgement_dict(vars(v)[name]) for name in ("own", "tested")} for v in result.verdicts]
     return {
         "study": result.plan.study.name,
         "version": result.plan.study.version,
@@ -368,11 +356,11 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
     rows = []
     for cell in cells:
         lower = "" if cell.higher_is_better else " (lower is better)"
-        value = study.condition(cell.condition).value
-        row = [text_cell("system", cell.system)]
+        row = []
         if study.condition_names != (PLAIN,):
-            column = Column("condition", ("value", "condition"), words=True)
-            row.insert(0, (column, Cell(cell.condition, (value, cell.condition))))
+            values = (study.condition(cell.condition).value, cell.condition)
+            row.append((Column("condition", ("value", "condition"), words=True), Cell(cell.condition, values)))
+        row.append(text_cell("system", cell.system))
         if len(metrics) > 1:
             row.append((Column("metric", words=True), Cell(cell.metric + lower, (cell.metric,))))
         if len(study.judged) > 1:

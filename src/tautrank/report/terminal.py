@@ -69,16 +69,13 @@ def evaluation_table(evaluation: Evaluation) -> ReportTable:
         counted = evaluation.qids.size - skipped
         # Ties and empty queries have columns of their own.
         name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
-        row = [
-            text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)")),
+        row = [text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)"))]
+        row += [
             number_cell("mean", mean, _format_number(mean)),
             number_cell("std. error", error, _format_number(error)),
-            number_cell("queries", counted, f"{counted:,}"),
-            number_cell("skipped", skipped, f"{skipped:,}"),
-            text_cell("ties", metric.ties),
-            text_cell("empty queries", EMPTY_QUERIES[metric.empty]),
         ]
-        rows.append(row)
+        row += [number_cell(title, n, f"{n:,}") for title, n in (("queries", counted), ("skipped", skipped))]
+        rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", EMPTY_QUERIES[metric.empty])])
     return ReportTable.of_rows(rows)
 
 

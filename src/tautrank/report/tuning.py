@@ -135,22 +135,15 @@ def print_interrupted(console: Console, tuning: Tuning) -> None:
 
 def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
     names = _searched_names(trials)
-    columns = (
-        Column("trial"),
-        Column(str(tuning.metric), ("state", str(tuning.metric)), high_first=tuning.metric.higher_is_better),
-        Column("trees", ("trees", "grown", "seconds", "error")),
-        *(Column(name, words=name == "loss") for name in names),
-    )
-    rows = (
-        (
-            Cell(str(t.number)),
-            Cell(_format_score(t), (t.state, t.score)),
-            Cell(str(t.trees), (t.trees, t.grown, t.seconds, t.error)),
-            *(_cell(t.configuration, name) for name in names),
-        )
-        for t in trials
-    )
-    return ReportTable(columns, tuple(rows))
+    metric, spent = str(tuning.metric), ("trees", "grown", "seconds", "error")
+    columns = [Column("trial"), Column(metric, ("state", metric), high_first=tuning.metric.higher_is_better)]
+    columns += [Column("trees", spent), *(Column(name, words=name == "loss") for name in names)]
+    rows = []
+    for t in trials:
+        row = [Cell(str(t.number)), Cell(_format_score(t), (t.state, t.score))]
+        row.append(Cell(str(t.trees), tuple(getattr(t, name) for name in spent)))
+        rows.append((*row, *(_cell(t.configuration, name) for name in names)))
+    return ReportTable(tuple(columns), tuple(rows))
 
 
 def _cell(configuration: Mapping[str, Any], name: str) -> Cell:
