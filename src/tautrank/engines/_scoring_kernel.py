@@ -19,10 +19,9 @@ import numpy as np
 from llvmlite import ir
 from numba import njit, types
 from numba.core import cgutils
-from numba.extending import lower_builtin, type_callable
-from numba.np.arrayobj import make_array
 
 from tautrank.arrays import F32, F64, I32, I64, Array
+from tautrank.kernels.lanes import Loop, code_of
 
 Unsigned: TypeAlias = Any
 """A np.uint64; numbers without a sign spare the check for negative indices, and with it half of the instructions."""
@@ -110,51 +109,27 @@ def _exits(
     out[lane : lane + LANES] = found
 
 
-@type_callable(_exits)
-def _kind_of_exits(context: Any) -> Any:
-    return lambda x, columns, thresholds, masks, ends, first, last, lane, out: types.void
-
-
-@lower_builtin(_exits, types.VarArg(types.Any))
-def _compiled_exits(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-    """`_exits` with vectors that stay in registers; Numba by itself cannot rule out that ``out`` overlaps ``x``."""
-    x, columns, thresholds, masks, ends, out = (
-        make_array(kind)(context, builder, each).data
-        for kind, each in zip(signature.args, given, strict=True)
-        if isinstance(kind, types.Array)
-    )
-    first, last, lane = given[5:8]
-    index, bits = lane.type, ir.VectorType(ir.IntType(32), LANES)
-    none, every, word = (ir.Constant(bits, [number] * LANES) for number in (0, _EVERY, WORD))
-    kind = ir.FunctionType(bits, [bits, ir.IntType(1)])
-    lowest_bit = builder.module.declare_intrinsic(f"llvm.cttz.v{LANES}i32", (), kind)
-
-    def at(array: Any, place: Any) -> Any:
-        return builder.load(builder.gep(array, [place]))
-
-    def spread(value: Any) -> Any:
-        vector = ir.Constant(ir.VectorType(value.type, LANES), ir.Undefined)
-        return builder.shuffle_vector(builder.insert_element(vector, value, ir.IntType(32)(0)), vector, none)
-
-    def vector_at(array: Any, place: Any) -> Any:
-        pointer = builder.gep(array, [place])
-        return builder.bitcast(pointer, ir.VectorType(pointer.type.pointee, LANES).as_pointer())
-
-    found, left = cgutils.alloca_once_value(builder, none), cgutils.alloca_once_value(builder, every)
-    with cgutils.for_range_slice(builder, first, last, index(1), index) as (at_word, _):
-        builder.store(every, left)
-        begin, end = at(ends, at_word), at(ends, builder.add(at_word, index(1)))
-        with cgutils.for_range_slice(builder, begin, end, index(1), index) as (k, _):
-            column = builder.shl(builder.zext(at(columns, k), index), index(_TILE_BITS))
-            values = builder.load(vector_at(x, builder.add(column, lane)), align=4)
-            yes = builder.fcmp_ordered(">", values, spread(at(thresholds, k)))
-            kept = builder.select(yes, spread(at(masks, k)), every)
-            builder.store(builder.and_(builder.load(left), kept), left)
-        has_bit = builder.icmp_unsigned("!=", builder.load(left), none)
-        here = builder.call(lowest_bit, [builder.load(left), ir.IntType(1)(0)])
-        builder.store(builder.select(has_bit, here, builder.add(builder.load(found), word)), found)
-    builder.store(builder.load(found), vector_at(out, lane), align=4)
-    return context.get_dummy_value()
+@code_of(_exits, LANES)
+def _found_exits(loop: Loop) -> None:
+    build = loop.builder
+    (x, columns, thresholds, masks, ends, out), (first, last, lane) = loop.arrays, loop.numbers
+    index, bit = lane.type, ir.IntType(1)
+    none, every, word = (loop.constant([number]) for number in (0, _EVERY, WORD))
+    kind = ir.FunctionType(none.type, [none.type, bit])
+    lowest_bit = build.module.declare_intrinsic(f"llvm.cttz.v{LANES}i32", (), kind)
+    found, left = cgutils.alloca_once_value(build, none), cgutils.alloca_once_value(build, every)
+    with loop.over(first, last) as at_word:
+        build.store(every, left)
+        with loop.over(loop.at(ends, at_word), loop.at(ends, build.add(at_word, index(1)))) as k:
+            column = build.shl(build.zext(loop.at(columns, k), index), index(_TILE_BITS))
+            values = build.load(loop.vector(x, build.add(column, lane)), align=4)
+            yes = build.fcmp_ordered(">", values, loop.spread(loop.at(thresholds, k)))
+            kept = build.select(yes, loop.spread(loop.at(masks, k)), every)
+            build.store(build.and_(build.load(left), kept), left)
+        has_bit = build.icmp_unsigned("!=", build.load(left), none)
+        here = build.call(lowest_bit, [build.load(left), bit(0)])
+        build.store(build.select(has_bit, here, build.add(build.load(found), word)), found)
+    build.store(build.load(found), loop.vector(out, lane), align=4)
 
 
 @njit(error_model="numpy", inline="always")

@@ -19,6 +19,7 @@ from tautrank.kernels.ranking import longest_list
 from tautrank.kernels.streams import GUMBEL_STREAM
 
 _Word = np.uint64
+_U = np.uintp
 LOW_WORD = np.uint64(0xFFFFFFFF)
 """The 32 bits of a word of the counter, in a uint64."""
 
@@ -33,8 +34,8 @@ _UNIT = 2.0**-32
 _TWO_PI = 2.0 * math.pi
 
 
-@njit(error_model="numpy")
-def two_rounds(
+@njit(error_model="numpy", forceinline=True)
+def _two_rounds(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64, np.uint64, np.uint64]:
     """Two rounds of Philox4x32, as in `philox`: the counter, then the key of the next round."""
@@ -47,6 +48,19 @@ def two_rounds(
     p1 = _MULTIPLIER_1 * c2
     c0, c1, c2, c3 = (p1 >> HALF_WORD) ^ c1 ^ k0, p1 & LOW_WORD, (p0 >> HALF_WORD) ^ c3 ^ k1, p0 & LOW_WORD
     return c0, c1, c2, c3, (k0 + _WEYL_0) & LOW_WORD, (k1 + _WEYL_1) & LOW_WORD
+
+
+@njit(error_model="numpy", forceinline=True)
+def ten_rounds(
+    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
+) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
+    """As `philox`, compiled into the loop that calls it; written out, since a loop of rounds would not vectorise."""
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    return c0, c1, c2, c3
 
 
 @njit(nogil=True, cache=True)
@@ -67,9 +81,7 @@ def philox(
     >>> [format(int(word), "08x") for word in words]
     ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
     """
-    for _ in range(5):
-        c0, c1, c2, c3, k0, k1 = two_rounds(c0, c1, c2, c3, k0, k1)
-    return c0, c1, c2, c3
+    return ten_rounds(c0, c1, c2, c3, k0, k1)
 
 
 @njit(nogil=True, cache=True)
@@ -88,19 +100,20 @@ def fill_uniform(out: Array, seed: np.uint64, step: int, query: int, stream: int
     >>> out.round(4)
     array([0.399 , 0.8805])
     """
-    k0 = _Word(seed) & LOW_WORD
-    k1 = _Word(seed) >> HALF_WORD
+    k0, k1 = _Word(seed) & LOW_WORD, _Word(seed) >> HALF_WORD
+    word1, word2, word3 = _Word(query) & LOW_WORD, _Word(step) & LOW_WORD, _Word(stream) & LOW_WORD
     n = out.shape[0]
     whole = n // 4
     for block in range(whole):
-        w0, w1, w2, w3 = philox(_Word(block), _Word(query), _Word(step), _Word(stream), k0, k1)
+        w0, w1, w2, w3 = ten_rounds(_Word(block) & LOW_WORD, word1, word2, word3, k0, k1)
+        at = _U(4) * _U(block)
         # Half a unit keeps 0 and 1 out, where the logarithms of the other distributions end.
-        out[4 * block] = (np.float64(w0) + 0.5) * _UNIT
-        out[4 * block + 1] = (np.float64(w1) + 0.5) * _UNIT
-        out[4 * block + 2] = (np.float64(w2) + 0.5) * _UNIT
-        out[4 * block + 3] = (np.float64(w3) + 0.5) * _UNIT
+        out[at] = (np.float64(w0) + 0.5) * _UNIT
+        out[at + _U(1)] = (np.float64(w1) + 0.5) * _UNIT
+        out[at + _U(2)] = (np.float64(w2) + 0.5) * _UNIT
+        out[at + _U(3)] = (np.float64(w3) + 0.5) * _UNIT
     if 4 * whole < n:
-        words = philox(_Word(whole), _Word(query), _Word(step), _Word(stream), k0, k1)
+        words = ten_rounds(_Word(whole), word1, word2, word3, k0, k1)
         for rest in range(n - 4 * whole):
             out[4 * whole + rest] = (np.float64(words[rest]) + 0.5) * _UNIT
 

@@ -6,10 +6,16 @@ file of the cached kernel: after editing a function that a kernel in another fil
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 import numpy as np
+from llvmlite import ir
 from numba import njit
+from numba.core import cgutils
 
 from tautrank.arrays import I32, I64, Array
+from tautrank.kernels.lanes import Loop, code_of
 
 COUNT_UP_TO = 256
 """Comparing every pair vectorises so well that it beats any sort up to about this many documents."""
@@ -62,48 +68,59 @@ def rank_documents(scores: Array, n: int, ranks: I32) -> None:
     """Write the 0-based rank of each of the first ``n`` scores, highest first; equal scores keep their order.
 
     Args:
-        scores: at least ``n + LANES`` long; what lies past ``n`` is overwritten.
+        scores: at least ``n + LANES`` long.
         n: how many documents.
         ranks: at least ``n + LANES`` long.
     """
     if n > COUNT_UP_TO:
         _sort_by_digits(scores, n, ranks)
         return
-    padded = (n + LANES - 1) // LANES * LANES
-    for p in range(n, padded):
-        scores[p] = -np.inf
-    if count_above(scores[:padded], n, ranks) != n * (n - 1) // 2:
-        _count_equal_before(scores, n, ranks)
+    for lane in range(0, n, LANES):
+        count_before(scores, n, lane, lane, min(lane + LANES, n), ranks)
 
 
-@njit(error_model="numpy", inline="always")
-def count_above(scores: Array, n: int, ranks: I32) -> int:
-    """Count for each document those with a higher score; the sum of the counts shows whether there are ties."""
-    total = 0
-    # Four documents at a time share the loads and the loop.
-    for i in range(0, n, 4):
-        s0, s1, s2, s3 = scores[i], scores[i + 1], scores[i + 2], scores[i + 3]
-        c0, c1, c2, c3 = np.int32(0), np.int32(0), np.int32(0), np.int32(0)
-        for j in range(scores.shape[0]):
-            sj = scores[j]
-            c0 += np.int32(sj > s0)
-            c1 += np.int32(sj > s1)
-            c2 += np.int32(sj > s2)
-            c3 += np.int32(sj > s3)
-        ranks[i], ranks[i + 1], ranks[i + 2], ranks[i + 3] = c0, c1, c2, c3
-    for i in range(n):
-        total += ranks[i]
-    return total
+def count_before(scores: Array, n: int, lane: int, begin: int, end: int, counts: I32) -> None:
+    """Count for each of ``LANES`` documents from ``lane`` on how many of ``n`` documents come before it.
+
+    Those are the documents with a higher score, and of those with the same score: all before ``begin``, and from
+    ``begin`` to ``end`` as many as the place of its lane.
+
+    Args:
+        scores: at least ``lane + LANES`` long.
+        n: how many documents.
+        lane: the first document to count for.
+        begin, end: 0 and 0 to leave out equal scores; ``lane`` and one past the last document for a stable order.
+        counts: receives one number per document, at least ``lane + LANES`` long.
+    """
+    for p in range(lane, min(lane + LANES, scores.size)):
+        equal = np.arange(n) < (p if end > begin else 0)
+        counts[p] = np.count_nonzero((scores[:n] > scores[p]) | (equal & (scores[:n] == scores[p])))
 
 
-@njit(error_model="numpy", inline="always")
-def _count_equal_before(scores: Array, n: int, ranks: I32) -> None:
-    for i in range(n):
-        si = scores[i]
-        count = np.int32(0)
-        for j in range(i):
-            count += np.int32(scores[j] == si)
-        ranks[i] += count
+@code_of(count_before, LANES)
+def _counted_before(loop: Loop) -> None:
+    build = loop.builder
+    (scores, counts), (n, lane, begin, end) = loop.arrays, loop.numbers
+    own = build.load(loop.vector(scores, lane), align=4)
+    number = loop.constant(list(range(LANES)))
+    total = cgutils.alloca_once_value(build, loop.constant([0]))
+
+    def count(first: Any, last: Any, comes_before: Callable[[Any, Any], Any]) -> None:
+        with loop.over(first, last) as i:
+            yes = comes_before(loop.spread(loop.at(scores, i)), i)
+            # Counted by twos: ones would be rewritten into a form with one more instruction.
+            more = build.add(build.load(total), loop.constant([2]))
+            build.store(build.select(yes, more, build.load(total)), total)
+
+    def by_lane(score: Any, i: Any) -> Any:
+        earlier = build.icmp_signed("<", loop.spread(build.trunc(build.sub(i, begin), ir.IntType(32))), number)
+        equal = build.fcmp_ordered("==", score, own)
+        return build.or_(build.fcmp_ordered(">", score, own), build.and_(equal, earlier))
+
+    count(begin.type(0), begin, lambda score, i: build.fcmp_ordered(">=", score, own))
+    count(begin, end, by_lane)
+    count(end, n, lambda score, i: build.fcmp_ordered(">", score, own))
+    build.store(build.lshr(build.load(total), loop.constant([1])), loop.vector(counts, lane), align=4)
 
 
 @njit(error_model="numpy", inline="always")

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import F64, I32, I64, Array, Bools
+from tautrank.kernels.exponential import exponential
 from tautrank.kernels.normal import GROUP, fill_words
 from tautrank.kernels.ranking import LANES, REORDER, longest_list
 from tautrank.kernels.streams import TIES_STREAM
@@ -96,15 +97,16 @@ def _exponentials(rows: Rows, row: int, n: int, sigma: float, reach: float) -> i
     """
     s, _, _, a, b, _, _ = rows
     top = s[row]
-    stop = n
-    for p in range(n - 1, row - 1, -1):
+    within = 0
+    for place in range(n - row):
+        p = _U(row) + _U(place)
         t = s.dtype.type(sigma * (top - s[p]) - reach)
-        b[p] = np.exp(-t)
-        if t > reach:
-            stop = p
-        else:
-            a[p] = s.dtype.type(1.0) / b[p]
-    return stop
+        b[p] = exponential(-t)
+        within += 1 if t <= reach else 0
+    for place in range(n - row):
+        p = _U(row) + _U(place)
+        a[p] = s.dtype.type(1.0) / b[p]
+    return row + within
 
 
 @njit(error_model="numpy", inline="always")
@@ -117,6 +119,29 @@ def _pull(x: Any, weight: Any, d: Any, zero: Any, one: Any) -> tuple[Any, Any]:
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _pull_four(rows: Rows, four: Any, weights: Any, j: Any, sums: Any) -> Any:
+    """Add the pairs of four rows with the row ``j`` to it; return the rows' sums of both derivatives with them."""
+    a0, a1, a2, a3, u0, u1, u2, u3 = four
+    g0, g1, g2, g3, h0, h1, h2, h3 = sums
+    zero, one = rows.a.dtype.type(0.0), rows.a.dtype.type(1.0)
+    bj, uj = rows.b[j], rows.u[j]
+    l0, c0 = _pull(a0 * bj, weights[0], u0 - uj, zero, one)
+    l1, c1 = _pull(a1 * bj, weights[1], u1 - uj, zero, one)
+    l2, c2 = _pull(a2 * bj, weights[2], u2 - uj, zero, one)
+    l3, c3 = _pull(a3 * bj, weights[3], u3 - uj, zero, one)
+    rows.g[j] += (l0 + l1) + (l2 + l3)
+    rows.h[j] += (c0 + c1) + (c2 + c3)
+    return g0 + l0, g1 + l1, g2 + l2, g3 + l3, h0 + c0, h1 + c1, h2 + c2, h3 + c3
+
+
+@njit(error_model="numpy", inline="always")
+def _credit_four(rows: Rows, places: Any, sums: Any) -> None:
+    for at in range(4):
+        rows.g[places[at]] -= sums[at]
+        rows.h[places[at]] += sums[at + 4]
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
 def _swap_rows(rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, highest: float) -> None:
     """Add the pairs of the rows ``first`` to ``stop``: ``w_ij = (v_i - v_j + gap_(j-i)) |u_i - u_j|``.
 
@@ -124,37 +149,31 @@ def _swap_rows(rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, 
     group of four: there ``v_i - v_j`` and the gap are not positive and cut off at 0. Equal labels cost a multiplication
     by 0; leaving them out would cost the alignment of ranks with the gap table.
     """
-    _, u, _, a, b, g, h = rows
+    _, u, _, a, _, _, _ = rows
     zero = a.dtype.type(0.0)
-    one = a.dtype.type(1.0)
     # A row that fills up a group of four has x = 0 and the highest gain: it is the better document of all its
     # pairs, and they are in order.
     unused = a.dtype.type(highest)
     for row in range(first, stop, 4):
         i = _U(row)
         i1, i2, i3 = i + _U(1), i + _U(2), i + _U(3)
-        a0, u0 = a[i], u[i]
         a1, u1 = (a[i1], u[i1]) if row + 1 < stop else (zero, unused)
         a2, u2 = (a[i2], u[i2]) if row + 2 < stop else (zero, unused)
         a3, u3 = (a[i3], u[i3]) if row + 3 < stop else (zero, unused)
+        four = (a[i], a1, a2, a3, u[i], u1, u2, u3)
         v0, v1, v2, v3 = v[i], v[i1], v[i2], v[i3]
-        g0, g1, g2, g3 = zero, zero, zero, zero
-        h0, h1, h2, h3 = zero, zero, zero, zero
+        sums = (zero, zero, zero, zero, zero, zero, zero, zero)
         for column in range((n - 1 - row + LANES - 1) // LANES * LANES):
             t = _U(column)
-            j = i1 + t
-            bj, uj, vj = b[j], u[j], v[j]
-            l0, c0 = _pull(a0 * bj, max(v0 - vj, zero) + gap[t + _U(3)], u0 - uj, zero, one)
-            l1, c1 = _pull(a1 * bj, max(v1 - vj, zero) + gap[t + _U(2)], u1 - uj, zero, one)
-            l2, c2 = _pull(a2 * bj, max(v2 - vj, zero) + gap[t + _U(1)], u2 - uj, zero, one)
-            l3, c3 = _pull(a3 * bj, max(v3 - vj, zero) + gap[t], u3 - uj, zero, one)
-            g[j] += (l0 + l1) + (l2 + l3)
-            h[j] += (c0 + c1) + (c2 + c3)
-            g0, g1, g2, g3 = g0 + l0, g1 + l1, g2 + l2, g3 + l3
-            h0, h1, h2, h3 = h0 + c0, h1 + c1, h2 + c2, h3 + c3
-        for at, gi, hi in ((i, g0, h0), (i1, g1, h1), (i2, g2, h2), (i3, g3, h3)):
-            g[at] -= gi
-            h[at] += hi
+            vj = v[i1 + t]
+            weights = (
+                max(v0 - vj, zero) + gap[t + _U(3)],
+                max(v1 - vj, zero) + gap[t + _U(2)],
+                max(v2 - vj, zero) + gap[t + _U(1)],
+                max(v3 - vj, zero) + gap[t],
+            )
+            sums = _pull_four(rows, four, weights, i1 + t, sums)
+        _credit_four(rows, (i, i1, i2, i3), sums)
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
@@ -210,35 +229,29 @@ def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: I32, firs
 
     A row may be above or below a column, so that ``x`` may exceed 1; ``n`` stands for a row that fills up the four.
     """
-    _, u, _, a, b, g, h = rows
+    _, u, _, a, _, _, _ = rows
     zero = a.dtype.type(0.0)
-    one = a.dtype.type(1.0)
     u[n] = highest  # the padding's x is 0, so that it is above all and better than all
     a[n] = zero
     at = around.shape[0] // 2 + first
     i0, i1, i2, i3 = _U(some[0]), _U(some[1]), _U(some[2]), _U(some[3])
-    a0, a1, a2, a3 = a[i0], a[i1], a[i2], a[i3]
-    u0, u1, u2, u3 = u[i0], u[i1], u[i2], u[i3]
+    four = (a[i0], a[i1], a[i2], a[i3], u[i0], u[i1], u[i2], u[i3])
     v0, v1, v2, v3 = v[i0], v[i1], v[i2], v[i3]
     f0, f1, f2, f3 = around[at - some[0] :], around[at - some[1] :], around[at - some[2] :], around[at - some[3] :]
     u[n] = zero
-    g0, g1, g2, g3 = zero, zero, zero, zero
-    h0, h1, h2, h3 = zero, zero, zero, zero
+    sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     for column in range((n - first + LANES - 1) // LANES * LANES):
         t = _U(column)
         j = _U(first) + t
-        bj, uj, vj, part = b[j], u[j], v[j], share[j]
-        l0, c0 = _pull(a0 * bj, part * (abs(v0 - vj) + f0[t]), u0 - uj, zero, one)
-        l1, c1 = _pull(a1 * bj, part * (abs(v1 - vj) + f1[t]), u1 - uj, zero, one)
-        l2, c2 = _pull(a2 * bj, part * (abs(v2 - vj) + f2[t]), u2 - uj, zero, one)
-        l3, c3 = _pull(a3 * bj, part * (abs(v3 - vj) + f3[t]), u3 - uj, zero, one)
-        g[j] += (l0 + l1) + (l2 + l3)
-        h[j] += (c0 + c1) + (c2 + c3)
-        g0, g1, g2, g3 = g0 + l0, g1 + l1, g2 + l2, g3 + l3
-        h0, h1, h2, h3 = h0 + c0, h1 + c1, h2 + c2, h3 + c3
-    for i, gi, hi in ((i0, g0, h0), (i1, g1, h1), (i2, g2, h2), (i3, g3, h3)):
-        g[i] -= gi
-        h[i] += hi
+        vj, part = v[j], share[j]
+        weights = (
+            part * (abs(v0 - vj) + f0[t]),
+            part * (abs(v1 - vj) + f1[t]),
+            part * (abs(v2 - vj) + f2[t]),
+            part * (abs(v3 - vj) + f3[t]),
+        )
+        sums = _pull_four(rows, four, weights, j, sums)
+    _credit_four(rows, (i0, i1, i2, i3), sums)
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)

@@ -12,6 +12,7 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import F64, I32, I64, Array
+from tautrank.kernels.exponential import exponential
 from tautrank.kernels.randomness import fill_uniform
 from tautrank.kernels.ranking import REORDER, longest_list
 from tautrank.kernels.streams import GAMMA_STREAM
@@ -199,7 +200,8 @@ def softmax_gradients(
         top = s[best]
         tail = -1.0
         for p in range(n):
-            e[p] = np.exp(s[p] - top)
+            e[p] = exponential(s[p] - top)
+        for p in range(n):
             tail += e[p]
         if tail < 1e-3:
             # The difference has lost its digits: add up the others alone.

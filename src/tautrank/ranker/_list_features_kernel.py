@@ -8,7 +8,7 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import I32, I64, Array
-from tautrank.kernels.ranking import COUNT_UP_TO, LANES, count_above, longest_list, rank_documents
+from tautrank.kernels.ranking import COUNT_UP_TO, LANES, count_before, longest_list, rank_documents
 
 _LARGEST = 3.4028234663852886e38
 
@@ -93,15 +93,13 @@ def _count_above_with_ties(values: Array, n: int, above: I32) -> None:
     """Count for each value those that are greater; equal values have equal counts.
 
     Args:
-        values: at least ``n + LANES`` long; what lies past ``n`` is overwritten.
+        values: at least ``n + LANES`` long.
         n: how many values.
         above: at least ``n + LANES`` long.
     """
     if n <= COUNT_UP_TO:
-        padded = (n + LANES - 1) // LANES * LANES
-        for i in range(n, padded):
-            values[i] = -np.inf
-        count_above(values[:padded], n, above)
+        for lane in range(0, n, LANES):
+            count_before(values, n, lane, 0, 0, above)
         return
     rank_documents(values, n, above)
     ordered = np.empty(n, values.dtype)
