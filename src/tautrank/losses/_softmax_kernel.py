@@ -111,6 +111,14 @@ def tight_targets(
             phi[arrangement[p]] = (base[arrangement[p]] + slack) / weight
 
 
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _sum(e: Array) -> float:
+    total = 0.0
+    for p in range(e.shape[0]):
+        total += e[p]
+    return total
+
+
 @njit(error_model="numpy")
 def _others(s: Array, best: int, tail: float, e: Array, q: Array) -> None:
     """Write to ``q`` the softmax over all documents but the best one, for which it is 0."""
@@ -198,11 +206,9 @@ def softmax_gradients(
             if s[p] > s[best]:
                 best = p
         top = s[best]
-        tail = -1.0
         for p in range(n):
             e[p] = exponential(s[p] - top)
-        for p in range(n):
-            tail += e[p]
+        tail = _sum(e) - 1.0
         if tail < 1e-3:
             # The difference has lost its digits: add up the others alone.
             tail = 0.0
