@@ -81,6 +81,7 @@ studies: $(VENV)/test.stamp
 results: $(VENV)/test.stamp
 	$(BIN)/python -m bench.results --write docs/results/losses.md
 	$(BIN)/python -m bench.committee_results --write docs/results/committees.md
+	$(BIN)/python -m bench.engine_results --repeats 3 --write docs/results/engines.md
 	$(BIN)/python -m bench.smoothed_results --write docs/results/smoothed.md
 	$(BIN)/python -m bench.early_stopping_results --write docs/results/early-stopping.md
 	$(BIN)/python -m bench.theory_results --write docs/results/theory.md

@@ -72,6 +72,7 @@ NAVIGATION = {
     "Measured": [
         "results/losses",
         "results/committees",
+        "results/engines",
         "results/smoothed",
         "results/early-stopping",
         "results/significance",
