@@ -409,16 +409,6 @@ class FittedModel(abc.ABC):
         """
         return None
 
-    @classmethod
-    def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
-        """Return one model with the trees of several, one after the other, for tools that a cluster trains with.
-
-        Args:
-            contents: what `to_bytes` returned for each.
-            n_features: number of features that each has.
-        """
-        raise NotImplementedError
-
     def version(self) -> str:
         """Return the version of the tool that is installed."""
         return str(package(self.tool).__version__)

@@ -202,7 +202,7 @@ class CommitteeEngine(Engine):
     def _member(
         self, number: int, task: Task, settings: Settings, progress: _Progress, together: InStep | None
     ) -> FittedModel:
-        settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress.callback()))
+        settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress))
         assert isinstance(task.loss, Loss | NativeLoss)
         engine = engine_for(self._engine, task.loss)
         if together is None:
@@ -212,7 +212,7 @@ class CommitteeEngine(Engine):
 
 
 class _Progress:
-    """Counts the trees of all members for one bar, and lets members end when another has failed."""
+    """A callback that counts the trees of all members for one bar, and lets members end when another has failed."""
 
     def __init__(self, watch: Watch) -> None:
         self._watch = watch
@@ -220,13 +220,10 @@ class _Progress:
         self._done = itertools.count(1)
         self.stopped = False
 
-    def callback(self) -> Any:
-        def after_tree(step: Step) -> bool:
-            with self._lock:
-                self._watch.show(next(self._done), "")
-            return self.stopped
-
-        return after_tree
+    def __call__(self, step: Step) -> bool:
+        with self._lock:
+            self._watch.show(next(self._done), "")
+        return self.stopped
 
 
 def _judge_of_sum(task: Task, settings: Settings) -> Callable[[list[NDArray[Any]]], bool]:

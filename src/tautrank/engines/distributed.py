@@ -17,6 +17,7 @@ import asyncio
 import ctypes
 import re
 import socket
+import threading
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -186,7 +187,18 @@ class XGBoostPart(WorkerPart):
         """Say where all parts are, and which of them this is."""
         package("xgboost").core._LIB.XGBRegisterLogCallback(_SILENCE)
         given = {**addresses[0], "dmlc_task_id": f"{number:06}", "dmlc_timeout": 60 * _TIME_OUT}
-        package("xgboost").collective.init(**given)
+        collective = package("xgboost").collective
+        collective.init(**given)
+        _of_thread.leaving = _Leaving(collective.finalize)
+
+    def grow(self, *given: Any) -> tuple[int, Any, bytes]:
+        """Add a tree as other parts do; leave the network if it breaks, so that the neighbours notice."""
+        try:
+            return super().grow(*given)
+        except Exception:
+            with suppress(Exception):
+                self.close()
+            raise
 
     def close(self) -> None:
         """Leave the network."""
@@ -196,6 +208,21 @@ class XGBoostPart(WorkerPart):
     def __del__(self) -> None:
         with suppress(Exception):  # a tracker complains of parts that are gone
             self._tracker.free()
+
+
+class _Leaving:
+    """Leaves XGBoost's network when its thread ends, also that of a part that nobody closes: XGBoost would end the
+    process with a network that was not left."""
+
+    def __init__(self, leave: Callable[[], None]) -> None:
+        self._leave = leave
+
+    def __del__(self) -> None:
+        with suppress(Exception):
+            self._leave()
+
+
+_of_thread = threading.local()
 
 
 def without_network(text: str) -> str:
@@ -311,7 +338,9 @@ class ClusterLearner:
         """Return the model of the trees that the client has."""
         start = [] if self._task.start is None else [self._task.start.to_bytes()]
         new = self._trees[: None if rounds is None else rounds - self._before]
-        return self._kind.engine.model_class.joined(start + new, self._task.train.n_features)
+        kind: Any = self._kind.engine.model_class
+        model: FittedModel = kind.joined(start + new, self._task.train.n_features)
+        return model
 
     def _persist(self, work: Callable[[], None]) -> None:
         """Do something; after the loss of a worker, begin again with those that are left."""

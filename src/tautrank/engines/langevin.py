@@ -28,6 +28,7 @@ Engines cannot rescale the trees they have, and need not: see `boosting.boost`, 
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,6 +44,8 @@ from tautrank.kernels.threads import balanced_ranges, run
 _COST = 30.0
 # Gradients travel as float32: sums of noise must not come near 3e38.
 _LARGEST_DEVIATION = 1e30
+# LightGBM's and XGBoost's parameters that change the value of a leaf, lambda_l2 and reg_lambda left out.
+_MORE_THAN_A_STEP = ("lambda_l1", "path_smooth", "linear_tree", "reg_alpha", "max_delta_step", "monotone_constraints")
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,6 +136,26 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
             f"langevin: temperature={_format(langevin.temperature)} with learning_rate={_format(learning_rate)} is "
             f"noise of the deviation {deviation:.1g}; expected at most {_LARGEST_DEVIATION:g}"
         )
+
+
+def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
+    """Refuse parameters of a tool by which a leaf is something else than its gradients' sum over its hessians' sum.
+
+    Args:
+        langevin: None is off.
+        extra: the tool's parameters, under its main names.
+
+    >>> check_leaves(Langevin(), {"lambda_l1": 0.5})
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: lambda_l1: found 0.5 with langevin, whose leaves are sums of gradients over sums of
+    hessians; expected it unset, or no langevin
+    """
+    for name in extra:
+        if langevin is not None and name in _MORE_THAN_A_STEP and extra[name]:
+            raise OptionError(
+                f"{name}: found {extra[name]} with langevin, whose leaves are sums of gradients over sums of hessians; "
+                "expected it unset, or no langevin"
+            )
 
 
 def with_noise(

@@ -15,6 +15,7 @@ from tautrank.arguments import whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData, StreamedRows
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
+from tautrank.engines.langevin import check_leaves
 from tautrank.engines.lightgbm_bins import LightGBMBinning, check_memory
 from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
 from tautrank.engines.packages import make_safe, package
@@ -39,9 +40,6 @@ _FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result"
 
 # The kinds of boosting that add each tree at the learning rate and never change it again.
 _ADDING = ("gbdt", "gbrt", "goss")
-
-# What makes the value of a leaf something else than the gradients' sum over the hessians' sum and lambda_l2.
-_MORE_THAN_A_STEP = ("lambda_l1", "max_delta_step", "path_smooth", "linear_tree", "monotone_constraints")
 
 # Leaves whose values differ by more than this part of the scores can be told apart by what they add to them.
 _CLEAR = 2.0**-40
@@ -419,13 +417,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
             raise OptionError("bagging_by_query: goss samples documents by their gradients; expected one of the two")
         # The loop samples the queries: without an objective of its own, LightGBM would draw none.
         extra = {name: value for name, value in extra.items() if not name.startswith("bagging_")}
-    if settings.langevin is not None:
-        for name in _MORE_THAN_A_STEP:
-            if extra.get(name):
-                raise OptionError(
-                    f"{name}: found {extra[name]} with langevin, whose leaves are sums of gradients over sums of "
-                    "hessians; expected it unset, or no langevin"
-                )
+    check_leaves(settings.langevin, extra)
     streams = [part.X for part in (task.train, task.valid) if part is not None and isinstance(part.X, StreamedRows)]
     if streams:
         check_memory(streams, extra.get("max_bin", 255))

@@ -17,6 +17,7 @@ from tautrank.data import RankingData, StreamedRows
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
 from tautrank.engines.binned import content_key
 from tautrank.engines.boosting import document_weights
+from tautrank.engines.langevin import check_leaves
 from tautrank.engines.packages import package
 from tautrank.engines.registry import OTHER_NAMES, NativeLoss
 from tautrank.engines.trees import Tree
@@ -406,14 +407,10 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     """
     own = not isinstance(task.loss, NativeLoss)
     extra = {_MAIN_NAMES.get(name, name): value for name, value in settings.extra.items()}
-    for name, value in extra.items():
+    for name in extra:
         if name not in _known_names():
             raise unknown("parameter of xgboost", name, {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES})
-        if settings.langevin is not None and name in _MORE_THAN_A_STEP and value:
-            raise OptionError(
-                f"{name}: found {value} with langevin, whose leaves are sums of gradients over sums of hessians; "
-                "expected it unset, or no langevin"
-            )
+    check_leaves(settings.langevin, extra)
     params: dict[str, Any] = {
         "objective": "reg:squarederror" if own else task.loss.objective,  # type: ignore[union-attr]
         "tree_method": "hist",
@@ -437,9 +434,6 @@ _LEAST_DOCUMENTS = 20
 
 # XGBoost's short names for parameters that its settings list under the long ones.
 _MAIN_NAMES = {"lambda": "reg_lambda", "alpha": "reg_alpha", "gamma": "min_split_loss", "eta": "learning_rate"}
-
-# What makes the value of a leaf something else than the gradients' sum over the hessians' sum and lambda.
-_MORE_THAN_A_STEP = ("reg_alpha", "max_delta_step", "monotone_constraints")
 
 
 @functools.cache
