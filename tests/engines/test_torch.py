@@ -93,6 +93,7 @@ def test_attention_sees_the_list_and_only_the_list(attentive: tr.Ranker, tmp_pat
     assert abs(attentive.predict(one[:2])[0] - scores[0]) > 1e-4
     attentive.save(tmp_path / "model.taut")
     np.testing.assert_array_equal(tr.Ranker.load(tmp_path / "model.taut").predict(VALID), scores)
+    assert len({attentive.model_.to_bytes() for _ in range(8)}) == 1
 
 
 @pytest.mark.parametrize("which", ["fitted", "attentive"])

@@ -128,7 +128,8 @@ class TorchModel(FittedModel):
 
     def to_bytes(self) -> bytes:
         """Return the weights as safetensors, with the shape of the network in the header."""
-        about = {"hidden": json.dumps(self.hidden), **({"attention": str(self.attention)} if self.attention else {})}
+        # One entry: safetensors writes several in any order, and a model has the same bytes each time it is saved.
+        about = {"shape": json.dumps([self.hidden, self.attention])}
         return bytes(_safetensors().save(dict(sorted(self.weights.items())), metadata=about))
 
     @classmethod
@@ -142,9 +143,8 @@ class TorchModel(FittedModel):
         try:
             weights = _safetensors().load(content)
             size = int.from_bytes(content[:8], "little")
-            about = json.loads(content[8 : 8 + size])["__metadata__"]
-            hidden, attention = tuple(json.loads(about["hidden"])), int(about.get("attention", 0))
-            model = cls({name: np.array(array) for name, array in weights.items()}, hidden, attention)
+            hidden, attention = json.loads(json.loads(content[8 : 8 + size])["__metadata__"]["shape"])
+            model = cls({name: np.array(array) for name, array in weights.items()}, tuple(hidden), attention)
             _ = model.network
         except Exception as problem:  # whatever PyTorch and safetensors say about a damaged file
             raise DataError("found something else than the weights of a network") from problem
