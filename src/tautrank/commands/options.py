@@ -58,20 +58,21 @@ def flag(text: str, name: str) -> Any:
     return typer.Option(False, name, help=text)
 
 
-def argument(text: str, default: Any = ...) -> Any:
+def argument(text: str, default: Any = ..., shown: str = "DATA") -> Any:
     """Declare a positional argument of a command.
 
     Args:
         text: help text.
         default: default value; ``...`` for an argument that is required.
+        shown: what stands for it in help texts.
     """
-    return typer.Argument(default, help=text)
+    return typer.Argument(default, help=text, metavar=shown)
 
 
 AS_JSON = flag("Print JSON instead of a table.", "--json")
 IMPORTED = option("Python file or module that registers your own loss or metric. Its code is run.", None, "--import")
 MEMORY = option("Memory there is, such as 3G: features stay in the file and are read in chunks.")
-MODEL = argument("Model of 'tautrank train', LightGBM or XGBoost.")
+MODEL = argument("Model of 'tautrank train', LightGBM or XGBoost.", shown="MODEL")
 SEED = option("Random seed.", 0)
 ZERO_BASED = flag("Feature indices in LETOR text start at 0.", "--zero-based")
 ALLOW_NAN = flag("Read 'nan' as a missing value.", "--allow-nan")

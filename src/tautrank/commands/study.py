@@ -22,7 +22,7 @@ study_app = group("Repeat the papers' tables and figures on your data: stop, res
 
 _MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
-_STORE = argument("Store of a study.")
+_STORE = argument("Store of a study.", shown="STORE")
 _DATA = option("Folder, file, or simulated:mslr:200 (200 queries like MSLR); or three times: train, valid, test file.")
 _FOLD = option("The only fold (or set) to use from a folder.")
 _WORKERS = option("Number of processes that train in parallel; default all cores.")
@@ -48,7 +48,7 @@ def list_studies(as_json: bool = AS_JSON) -> None:
 
 @study_app.command("run")
 def run(
-    name: str = argument("Name of a study; see 'tautrank study list'."),
+    name: str = argument("Name of a study; see 'tautrank study list'.", shown="NAME"),
     data: list[str] | None = _DATA,
     store: Path | None = option("File that stores finished trials; default NAME.db."),
     trials: int | None = option("Number of repetitions; default the paper's."),
