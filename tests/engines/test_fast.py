@@ -24,6 +24,7 @@ def test_it_sets_what_the_user_does_not(data: RankingData) -> None:
     task = Task(train=data, loss=tr.loss("lambdarank"), metric=tr.metric("ndcg@10"))
     fast = parameters(task, Settings(speed="fast", extra={"max_bins": 15}))
     assert (fast["max_bin"], fast["use_quantized_grad"], fast["num_grad_quant_bins"]) == (15, True, 16)
+    assert fast["bin_construct_sample_cnt"] == 20_000
     assert not {"max_bin", "use_quantized_grad"} & parameters(task, Settings()).keys()
 
 

@@ -47,8 +47,10 @@ _CLEAR = 2.0**-40
 # What `speed="fast"` sets. Shi et al., Quantized Training of Gradient Boosting Decision Trees, NeurIPS 2022: integers
 # of a few bits instead of gradients find the splits, the gradients themselves fill the leaves. Rounding must be random:
 # to the nearest of even 64 levels most gradients of a list are 0, since a few are much larger than the rest.
+# Bins that coarse need no more documents to be found from: the quantiles between them are known to a fifth of a bin.
 _FAST = {
     "max_bin": 63,
+    "bin_construct_sample_cnt": 20_000,
     "use_quantized_grad": True,
     "num_grad_quant_bins": 16,
     "quant_train_renew_leaf": True,

@@ -70,8 +70,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         refit: True to choose the number of trees by cross-validation, over training and validation data together, and
             to train as many on all of it. It takes about five times as long; ``evals_result_`` and ``best_score_`` are
             those of the queries that each of four models had not seen.
-        speed: ``"fast"`` for coarser bins (63) and quantised gradients, with LightGBM: less time per tree, and trees
-            that differ a little; docs/performance.md has measurements. ``"exact"`` for the engine's own defaults.
+        speed: ``"fast"`` for coarser bins (63, found from 20,000 documents) and quantised gradients, with LightGBM:
+            less time per tree, and trees that differ a little; docs/performance.md has measurements. ``"exact"`` for
+            the engine's own defaults.
         **engine_parameters: any parameter of the engine under the engine's own name, such as ``min_data_in_leaf=50``;
             with LightGBM also ``categorical_feature``, the names or numbers of columns that hold category codes.
 
