@@ -137,11 +137,10 @@ def lightgbm_gammas(seed: int, n: int) -> np.ndarray:
 def test_neumann_xendcg_is_lightgbms_given_its_gammas() -> None:
     scores, labels = example(6)
     theirs = from_lightgbm(scores, labels, objective="rank_xendcg", objective_seed=5)
-    phi = np.empty(N)
+    grad, hess = np.empty(N), np.empty(N)
     for query, (start, stop) in enumerate(itertools.pairwise(OFFSETS)):
         target = 2 ** labels[start:stop] - lightgbm_gammas(5 + query, stop - start)
-        phi[start:stop] = target / target.sum()
-    grad, hess = np.empty(N), np.empty(N)
-    _softmax_kernel.softmax_gradients(scores, phi, OFFSETS, np.ones(3), _softmax_kernel.NEUMANN, 0, 3, grad, hess)
+        grad[start:stop] = target / target.sum()
+    _softmax_kernel.softmax_gradients(scores, OFFSETS, np.ones(3), _softmax_kernel.NEUMANN, 0, 3, grad, hess)
     np.testing.assert_allclose(grad, theirs[0], atol=1e-6)
     np.testing.assert_allclose(hess, theirs[1], atol=1e-6)

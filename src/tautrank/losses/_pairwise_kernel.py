@@ -237,7 +237,7 @@ def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: I32, firs
     i0, i1, i2, i3 = _U(some[0]), _U(some[1]), _U(some[2]), _U(some[3])
     four = (a[i0], a[i1], a[i2], a[i3], u[i0], u[i1], u[i2], u[i3])
     v0, v1, v2, v3 = v[i0], v[i1], v[i2], v[i3]
-    f0, f1, f2, f3 = around[at - some[0] :], around[at - some[1] :], around[at - some[2] :], around[at - some[3] :]
+    f0, f1, f2, f3 = _U(at - some[0]), _U(at - some[1]), _U(at - some[2]), _U(at - some[3])
     u[n] = zero
     sums = (zero, zero, zero, zero, zero, zero, zero, zero)
     for column in range((n - first + LANES - 1) // LANES * LANES):
@@ -245,10 +245,10 @@ def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: I32, firs
         j = _U(first) + t
         vj, part = v[j], share[j]
         weights = (
-            part * (abs(v0 - vj) + f0[t]),
-            part * (abs(v1 - vj) + f1[t]),
-            part * (abs(v2 - vj) + f2[t]),
-            part * (abs(v3 - vj) + f3[t]),
+            part * (abs(v0 - vj) + around[f0 + t]),
+            part * (abs(v1 - vj) + around[f1 + t]),
+            part * (abs(v2 - vj) + around[f2 + t]),
+            part * (abs(v3 - vj) + around[f3 + t]),
         )
         sums = _pull_four(rows, four, weights, j, sums)
     _credit_four(rows, (i0, i1, i2, i3), sums)

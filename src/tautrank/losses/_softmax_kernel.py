@@ -23,7 +23,7 @@ DIAGONAL, NEUMANN, EXACT = 0, 1, 2
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=REORDER)
 def uniform_targets(
-    base: F64, unit: F64, offsets: I64, seed: np.uint64, step: int, first: int, last: int, phi: F64, sums: F64
+    base: F64, unit: F64, offsets: I64, seed: np.uint64, step: int, first: int, last: int, phi: Array, sums: F64
 ) -> None:
     """Targets with a gamma drawn uniformly for each document.
 
@@ -37,9 +37,11 @@ def uniform_targets(
         phi: receives the targets, one per document.
         sums: receives what they were divided by, one per query.
     """
+    drawn = np.empty(longest_list(offsets, first, last))
     for query in range(first, last):
-        t = phi[offsets[query] : offsets[query + 1]]
-        b = base[offsets[query] : offsets[query + 1]]
+        start = offsets[query]
+        t = drawn[: offsets[query + 1] - start]
+        b = base[start : offsets[query + 1]]
         fill_uniform(t, seed, step, query, GAMMA_STREAM)
         total = 0.0
         for p in range(t.shape[0]):
@@ -48,7 +50,7 @@ def uniform_targets(
         sums[query] = total
         share = 1.0 / total if total > 0.0 else 0.0
         for p in range(t.shape[0]):
-            t[p] *= share
+            phi[start + p] = t[p] * share
 
 
 @njit(error_model="numpy", inline="always")
@@ -66,7 +68,7 @@ def _log_total(scores: F64, start: int, stop: int) -> tuple[float, float]:
 @njit(nogil=True, cache=True, error_model="numpy")
 def tight_targets(
     base: F64, unit: F64, offsets: I64, scores: F64, arrangement: I64, ranks: I32, scale: F64, first: int, last: int,
-    phi: F64, sums: F64,
+    phi: Array, sums: F64,
 ) -> None:  # fmt: skip
     """Targets with the gammas in [0, 1] that minimise the loss ``sum t c / sum t``, where ``c = -log rho``.
 
@@ -177,18 +179,17 @@ def _neumann(e: Array, q: Array, phi: Array, best: int, n: int, tail: float) -> 
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def softmax_gradients(
-    scores: Array, targets: F64, offsets: I64, scale: F64, hessian: int, first: int, last: int, grad: Array, hess: Array
+    scores: Array, offsets: I64, scale: F64, hessian: int, first: int, last: int, grad: Array, hess: Array
 ) -> None:
     """Gradients of the cross entropy.
 
     Args:
         scores: one per document.
-        targets: the distribution of each query, one per document.
         offsets: start of each query.
         scale: one per query; 0 where there is nothing to learn.
         hessian: ``DIAGONAL``, ``NEUMANN`` or ``EXACT``.
         first, last: the first query, and one past the last.
-        grad: receives the gradient, one per document; filled with 0.
+        grad: the target distribution of each query, one number per document; receives the gradient.
         hess: receives the hessian, one per document; filled with 0.
     """
     q = np.empty(longest_list(offsets, first, last), scores.dtype)
@@ -199,10 +200,10 @@ def softmax_gradients(
         phi = grad[start : start + n]
         e = hess[start : start + n]
         if scale[query] == 0.0:
+            phi[:] = 0.0
             continue
         best = 0
         for p in range(n):
-            phi[p] = targets[start + p]
             if s[p] > s[best]:
                 best = p
         top = s[best]

@@ -187,9 +187,10 @@ class _SoftmaxObjective(Objective):
         from tautrank.losses import _softmax_kernel as kernel
 
         hessian = {"diagonal": kernel.DIAGONAL, "neumann": kernel.NEUMANN, "exact": kernel.EXACT}[self.loss.hessian]
-        targets, weights = self._targets(scores, step)
-        given = (scores, targets, self.lists.offsets, weights, hessian)
-        return self._filled_gradients(kernel.softmax_gradients, scores.dtype, *given)
+        grad, weights = self._targets(scores, step)
+        hess = np.zeros_like(grad)
+        self._fill(kernel.softmax_gradients, (scores, self.lists.offsets, weights, hessian), grad, hess)
+        return grad, hess
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         from tautrank.losses._softmax_kernel import softmax_values
@@ -197,15 +198,15 @@ class _SoftmaxObjective(Objective):
         targets, weights = self._targets(held, step)
         return self._filled_values(softmax_values, scores, targets, self.lists.offsets, weights)
 
-    def _targets(self, scores: Floats, step: int) -> tuple[F64, F64]:
-        """Return the target distributions, and the weight of each query."""
+    def _targets(self, scores: Floats, step: int) -> tuple[Floats, F64]:
+        """Return a new array of the target distributions, of the type of the scores, and the weight of each query."""
         weights = self.lists.weights
         if isinstance(self._gamma, float):
-            phi, sums = self._base, self._sums
+            phi, sums = self._base.astype(scores.dtype), self._sums
         else:
             from tautrank.losses import _softmax_kernel as kernel
 
-            phi, sums = np.zeros(scores.size), np.zeros(weights.size)
+            phi, sums = np.zeros_like(scores), np.zeros(weights.size)
             given = (self._base, self._zero, self.lists.offsets)
             if self._gamma == "uniform":
                 self._fill(kernel.uniform_targets, (*given, np.uint64(self.seed), step), phi, sums)
