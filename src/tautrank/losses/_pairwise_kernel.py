@@ -177,50 +177,49 @@ def _swap_rows(rows: Rows, v: Array, gap: Array, first: int, stop: int, n: int, 
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _general_rows(rows: Rows, pairs: Pairs, near: float, slope: float, first: int, stop: int, n: int) -> float:
-    """As `_swap_rows`, where labels and gains need not agree (sampled gains), with a normaliser and a cap.
+def _general_row(
+    rows: Rows, pairs: Pairs, around: Array, share: Array, limits: Any, row: int, first: int, n: int
+) -> float:
+    """Add the pairs of one row with the rows from ``first`` on; return the sum of the sizes of their lambdas.
 
-    ``w_ij = (v_i - v_j + gap_(j-i)) min(|u_i - u_j|, cap) / (near + slope |s_i - s_j|)``, directed by ``levels``; or,
-    if every pair counts, ``w_ij = u_i / (near + slope |s_i - s_j|)`` for all ``j != i``, labels regardless. The padding
-    must hold ``u = 0``. Returns the sum of the sizes of all lambdas.
+    As `_swap_rows` and `_meet_all`, where labels and gains need not agree (sampled gains), with a normaliser and a cap:
+    ``w_ij = share_j (|v_i - v_j| + gap_|j-i|) min(|u_i - u_j|, cap) / (near + slope |s_i - s_j|)``, directed by
+    ``levels``; or, if every pair counts, ``w_ij = u_i / (near + slope |s_i - s_j|)`` for all ``j != i``, labels
+    regardless. The padding must hold ``u = 0``.
     """
     s, u, levels, a, b, g, h = rows
-    v, gap, every_pair = pairs.v, pairs.gap, pairs.every_pair
+    v, every_pair = pairs.v, pairs.every_pair
     zero = a.dtype.type(0.0)
     one = a.dtype.type(1.0)
-    most = a.dtype.type(pairs.cap)
-    c0 = a.dtype.type(near)
-    c1 = a.dtype.type(slope)
-    total = 0.0
-    for row in range(first, stop):
-        i = _U(row)
-        ai, si, ui, li, vi = a[i], s[i], u[i], levels[i], v[i]
-        gi, hi, ti = zero, zero, zero
-        for column in range((n - 1 - row + LANES - 1) // LANES * LANES):
-            t = _U(column)
-            j = i + _U(1) + t
-            x = ai * b[j]
-            p = one / (one + x)
-            y = x * p
-            distance = c0 + c1 * (si - s[j])
-            if every_pair:
-                up = ui * y / distance
-                down = u[j] * p / distance
-            else:
-                w = (vi - v[j] + gap[t + _U(3)]) * min(abs(ui - u[j]), most) / distance
-                e = li - levels[j]
-                up = (w if e > zero else zero) * y
-                down = (w if e < zero else zero) * p
-            c = up * p + down * y
-            g[j] += up - down
-            h[j] += c
-            gi += up - down
-            hi += c
-            ti += up + down
-        g[i] -= gi
-        h[i] += hi
-        total += ti
-    return total
+    near, slope, most = a.dtype.type(limits[0]), a.dtype.type(limits[1]), a.dtype.type(pairs.cap)
+    far = _U(around.shape[0] // 2 + first - row)
+    i = _U(row)
+    ai, si, ui, li, vi = a[i], s[i], u[i], levels[i], v[i]
+    gi, hi, ti = zero, zero, zero
+    for column in range((n - first + LANES - 1) // LANES * LANES):
+        t = _U(column)
+        j = _U(first) + t
+        x = ai * b[j]
+        p = one / (one + x)
+        y = x * p
+        distance = near + slope * abs(si - s[j])
+        if every_pair:
+            up = ui * y / distance
+            down = u[j] * p / distance
+        else:
+            w = share[j] * (abs(vi - v[j]) + around[far + t]) * min(abs(ui - u[j]), most) / distance
+            e = li - levels[j]
+            up = (w if e > zero else zero) * y
+            down = (w if e < zero else zero) * p
+        c = up * p + down * y
+        g[j] += up - down
+        h[j] += c
+        gi += up - down
+        hi += c
+        ti += up + down
+    g[i] -= gi
+    h[i] += hi
+    return float(ti)
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
@@ -254,39 +253,6 @@ def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: I32, firs
     _credit_four(rows, (i0, i1, i2, i3), sums)
 
 
-@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _meet_all_in_general(rows: Rows, pairs: Pairs, around: Array, share: Array, limits: Any, row: int, n: int) -> float:
-    """As `_meet_all` for one row and the rows beyond ``k``, with the weights of `_general_rows`; returns their sum."""
-    s, u, levels, a, b, g, h = rows
-    v, k = pairs.v, pairs.k
-    zero = a.dtype.type(0.0)
-    one = a.dtype.type(1.0)
-    c0, c1, most = a.dtype.type(limits[0]), a.dtype.type(limits[1]), a.dtype.type(pairs.cap)
-    far = around[around.shape[0] // 2 + k - row :]
-    i = _U(row)
-    ai, si, ui, li, vi = a[i], s[i], u[i], levels[i], v[i]
-    gi, hi, ti = zero, zero, 0.0
-    for column in range(n - k):
-        t = _U(column)
-        j = _U(k) + t
-        x = ai * b[j]
-        p = one / (one + x)
-        y = x * p
-        w = share[j] * (abs(vi - v[j]) + far[t]) * min(abs(ui - u[j]), most) / (c0 + c1 * abs(si - s[j]))
-        e = li - levels[j]
-        up = (w if e > zero else zero) * y
-        down = (w if e < zero else zero) * p
-        c = up * p + down * y
-        g[j] += up - down
-        h[j] += c
-        gi += up - down
-        hi += c
-        ti += up + down
-    g[i] -= gi
-    h[i] += hi
-    return ti
-
-
 @njit(error_model="numpy", inline="always")
 def _missed_rows(
     rows: Rows, pairs: Pairs, around: Array, share: Array, some: I32, limits: Any, n: int, reach: float, plain: bool
@@ -315,7 +281,7 @@ def _missed_rows(
             a[row] = 1.0
             for j in range(k, n):
                 b[j] = math.exp(min(max(pairs.sigma * (s[j] - s[row]), -2.0 * reach), 2.0 * reach))
-        total += _meet_all_in_general(rows, pairs, around, share, limits, row, n)
+        total += _general_row(rows, pairs, around, share, limits, row, k, n)
     return total
 
 
@@ -372,7 +338,7 @@ def pair_gradients(
     s, u, level = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     g, h = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
-    share, some = np.empty(size, scores.dtype), np.empty(size, np.int32)
+    ones, share, some = np.ones(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, np.int32)
     around = np.concatenate((gap[size + 1 : 2 : -1], gap[2 : size + 2]))
     rows = Rows(s, u, level, a, b, g, h)
     samples = gains.shape[0]
@@ -407,6 +373,7 @@ def pair_gradients(
             else:
                 for p in range(start, start + n):
                     u[ranks[p]] = gains[sample, p]
+            limits = (near, slope, gains[sample, start + n - 1])
             row = 0
             reached = 0
             while row < end:
@@ -415,10 +382,10 @@ def pair_gradients(
                 if levels is None:
                     _swap_rows(rows, v, gap, row, stop, n, gains[0, start + n - 1])
                 else:
-                    total += _general_rows(rows, pairs, near, slope, row, stop, n)
+                    for upper in range(row, stop):
+                        total += _general_row(rows, pairs, around, ones, limits, upper, upper + 1, n)
                 row = stop
             if extended and end == k:
-                limits = (near, slope, gains[sample, start + n - 1])
                 plain = levels is None and reached == n
                 if levels is None and not plain:
                     level[:n] = u[:n]
