@@ -36,6 +36,7 @@ def _threads_of(monkeypatch: pytest.MonkeyPatch, data: RankingData, n_jobs: int 
 
 
 def test_the_size_of_the_data_decides_and_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # a user's choice would decide instead
     found = {}
     for documents, n_jobs, per_thread in (
         (500, None, 1_000_000),

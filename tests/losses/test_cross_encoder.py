@@ -61,7 +61,8 @@ def test_bad_input_is_one_sentence() -> None:
         CrossEncoderLoss(two, "listnet")
 
 
-def test_a_tiny_cross_encoder_learns_by_its_trainer(tmp_path) -> None:
+def test_a_tiny_cross_encoder_learns_by_its_trainer(tmp_path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")  # accelerate would set it for all tests that follow
     reason = "sentence-transformers is not installed: pip install sentence-transformers datasets accelerate"
     pytest.importorskip("sentence_transformers", reason=reason)
     datasets = pytest.importorskip("datasets", reason=reason)
