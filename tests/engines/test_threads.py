@@ -36,7 +36,6 @@ def _threads_of(monkeypatch: pytest.MonkeyPatch, data: RankingData, n_jobs: int 
 
 
 def test_the_size_of_the_data_decides_and_changes_no_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # a user's choice would decide instead
     found = {}
     for documents, n_jobs, per_thread in (
         (500, None, 1_000_000),
@@ -44,6 +43,7 @@ def test_the_size_of_the_data_decides_and_changes_no_bit(monkeypatch: pytest.Mon
         (500, -1, 10**9),
         (500, 2, 10**9),
     ):
+        monkeypatch.delenv("OMP_NUM_THREADS", raising=False)  # a user's choice would decide instead
         monkeypatch.setattr(boosting, "_VALUES_PER_THREAD", per_thread)
         monkeypatch.setattr(packages, "job_count", lambda n: n if n and n > 0 else 4)
         found[n_jobs, per_thread] = _threads_of(monkeypatch, _data(documents, 12), n_jobs)
