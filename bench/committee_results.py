@@ -25,6 +25,7 @@ from tautrank.significance.systems import Combined, SystemsTest, combined_test, 
 
 METRICS = ("ndcg@5", "ndcg@10", "map")
 REPEATS = 5
+AIM = 0.01  # p-value against the best single peers, over all sets
 MODELS = 6
 PARAMETERS = {"n_estimators": 300, "learning_rate": 0.1, "early_stopping_rounds": 20}
 PEERS = (
@@ -217,6 +218,8 @@ def together(arguments: argparse.Namespace) -> Lines:
         yield from (
             f"## {committee[:1].upper()}{committee[1:]}: {m} minus that of the others",
             "",
+            verdict(*rows[BEST_PEER]),
+            "",
             "The last columns weigh every data set by how sure its difference is (`combined_test`), with a 95 %",
             "interval; p before and after Holm's correction over the rows. **Bold** is significant after it. The best",
             "single peer of a set is the one with the best *test* value, which favours the peers: "
@@ -239,6 +242,22 @@ def together(arguments: argparse.Namespace) -> Lines:
             cells += [f"{both.p_value:.2g}", f"{adjusted[opponent]:.2g}"]
             yield f"| {opponent if opponent == BEST_PEER else f'`{opponent}`'} | {' | '.join(cells)} |"
         yield ""
+
+
+def verdict(values: Mapping[str, tuple[float, ...]], both: Combined) -> str:
+    """Say where a committee is above the best single peer, how sure that is over all sets, and what was aimed at."""
+    above = [name for name, (difference, *_) in values.items() if difference > 0]
+    below = [name for name in values if name not in above]
+    where = f"Above the best single peer on {', '.join(above) or 'no set'}"
+    if below:
+        where += f"; not on {', '.join(below)}"
+    reached = "reached" if not below and both.p_value < AIM else "not reached"
+    if missing := [name for name in SETS if name not in values]:
+        reached += f" without {', '.join(missing)}"
+    return (
+        f"{where}. Over these sets {both.difference:+.4f}, p = {both.p_value:.2g}: the aim, above it on every set and "
+        f"p < {AIM:g} over all, is **{reached}**."
+    )
 
 
 def _common(name: str) -> str:
