@@ -11,7 +11,7 @@ from unittest.mock import patch
 import tautrank as tr
 from bench.side_by_side import Claims
 from tautrank.data import Splits
-from tautrank.engines.lightgbm_bins import LightGBMBinning
+from tautrank.engines.binned import LightGBMBinning
 
 LOSSES = ("lightgbm:lambdarank", "lambdarank", "ndcg-loss1", "ndcg-loss2++", "ranknet", "listnet", "xendcg", "mse")
 QUERIES, LENGTH, FEATURES, REPEATS, TREES = 6000, 120, 136, 3, 20

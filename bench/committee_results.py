@@ -19,6 +19,7 @@ from bench.equal_budget import Contender, measured, overlap
 from bench.measured_page import Lines, write_page
 from tautrank.arrays import F64
 from tautrank.data import Splits
+from tautrank.engines import DEFAULTS
 from tautrank.engines.committee import DEFAULT_COMMITTEE
 from tautrank.significance.paired import holm
 from tautrank.significance.systems import Combined, SystemsTest, combined_test, systems_test
@@ -27,7 +28,7 @@ METRICS = ("ndcg@5", "ndcg@10", "map")
 REPEATS = 5
 AIM = 0.01  # p-value against the best single peers, over all sets
 MODELS = 6
-PARAMETERS = {"n_estimators": 300, "learning_rate": 0.1, "early_stopping_rounds": 20}
+PARAMETERS = {name: DEFAULTS[name] for name in ("n_estimators", "learning_rate", "early_stopping_rounds")}
 PEERS = (
     "lightgbm:lambdarank",
     "lightgbm:rank_xendcg",
@@ -52,14 +53,12 @@ class DataSet:
     Args:
         folds: reads its splits.
         repeats: the number of repeats, if it is not the page's.
-        parameters: parameters of every system on top of those of all sets.
         fewer: the number of models of single systems that train too slowly for all.
         cut: what differs or was left out for lack of time, in a sentence.
     """
 
     folds: Callable[[], list[Splits]]
     repeats: int | None = None
-    parameters: Mapping[str, float] = field(default_factory=dict)
     fewer: Mapping[str, int] = field(default_factory=dict)
     cut: str = ""
 
@@ -73,19 +72,18 @@ SETS = {
         cut="Cut for lack of time: three configurations of YetiRank.",
     ),
     "MSRD": DataSet(
-        partial(folds_of, "msrd", folds=1),
+        partial(folds_of, "msrd"),
         repeats=3,
-        parameters={"n_estimators": 400, "early_stopping_rounds": 50},
         fewer={
             "lightgbm:rank_xendcg": 2,
             "xgboost:rank:ndcg": 1,
             "catboost:YetiRank": 1,
-            "catboost:QuerySoftMax": 0,
+            "catboost:QuerySoftMax": 1,
             BAGGED_YETI: 0,
         },
         cut=(
-            "Models of up to 400 trees, stopped after 50. Cut for lack of time: one fold, three repeats, fewer "
-            "configurations of all peers but LightGBM's lambdarank, no QuerySoftMax, no bagged YetiRank."
+            "Cut for lack of time: three repeats, fewer configurations of all peers but LightGBM's lambdarank, no "
+            "bagged YetiRank."
         ),
     ),
 }
@@ -114,9 +112,7 @@ def result_on(name: str, repeats: int, only_finished: bool) -> tuple[list[Row], 
     one, splits = SETS[name], SETS[name].folds()
     runs = min(repeats, one.repeats or repeats)
     title, systems = f"committees {name}", contenders(name)
-    found = measured(
-        title, splits, systems, METRICS, runs, {**PARAMETERS, **one.parameters}, only_finished=only_finished
-    )
+    found = measured(title, splits, systems, METRICS, runs, PARAMETERS, only_finished=only_finished)
     rows = []
     for system in systems:
         if system.name not in found:
@@ -172,13 +168,13 @@ def protocol(arguments: argparse.Namespace) -> Lines:
         f"committee all together, by the value of their sum); learning rate {PARAMETERS['learning_rate']}.",
         "",
         f'- `committee` is `Ranker(loss="committee")`: one model of each of its {len(SINGLE)} losses, added up, with',
-        '  no parameter tuned. With list features: `Ranker(loss="committee", list_features=True)`.',
+        '  all parameters at their defaults. With list features: `Ranker(loss="committee", list_features=True)`.',
         f"- A peer's own objective is trained with {MODELS} configurations, the defaults of this library and",
         f"  {MODELS - 1} random ones; the one with the best validation {METRICS[0]} is its row ('best of'). The sum of",
         "  all of them, scaled as the members of a committee are, is another row ('added up'). Cut for lack of time:",
         "  three configurations of XGBoost's objective, two of QuerySoftMax.",
         f"- 'bagged' is a committee of {MODELS} models of the same objective with the same parameters, other seeds,",
-        "  and 80 % of the queries and of the features for every tree.",
+        "  80 % of the queries and of the features for every tree, and LightGBM's thresholds drawn at random, as ours.",
         "- The committee's own losses are shown beside them, trained once each with the defaults.",
         "",
         f"Five folds; every query is tested once per repeat; {arguments.repeats} repeats, each with other training and",

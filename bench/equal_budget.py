@@ -31,8 +31,8 @@ from tautrank.experiments.data_source import MEMORY, fingerprint_of
 from tautrank.experiments.divide import GivenSplits, divide, overlap_of, part_sizes
 from tautrank.experiments.plan import trial_key
 from tautrank.experiments.space import parameters_of, random_configurations
-from tautrank.experiments.store import DONE, Outcome, Store, Trial
-from tautrank.experiments.trial import Surroundings, attempt
+from tautrank.experiments.store import DONE, Store, Trial
+from tautrank.experiments.trial import Surroundings
 from tautrank.experiments.workers import run_trials
 from tautrank.json_values import or_nan, or_none
 from tautrank.metrics import Metric
@@ -147,10 +147,6 @@ def _judged(scores: F64, test: RankingData, metrics: Sequence[Metric]) -> dict[s
     return {str(m): [or_none(x) for x in m.per_query(scores, test.labels, test.offsets).tolist()] for m in metrics}
 
 
-def _attempt(around: Surroundings, trial: Trial, _: Any) -> Outcome:
-    return attempt(trial.spec, around, train)
-
-
 def measured(
     title: str,
     splits: Sequence[Splits],
@@ -188,7 +184,7 @@ def _train_waiting(title: str, planned: Mapping[str, list[list[Trial]]], around:
         statuses = store.statuses()
         waiting = [trial for trial in trials if statuses.get(trial.key) != DONE]
         done = len(trials) - len(waiting)
-        for trial, outcome in run_trials(job_count(None), partial(_attempt, around), waiting):
+        for trial, outcome in run_trials(job_count(None), train, waiting, around):
             if outcome.status != DONE:
                 raise DataError(f"{title}, {trial.title}: {outcome.error}")
             store.record(trial, outcome)

@@ -14,9 +14,8 @@ import numpy as np
 
 from tautrank.arrays import F32
 from tautrank.engines.base import FittedModel
-from tautrank.engines.lightgbm import LightGBMModel
-from tautrank.engines.lightgbm_text import _with_sizes
-from tautrank.engines.packages import package
+from tautrank.engines.lightgbm import LightGBMModel, _with_sizes
+from tautrank.engines.registry import package
 from tautrank.engines.xgboost import XGBoostModel
 
 FEATURES = 9

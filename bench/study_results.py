@@ -106,7 +106,7 @@ def decided(study: Study, by_part: Sequence[Sequence[Judgement]]) -> list[Judgem
 def results_of(one: StudyRun) -> list[StudyResult]:
     """What the store holds of a run, one result per fold; folds without a finished trial are left out."""
     found = []
-    with Store.open(one.store, kind="study trials") as store:
+    with Store(one.store, kind="study trials") as store:
         finished = list(store.finished())
     for plan in one.plans():
         keys = {trial.key for trial in plan.trials()}

@@ -20,7 +20,7 @@ from bench.data_sets import KEPT, data_folder
 from tautrank.errors import DataError
 from tautrank.experiments.plan import Budget, trial_key
 from tautrank.experiments.store import DONE, Outcome, Store, Trial
-from tautrank.experiments.workers import Workers, run_waiting, unfinished
+from tautrank.experiments.workers import choose_workers, run_waiting, unfinished
 from tautrank.json_values import canonical
 from tautrank.papers.catalogue import find_study
 from tautrank.papers.run import StudyPlan, make_plan
@@ -161,7 +161,7 @@ def run(one: StudyRun) -> None:
         for plan in one.plans():
             for trial, outcome in already_trained(one, unfinished(plan, store)):
                 store.record(trial, outcome)
-            run_waiting(plan, store, Workers(1), said)
+            run_waiting(plan, store, choose_workers(1), said)
 
 
 def already_trained(one: StudyRun, waiting: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
@@ -169,7 +169,7 @@ def already_trained(one: StudyRun, waiting: Sequence[Trial]) -> Iterator[tuple[T
     known: dict[str, list[tuple[dict[str, Any], Outcome]]] = defaultdict(list)
     for path in sorted(STORES.glob(f"*-{one.kind}.db")) if one.data and waiting else ():
         if path != one.store:
-            with Store.open(path, kind="study trials") as store:
+            with Store(path, kind="study trials") as store:
                 for trial, outcome in store.finished():
                     known[_training(trial.spec)].append((trial.spec, outcome))
     for trial in waiting:

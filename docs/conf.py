@@ -127,8 +127,8 @@ def command_help() -> Iterator[tuple[str, str]]:
         context = command.make_context(name, [], resilient_parsing=True)
         context.terminal_width = context.max_content_width = 100
         yield name, command.get_help(context)
-        below = getattr(command, "commands", {})
-        waiting[:0] = [(f"{name} {one}", below[one]) for one in (command.list_commands(context) if below else ())]
+        below = command.list_commands(context) if hasattr(command, "list_commands") else ()
+        waiting[:0] = [(f"{name} {one}", command.get_command(context, one)) for one in below]
 
 
 def set_displays_apart(

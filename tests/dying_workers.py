@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 
@@ -13,43 +14,37 @@ def dies(*_):
     os.kill(os.getpid(), signal.SIGKILL)
 
 
-def dies_of_the_second_trial(around, trial, ask):
-    if trial.spec["trial"] == 1:
+def dies_of_the_second_trial(spec, around):
+    if spec["trial"] == 1:
         dies()
-    return done()
+    return {}
 
 
-def dies_once_of_the_second_trial_while_others_are_idle(around, trial, ask):
+def dies_once_of_the_second_trial_while_others_are_idle(spec, around):
     mark = Path(os.environ["DIED_ONCE"])
-    if trial.spec["trial"] == 1 and not mark.exists():
+    if spec["trial"] == 1 and not mark.exists():
         mark.touch()
         time.sleep(1)  # the other process has long had nothing to do
         dies()
-    return done()
+    return {}
 
 
-def dies_of_the_second_tuning_trial(trial, ask, **more):
+def dies_of_the_second_tuning_trial(spec, around, **more):
     from tautrank.experiments.tune import run_search_trial
 
     def dying(told):
-        if trial.number == 1 and told[0] == 5:
+        if spec["number"] == 1 and told[0] == 5:
             dies()
-        return ask(told)
+        return around.ask(told)
 
-    return run_search_trial(trial, dying, **more)
-
-
-def done():
-    from tautrank.experiments.store import Outcome
-
-    return Outcome("done", result="{}")
+    return run_search_trial(spec, replace(around, ask=dying), **more)
 
 
-def asks_and_divides(job, ask):
-    return 60 / ask(job)
+def asks_and_divides(spec, around):
+    return {"found": 60 / around.ask(spec["number"])}
 
 
-def never_ends(job, ask):
+def never_ends(spec, around):
     time.sleep(600)
 
 

@@ -63,7 +63,7 @@ def comparison_of(values, metrics=("ndcg@5",), systems=None, held=(), **found):
     declared = comparison(chosen, metrics, repeats=repeats)
     data = DataSource(("memory",), held=tuple(held))
     budget = declared.planned(Budget())
-    plan = Plan(study=declared, data=data, fingerprints=((1, ""),), n_queries=0, n_features=0, budget=budget)
+    plan = Plan(study=declared, data=data, budget=budget)
     arrays, places = {}, [("plain", name) for name in declared.system_names]
     for place, by_metric in zip(places, by_system, strict=True):
         arrays |= {(*place, name): [np.asarray(row, float) for row in v] for name, v in by_metric.items()}
@@ -81,7 +81,7 @@ def content(path: Path) -> list[tuple[object, ...]]:
 
 def filled(study, values, trials=4, data=DATA, failing=(), error="went wrong", n_test=None):
     """The result of a store with given numbers: ``values(condition, system, metric, trial)``, one per query."""
-    store = StudyStore.open_for(None, make_plan(study, data, budget=Budget(trials=trials)), "typed <b>by</b> hand")
+    store = StudyStore(None, make_plan(study, data, budget=Budget(trials=trials)), "typed <b>by</b> hand")
     for trial in store.plan.trials():
         place = tuple(trial.spec[name] for name in ("condition", "system", "trial"))
         if place in failing:

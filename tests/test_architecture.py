@@ -50,7 +50,7 @@ FIRST_USER = {
 # The public interface stands above all rooms but the command line, which only `python -m tautrank` starts.
 TOP = {"__init__": {*ARROW, *BESIDE} - {"commands"}, "__main__": {"commands"}}
 # The one door against the arrow: a result renders nothing, its `to_html` and the like ask `report` when called.
-DOORS = {"experiments/result.py": {"report"}}
+DOORS = {"experiments/result.py": {"report"}, "experiments/search.py": {"report"}}
 
 
 def allowed_rooms(room: str) -> set[str]:

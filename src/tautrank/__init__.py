@@ -9,23 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from tautrank import checks, losses, metrics, simulate, theory
-    from tautrank.data import (
-        DataSummary,
-        RankingData,
-        Splits,
-        judge_run,
-        list_folds,
-        read_csv,
-        read_folder,
-        read_letor,
-        read_parquet,
-        read_qrels,
-        read_run,
-        read_scores,
-        read_streamed,
-        write_letor,
-    )
     from tautrank.data.distributed import read_distributed
+    from tautrank.data.files import read_csv, read_parquet, read_scores, write_letor
+    from tautrank.data.folders import Splits, list_folds, read_folder
+    from tautrank.data.letor import read_letor
+    from tautrank.data.ranking_data import RankingData
+    from tautrank.data.streamed import read_streamed
+    from tautrank.data.summary import DataSummary
+    from tautrank.data.trec import judge_run, read_qrels, read_run
     from tautrank.engines.langevin import Langevin
     from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankError, TautrankWarning
     from tautrank.experiments.compare import compare, compare_runs
@@ -35,9 +26,8 @@ if TYPE_CHECKING:
     from tautrank.losses import loss
     from tautrank.losses.torch_loss import torch_loss
     from tautrank.metrics import Metric, metric
-    from tautrank.metrics.evaluation import Evaluation, evaluate
-    from tautrank.ranker.estimator import Ranker
-    from tautrank.ranker.list_features import ListFeatures
+    from tautrank.metrics.base import Evaluation, evaluate
+    from tautrank.ranker import ListFeatures, Ranker
     from tautrank.report.side_by_side import side_by_side
     from tautrank.significance.paired import (
         bootstrap_interval,
@@ -65,9 +55,8 @@ _NAMES = {
     "losses": "loss",
     "losses.torch_loss": "torch_loss",
     "metrics": "Metric metric",
-    "metrics.evaluation": "Evaluation evaluate",
-    "ranker.estimator": "Ranker",
-    "ranker.list_features": "ListFeatures",
+    "metrics.base": "Evaluation evaluate",
+    "ranker": "ListFeatures Ranker",
     "report.side_by_side": "side_by_side",
     "significance.paired": "bootstrap_interval corrected_resampled_t_test holm paired_t_test randomisation_test",
     "significance.systems": "systems_test",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import tempfile
 from collections.abc import Iterator
@@ -26,7 +25,7 @@ def require_writable(path: str | os.PathLike[str]) -> None:
     target = Path(path)
     with _in_a_sentence(target):
         if target.is_dir():
-            raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR))
+            raise IsADirectoryError(0, "Is a directory")
         with tempfile.NamedTemporaryFile(dir=target.parent, prefix=f".{target.name}.", suffix=".part"):
             pass
 

@@ -63,9 +63,8 @@ class Registry(dict[str, type[T]], Generic[T]):
         def enter(cls: C) -> C:
             # A user may edit a class and register it again; a name of the library keeps its meaning.
             if name in self and is_ours(self[name]) and not is_ours(cls):
-                raise OptionError(
-                    f"register: found '{name}', a {self.kind} of the library; expected a name that is not taken"
-                )
+                taken = f"register: found '{name}', a {self.kind} of the library"
+                raise OptionError(f"{taken}; expected a name that is not taken")
             cls.name = name
             # A dataclass without repr=False writes its own, which does not parse back.
             cls.__repr__ = self.base.__repr__  # type: ignore[assignment]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from tautrank.checks import CHECKS, check, check_loss, check_losses
-from tautrank.checks.registry import some_lists, some_short_lists
+from tautrank.checks.checking import short_lists, some_lists
 from tautrank.errors import OptionError
 from tautrank.losses import MSE, REGISTRY, ListLoss, loss
 from tautrank.losses.base import Lists
@@ -76,7 +76,7 @@ def test_long_checks_look_at_some_queries() -> None:
     assert some.sizes.size == 180
     assert scores[10] == 50.0  # the sixth query
     mixed = Lists.of(np.ones(400), [0, 300, 350, 400], None)
-    assert some_short_lists(np.zeros(400), mixed)[1].sizes.tolist() == [50, 50]
+    assert short_lists(np.zeros(400), mixed)[1].sizes.tolist() == [50, 50]
     assert check_loss("mse", np.ones(9000), lists.offsets, names=["derivative"])["derivative"].queries == 180
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tautrank.checks import CHECKS, check_loss
-from tautrank.checks.laws import synthetic_lists
+from tautrank.checks.checking import synthetic_lists
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, Loss, Objective, PLRank, SmoothedLoss, loss, register
 from tautrank.losses.base import Lists

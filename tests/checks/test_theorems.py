@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tautrank.checks import CHECKS, Outcome, check_loss
-from tautrank.checks.laws import synthetic_lists
+from tautrank.checks.checking import synthetic_lists
 from tautrank.losses import REGISTRY, Loss, loss
 from tests.checks.test_laws import RightObjective, centred
 from tests.theory_lists import make_lists

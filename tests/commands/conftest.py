@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 import tautrank as tr
-from tautrank.commands import demo
+from tautrank.commands import training
 from tautrank.losses import REGISTRY
 from tautrank.metrics import METRICS
 
@@ -36,7 +36,7 @@ def small_demo(monkeypatch):
     """The demonstration, small enough for a test."""
     small = {"_QUERIES": 40, "_FEATURES": 16, "_TREES": 3, "_REPEATS": 2, "_WORKERS": 1}
     for name, value in {**small, "_MORE_QUERIES": 60, "_MORE_FEATURES": 16, "_MORE_TREES": 3}.items():
-        monkeypatch.setattr(demo, name, value)
+        monkeypatch.setattr(training, name, value)
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ def command_of(words: list[str]) -> tuple[str, click.Command, list[str]]:
     while hasattr(command, "commands") and words[len(name) :] and not words[len(name)].startswith("-"):
         word = words[len(name)]
         assert word in command.commands, f"there is no command 'tautrank {' '.join([*name, word])}'"
-        command = command.commands[word]
+        command = command.get_command(None, word)
         name.append(word)
     return " ".join(name), command, words[len(name) :]
 

@@ -171,7 +171,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "objective: is called loss here; expected that name": lambda: fit(objective="lambdarank"),
     "min_child_samples: given twice, under two of LightGBM's names for min_data_in_leaf; expected it once": lambda: fit(min_data_in_leaf=5, min_child_samples=6),
     "k: found 0; expected a whole number of at least 1, or None for the full list": lambda: tr.metric("ndcg@0"),
-    "labels[0]: found 7, above max_label = 4; expected err's max_label to be the highest label of the scale": lambda: tr.metric("err").mean([1.0], [7], [0, 1]),
+    "labels[0]: found 7; expected at most err's max_label = 4, the highest label of the scale": lambda: tr.metric("err").mean([1.0], [7], [0, 1]),
     "--param: found 'x'; expected name=value, such as min_data_in_leaf=50": lambda: typed("train", str(write("train.txt", "1 qid:1 1:1\n")), "--model", "m", "--param", "x"),
     "langevin: shrink_rate=10 times learning_rate=0.1 is 1; expected less than 1": lambda: fit(langevin=tr.Langevin(shrink_rate=10.0), learning_rate=0.1),
     "langevin: the gradients of lightgbm:lambdarank are out of reach; expected a loss of this library, or one of CatBoost's, which has Langevin boosting of its own": lambda: fit(loss="lightgbm:lambdarank", langevin=tr.Langevin()),

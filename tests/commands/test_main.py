@@ -88,7 +88,8 @@ def test_unknown_options_and_commands_exit_with_2(capsys):
 def commands(group: typer.core.TyperGroup, path: tuple[str, ...] = ()) -> list[str]:
     """Every command that can be typed."""
     found = []
-    for name, command in group.commands.items():
+    for name in group.list_commands(None):
+        command = group.get_command(None, name)
         inner = getattr(command, "commands", None)
         found += commands(command, (*path, name)) if inner else [" ".join((*path, name))]
     return found
@@ -113,7 +114,7 @@ def test_training_defaults_are_those_of_the_ranker():
     options |= {"early_stopping": "early_stopping_rounds"}
     ranker = inspect.signature(tr.Ranker).parameters
     for name in ("train", "compare", "tune"):
-        for parameter in typer.main.get_command(app).commands[name].params:
+        for parameter in typer.main.get_command(app).get_command(None, name).params:
             if parameter.name in options:
                 assert parameter.default == ranker[options[parameter.name]].default, (name, parameter.name)
 

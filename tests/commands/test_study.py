@@ -105,7 +105,7 @@ def test_ctrl_c_says_how_to_go_on_and_resume_does(finished, tmp_path, monkeypatc
 def test_status_says_who_runs_it(capsys, finished):
     from tautrank.papers.run import StudyStore
 
-    with StudyStore.open(finished) as store, store.running():
+    with StudyStore(finished) as store, store.running():
         _, out, _ = run(capsys, "study status", finished)
         assert f"running: process {os.getpid()} on " in out
         code, _, err = run(capsys, "study resume --workers 1", finished)

@@ -95,7 +95,7 @@ COMMANDS: dict[str, tuple[dict[str, bytes], list[str], str]] = {
     "scores with two columns": ({"a": LETOR, "s": b"1 2\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s: found 2 columns in the first line; expected 6, a TREC run, or one score per line"),
     "scores empty": ({"a": LETOR, "s": b""}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s: found an empty file; expected one score per line"),
     "scores binary": ({"a": LETOR, "s": b"1\n\xff\xff\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: found bytes that are not UTF-8; expected text (is this a binary file?)"),
-    "unknown metric": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "ndgc@10"], "unknown metric 'ndgc'; did you mean 'ndcg'? (known: arp, auc, bpref, dcg, dcg-rr, err, judged, lambdarank-metric, map, mrr, ndcg, precision, r-precision, rbp, recall, success)"),
+    "unknown metric": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "ndgc@10"], "unknown metric 'ndgc'; did you mean 'ndcg'? (known: arp, auc, bpref, dcg, dcg-rr, err, f1, judged, lambdarank-metric, map, mrr, ndcg, precision, r-precision, rbp, recall, success)"),
     "run without qrels": ({"a": LETOR, "s": b"q Q0 d 1 2.0 t\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s: shares no query with the judgments; expected the same ids (found 'q' and '1' first)"),
     "qrels without run": ({"a": b"q 0 d 1\n", "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/a: is qrels, but {d}/s holds scores, one per line; expected ranking data with labels"),
     "run with a short line": ({"a": b"q 0 d 1\n", "s": b"q Q0 d 1 2.0 t\nq Q0 e 1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s"], "{d}/s:2: found 4 columns; expected 6 (a TREC run has 'qid Q0 docno rank score tag')"),
@@ -106,7 +106,7 @@ COMMANDS: dict[str, tuple[dict[str, bytes], list[str], str]] = {
     "no metric named": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", ","], "--metrics: found no name; expected names such as 'ndcg@10,map'"),
     "unknown tie policy": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "--ties", "wurst"], "unknown ties 'wurst'; did you mean 'worst'? (known: best, expected, input, worst)"),
     "unknown empty policy": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "--empty", "zeros"], "unknown empty 'zeros'; did you mean 'zero'? (known: one, skip, zero)"),
-    "label above ERR's scale": ({"a": b"7 qid:1 1:1\n", "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "err"], "labels[0]: found 7, above max_label = 4; expected err's max_label to be the highest label of the scale"),
+    "label above ERR's scale": ({"a": b"7 qid:1 1:1\n", "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "err"], "labels[0]: found 7; expected at most err's max_label = 4, the highest label of the scale"),
     "cutoff 0": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "ndcg@0"], "k: found 0; expected a whole number of at least 1, or None for the full list"),
     "cutoff text": ({"a": LETOR, "s": b"1\n"}, ["evaluate", "{d}/a", "--scores", "{d}/s", "-m", "ndcg@ten"], "k: found 'ten'; expected a whole number of at least 1, or None for the full list"),
 }  # fmt: skip

@@ -25,8 +25,8 @@ def source(tmp_path):
 def parses(monkeypatch):
     """How often text was parsed."""
     calls = []
-    original = letor._parse_file
-    monkeypatch.setattr(letor, "_parse_file", lambda *a: calls.append(1) or original(*a))
+    original = letor.parse_letor
+    monkeypatch.setattr(letor, "parse_letor", lambda *a: calls.append(1) or original(*a))
     return calls
 
 
@@ -112,6 +112,15 @@ def test_several_files_each_have_their_cache(source, parses):
     same(first, second)
     same(tr.read_letor(other, cache=True), tr.read_letor(other, cache=False))
     same(tr.read_letor([other, source], cache=True), tr.read_letor([other, source], cache=False))
+
+
+def test_a_zero_keeps_its_sign(source):
+    source.write_text("2 qid:7 1:-0 3:1\n0 qid:7 1:0 2:0.25\n")
+    other = source.with_name("more.txt")
+    other.write_text("1 qid:20 1:-0.0 900:1\n")
+    for cached in (False, True, True):
+        X = tr.read_letor([source, other], cache=cached).X
+        assert np.signbit(X[:, 0]).tolist() == [True, False, True]
 
 
 def test_side_files_are_read_anew(source):

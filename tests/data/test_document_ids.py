@@ -12,8 +12,7 @@ import pytest
 import pytrec_eval
 
 import tautrank as tr
-from tautrank.data.files import judge_given, read_judgments
-from tautrank.data.trec import run_lines
+from tautrank.data.trec import judge_given, read_judgments, run_lines
 from tautrank.errors import DataError
 
 
@@ -96,6 +95,12 @@ def test_a_run_has_each_document_once() -> None:
 def test_a_run_of_other_documents_is_refused() -> None:
     data = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=["q", "q"])
     with pytest.raises(DataError, match="shares no document with judged, which has no document ids"):
+        judge_given({"q": {"x": 1.0}}, read_judgments(data))
+
+
+def test_data_with_a_repeated_id_judges_no_run() -> None:
+    data = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=["q", "q"], doc_ids=["x", "x"])
+    with pytest.raises(DataError, match="doc_ids: document 'x' of query 'q' is repeated; expected it once"):
         judge_given({"q": {"x": 1.0}}, read_judgments(data))
 
 

@@ -1,18 +1,22 @@
-"""Data sets as they are unpacked, Parquet and CSV tables, TREC files."""
+"""Data sets as they are unpacked, tables of all kinds, TREC files."""
 
 from __future__ import annotations
 
 import builtins
+import contextlib
 import gzip
 import math
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 import tautrank as tr
-from tautrank.data.files import read_data, read_judged_scores
+from tautrank.data.files import read_data
+from tautrank.data.trec import read_judged_scores
 from tautrank.errors import DataError, MissingDependencyError
+from tests.command_line import run
 
 
 def lines(first_qid: int, queries: int, width: int) -> str:
@@ -95,6 +99,62 @@ def test_tables_with_named_columns(tmp_path, frame):
     assert chosen.X.shape == (3, 1)
     (tmp_path / "scores.txt").write_text("3\n2\n1\n")
     assert read_judged_scores(tmp_path / "scores.txt", tmp_path / "t.parquet").labels.tolist() == [2, 0, 1]
+
+
+def arrow(frame, path):
+    with pa.OSFile(str(path), "wb") as file, pa.ipc.new_file(file, pa.Table.from_pandas(frame).schema) as writer:
+        writer.write_table(pa.Table.from_pandas(frame), max_chunksize=2)
+
+
+WRITERS = {
+    ".feather": lambda frame, path: frame.to_feather(path),
+    ".arrow": arrow,
+    ".jsonl": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+    ".ndjson": lambda frame, path: frame.to_json(path, orient="records", lines=True),
+    ".jsonl.gz": lambda frame, path: frame.to_json(path, orient="records", lines=True, compression="gzip"),
+}
+
+
+@pytest.mark.parametrize("kind", WRITERS)
+def test_arrow_and_json_tables_are_read_as_parquet_is(tmp_path, frame, kind, capsys):
+    frame = frame.assign(title="words")
+    file, parquet = tmp_path / f"t{kind}", tmp_path / "t.parquet"
+    WRITERS[kind](frame, file)
+    frame.to_parquet(parquet)
+    options = {"label": "clicks", "doc_id": "title", "drop": ["label"], "categorical": ["spam"]}
+    for asked in ({}, options):
+        with pytest.warns(tr.TautrankWarning, match="left out 'title'") if not asked else contextlib.nullcontext():
+            found, same = tr.read_parquet(file, **asked), tr.read_parquet(parquet, **asked)
+        np.testing.assert_array_equal(found.X, same.X)
+        np.testing.assert_array_equal(found.labels, same.labels)
+        assert found.qids.tolist() == same.qids.tolist()
+        assert (found.feature_names, found.categories) == (same.feature_names, same.categories)
+    (tmp_path / "scores.txt").write_text("3\n2\n1\n")
+    with pytest.warns(tr.TautrankWarning, match="left out 'title'"):
+        assert read_judged_scores(tmp_path / "scores.txt", file).labels.tolist() == [2, 0, 1]
+    code, out, _ = run(capsys, "data info --drop title", file)
+    assert (code, "documents" in out) == (0, True)
+
+
+@pytest.mark.parametrize("kind", [".feather", ".arrow", ".jsonl", ".ndjson"])
+def test_errors_of_arrow_and_json_tables(tmp_path, frame, kind):
+    file = tmp_path / f"t{kind}"
+    with pytest.raises(DataError, match="no such file"):
+        tr.read_parquet(file)
+    file.write_bytes(b"not a table")
+    with pytest.raises(DataError, match=rf"t\{kind}: cannot be read as a table \("):
+        read_data(file)
+    WRITERS[kind](frame.assign(label=[1, None, 2]), file)
+    with pytest.raises(DataError, match="column 'label' has 1 empty cell; expected a label in every row"):
+        tr.read_parquet(file)
+    with pytest.raises(DataError, match="label: unknown column 'lable'; did you mean 'label'"):
+        tr.read_parquet(file, label="lable")
+
+
+def test_an_arrow_file_under_another_name(tmp_path, frame):
+    frame.to_feather(tmp_path / "t.txt")
+    with pytest.raises(DataError, match=r"t\.txt: is an Arrow file; expected LETOR text \(tautrank.read_parquet"):
+        tr.read_letor(tmp_path / "t.txt")
 
 
 def test_a_table_whose_name_ends_in_tsv_is_separated_by_tabs(tmp_path, frame):

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from tautrank.data import letor
-from tautrank.data._letor_plain import SMALL, read_plain
-from tautrank.data.letor import read_letor
+from tautrank.data.letor import SMALL, read_letor, read_plain
 
 
 def _by(reader: str, file: Path, monkeypatch: pytest.MonkeyPatch, **options: object) -> tuple[list[object], bool]:

@@ -8,7 +8,7 @@ from sklearn.base import clone
 
 import tautrank as tr
 from tautrank.data import streamed
-from tautrank.engines.lightgbm_bins import sampled_rows
+from tautrank.engines.binned import sampled_rows
 from tautrank.errors import DataError, OptionError
 from tests.command_line import run
 
@@ -34,6 +34,8 @@ def files(tmp_path_factory):
     frame = pd.DataFrame(X, columns=list("abcdef")).assign(label=labels, qid=qid, title="none")
     frame.loc[::7, "a"] = np.nan
     frame.to_parquet(folder / "all.parquet", row_group_size=300)
+    frame.to_feather(folder / "all.feather", chunksize=700, compression="lz4")
+    frame.to_feather(folder / "all.arrow", compression="uncompressed")
     return folder
 
 
@@ -42,7 +44,7 @@ def small_chunks(monkeypatch):
     monkeypatch.setattr(streamed, "_CHUNK", 6 * 128)
 
 
-@pytest.mark.parametrize("name", ["all.txt", "all.parquet"])
+@pytest.mark.parametrize("name", ["all.txt", "all.parquet", "all.feather", "all.arrow"])
 @pytest.mark.filterwarnings("ignore:.*left out 'title'")
 def test_the_trees_and_scores_of_data_in_memory(files, name):
     read = tr.read_letor if name == "all.txt" else tr.read_parquet
@@ -80,16 +82,20 @@ def test_bins_are_found_from_the_rows_that_lightgbm_draws():
 @pytest.mark.filterwarnings("ignore:.*left out")
 def test_what_cannot_be_read_in_chunks(files, tmp_path):
     (tmp_path / "a.csv").write_text("label,qid,a\n1,2,3\n")
+    (tmp_path / "a.jsonl").write_text('{"label": 1, "qid": 2, "a": 3}\n')
     (tmp_path / "b.txt").write_text("1 qid:3 1:1\n0 qid:4 1:2\n1 qid:3 1:1\n")
     (tmp_path / "c.txt").write_text("1 1:1\n")
     pd.DataFrame({"label": [1, 0, 1], "qid": [3, 4, 3], "a": 1.0}).to_parquet(tmp_path / "d.parquet")
     pd.DataFrame({"label": [1, 0], "qid": 3, "a": pd.Categorical(["x", "y"])}).to_parquet(tmp_path / "e.parquet")
+    pd.DataFrame({"label": [], "qid": [], "a": []}).to_feather(tmp_path / "f.feather")
     sentences = {
-        "a.csv": "CSV is not read in chunks",
+        "a.csv": "CSV is not read in chunks; expected Parquet, Arrow or LETOR text",
+        "a.jsonl": "JSONL is not read in chunks",
         "b.txt": r"documents of 1 query are scattered \(qid 3\); expected those of a query next to each other",
         "c.txt": "no 'qid:' in the file",
         "d.parquet": r"documents of 1 query are scattered \(qid 3\)",
         "e.parquet": "column 'a' holds categories",
+        "f.feather": "found no rows; expected one row per document",
     }
     for name, sentence in sentences.items():
         with pytest.raises(DataError, match=sentence):

@@ -1,4 +1,4 @@
-"""TREC files as flat arrays: every number is Python's, every document is found by its name, every order is kept."""
+"""TREC files: every number is Python's, every document is found by its name, every order is kept."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import tautrank as tr
-from tautrank.data.trec import Listing, judge, list_qrels, list_run
+from tautrank.data.trec import judge_given, named_numbers, read_judgments
 from tautrank.errors import DataError
 
 pytestmark = pytest.mark.uncompiled
@@ -63,7 +63,7 @@ def test_every_number_is_the_double_that_python_reads(tmp_path):
     ]
     texts += [f"{a}.{b}" for a, b in rng.integers(2**52, 2**53, (300, 2))]
     texts += [f"0.{n:017d}" for n in rng.integers(0, 10**17, 300)]
-    found = list_run(run_of(tmp_path, *texts)).values
+    found = np.array([*tr.read_run(run_of(tmp_path, *texts))["q"].values()])
     expected = np.array([float(text) for text in texts])
     assert found.tobytes() == expected.tobytes()
 
@@ -73,7 +73,7 @@ def test_every_number_is_the_double_that_python_reads(tmp_path):
 )
 def test_what_is_no_finite_number_is_refused(tmp_path, score):
     with pytest.raises(DataError, match=r"run\.trec:2: found score '.*'; expected a finite number$") as error:
-        list_run(run_of(tmp_path, 1.5, score, "worse"))
+        tr.read_run(run_of(tmp_path, 1.5, score, "worse"))
     assert f"'{score}'" in str(error.value)
 
 
@@ -98,7 +98,7 @@ def test_a_repeated_document_is_found_where_it_is(tmp_path):
     lines = [f"q{i % 3} Q0 d{i} 1 {i} t" for i in range(30)]
     file = written(tmp_path, "\n".join([*lines, "", "q1 Q0 d5 1 2 t", "q2 Q0 d5 1 2 t"]))
     with pytest.raises(DataError, match=r"run\.trec:33: document 'd5' of query 'q2' is repeated; expected it once"):
-        list_run(file)
+        tr.read_run(file)
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_repeated_document_is_found_where_it_is(tmp_path):
 )
 def test_malformed_files_name_the_line(tmp_path, text, sentence):
     with pytest.raises(DataError, match=r"run\.trec" + sentence):
-        list_run(written(tmp_path, text))
+        tr.read_run(written(tmp_path, text))
 
 
 # --- judging ---
@@ -126,7 +126,7 @@ GRADES = st.dictionaries(
 
 @given(GRADES, GRADES)
 def test_documents_meet_by_query_and_name(run, qrels):
-    assert Listing.of(run).to_dict() == run
+    assert named_numbers(run, "run") == run
     if not run.keys() & qrels.keys():
         with pytest.raises(DataError, match="run: shares no query with the judgments; expected the same ids"):
             tr.judge_run(run, qrels)
@@ -158,7 +158,7 @@ def test_files_and_dictionaries_are_judged_alike(tmp_path):
     files = written(tmp_path, "".join(run_lines)), tmp_path / "qrels"
     files[1].write_text("".join(f"{q} 0 {d} {y}\n" for q, documents in qrels.items() for d, y in documents.items()))
     assert tr.read_run(files[0]) == run
-    found = judge(list_run(files[0]), list_qrels(files[1]))
+    found = judge_given(files[0], read_judgments(files[1]))
     m = tr.metric("ndcg@10")
     theirs = tr.judge_run(run, qrels)
     assert m.per_query(found.scores, found.labels, found.offsets).tolist() == pytest.approx(

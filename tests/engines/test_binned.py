@@ -13,8 +13,7 @@ import pytest
 import tautrank as tr
 from tautrank.data import RankingData
 from tautrank.engines import binned
-from tautrank.engines.binned import Bins, content_key, forget_bins, sharing_bins
-from tautrank.engines.lightgbm_bins import LightGBMBinning
+from tautrank.engines.binned import Bins, LightGBMBinning, content_key, forget_bins, sharing_bins
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.trial import Surroundings
 
@@ -124,9 +123,9 @@ def test_old_files_are_removed(tmp_path: Path) -> None:
 
     bins = Bins(tmp_path)
     for key in range(20):
-        assert bins.get(f"{key:02}", 10**9, Numbers()) == 7
+        assert bins.get(f"{key:02}", Numbers().make, Numbers()) == 7
     assert len(list(tmp_path.glob("*.train"))) == binned._MOST_FILES
-    assert Bins(tmp_path).get("19", 10**9, Numbers()) == 7
+    assert Bins(tmp_path).get("19", lambda: 8, Numbers()) == 7
 
 
 def test_the_key_is_of_the_whole_content() -> None:

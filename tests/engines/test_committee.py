@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import tautrank as tr
-from tautrank.engines import Settings, Step, Task, engine_named, read_loss
+from tautrank.engines import Settings, Step, Task, read_loss
 from tautrank.engines.boosting import train_model
 from tautrank.engines.committee import Committee, CommitteeEngine, SeveralModels, added, member_factors
 from tautrank.engines.lightgbm import LightGBMModel
+from tautrank.engines.registry import engine_named
 from tautrank.errors import OptionError, TautrankWarning
 from tests.ranker_examples import synthetic
 
@@ -151,16 +153,50 @@ def test_other_engines_share_their_data_and_take_turns(
         np.testing.assert_allclose(found, one, rtol=0, atol=1e-5 if engine == "torch" else 0)
 
 
-def test_the_user_may_say_how_rows_and_features_are_sampled() -> None:
+def test_the_user_may_say_how_rows_features_and_thresholds_are_sampled() -> None:
     def own(engine: str, **extra: float) -> Settings:
         return CommitteeEngine(engine)._own_settings(1, tr.loss("mse"), Settings(extra=extra))
 
-    assert (own("lightgbm").extra, own("lightgbm").bagging.share) == ({"colsample_bytree": 0.8}, 0.8)
-    assert own("lightgbm", sub_feature=0.5).extra == {"sub_feature": 0.5}
+    plain = own("lightgbm")
+    assert (plain.extra, plain.bagging.share) == ({"colsample_bytree": 0.8, "extra_trees": True}, 0.8)
+    assert own("lightgbm", sub_feature=0.5).extra == {"sub_feature": 0.5, "extra_trees": True}
+    assert own("lightgbm", extra_tree=False).extra == {"extra_tree": False, "colsample_bytree": 0.8}
     assert own("lightgbm", sub_row=0.5).bagging is None
     assert own("xgboost", colsample_bylevel=0.5).extra == {"colsample_bylevel": 0.5}
     assert own("xgboost", subsample=0.5).bagging is None
     assert own("torch", dropout=0.1).extra == {"dropout": 0.1}
+
+
+def test_fast_members_sample_features_by_node() -> None:
+    # LightGBM's integers are wrong where a whole tree has some of the features only (LightGBM#7397).
+    fast = CommitteeEngine()._own_settings(0, tr.loss("mse"), Settings(speed="fast"))
+    assert fast.extra == {"colsample_bynode": 0.8, "extra_trees": True}
+
+
+@pytest.mark.parametrize(
+    "losses", [["lambdarank", "xendcg", "mse"], ["catboost:YetiRank", "mse"], ["mse", "torch:mse"]]
+)
+def test_every_second_member_sees_the_list_features(
+    losses: list[str], train: tr.RankingData, valid: tr.RankingData, tmp_path: object
+) -> None:
+    if any(loss.startswith(("catboost:", "torch:")) for loss in losses):
+        pytest.importorskip(losses[losses[0] == "mse"].partition(":")[0])
+    ranker = tr.Ranker(losses, list_features=True, **FEW).fit(train, valid)
+    wide, narrow = 3 * train.n_features, train.n_features
+    model = ranker.model_
+    assert model.n_features == model.importances().size == wide
+    if isinstance(model, SeveralModels):
+        assert [each.n_features for each in model.models] == [wide, narrow]
+    else:
+        seen = [bool((tree.feature >= narrow).any()) for tree in model.trees()]
+        assert [any(seen[start : start + 6]) for start in (0, 6, 12)] == [True, False, True]
+        options = re.findall(r"\[extra_trees: (\d)\]", model.to_text())
+        assert options == ["0"]  # the parameters that are kept are those of the first member
+    ranker.save(f"{tmp_path}/model.taut")
+    np.testing.assert_array_equal(tr.Ranker.load(f"{tmp_path}/model.taut").predict(valid), ranker.predict(valid))
+    if not any(loss.startswith("torch:") for loss in losses):
+        parts = model.contributions(ranker.list_features_.transform(valid.X, valid.offsets))
+        np.testing.assert_allclose(parts.sum(axis=1), ranker.predict(valid), atol=1e-6)
 
 
 @pytest.mark.parametrize("loss", ["lambdarank", "lightgbm:lambdarank"])

@@ -7,6 +7,7 @@ import inspect
 import pytest
 
 import tautrank as tr
+from tautrank.commands.options import takes_groups
 from tautrank.commands.training import compare, train, tune
 from tautrank.engines import DEFAULTS
 from tautrank.experiments.compare import comparison
@@ -23,7 +24,7 @@ def test_the_defaults():
 @pytest.mark.parametrize("command", [train, compare, tune])
 def test_commands_have_them_too(command):
     options = {"trees": 500, "learning_rate": 0.05, "leaves": 31, "early_stopping": 50}
-    parameters = inspect.signature(command).parameters
+    parameters = inspect.signature(takes_groups(command)).parameters
     assert {name: parameters[name].default.default for name in options if name in parameters} == {
         name: value for name, value in options.items() if name in parameters
     }

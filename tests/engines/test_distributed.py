@@ -191,6 +191,7 @@ def test_a_cluster_that_goes_away_leaves_the_trees_so_far(folder, two):
     assert sentence.startswith("client: the Dask cluster ")
     assert sentence.endswith("; the model has the 3 trees so far")
     np.testing.assert_array_equal(ranker.predict(np.eye(6)), two.model_.first(3).predict(np.eye(6)))
+    assert without_network(content(ranker)) == content(ranker) or two.engine == "xgboost"
 
 
 def test_queries_in_several_places_are_refused_with_their_ids(folder, tmp_path):
@@ -255,7 +256,7 @@ def test_shares_are_whole_files_where_they_can_be(folder):
 def test_the_model_of_lightgbm_says_nothing_about_the_network(two):
     if two.engine == "lightgbm":
         assert "[num_machines: 1]\n" in text(two)
-        assert without_network(text(two)) == text(two)
+        assert without_network(content(two)) == content(two)
 
 
 def test_dask_is_imported_by_training_on_a_cluster_only():

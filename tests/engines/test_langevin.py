@@ -12,9 +12,10 @@ import pytest
 from scipy import stats
 
 import tautrank as tr
-from tautrank.engines import ENGINES, Settings, Task, engine_named
+from tautrank.engines import Settings, Task
 from tautrank.engines.boosting import Gradients, fit
 from tautrank.engines.langevin import leaf_values, with_noise
+from tautrank.engines.registry import ENGINES, engine_named
 from tautrank.experiments.plan import System
 from tautrank.kernels.randomness import fill_normal
 from tautrank.kernels.streams import LANGEVIN_LEAF_STREAM, RANKING_STREAM
@@ -362,7 +363,7 @@ def test_an_engine_that_cannot_fill_leaves_again(monkeypatch):
     from tests.engines import toy_engine
 
     monkeypatch.setitem(ENGINES, "toy", "tests.engines.toy_engine:Toy")
-    monkeypatch.delattr(toy_engine.Learner, "refill")
+    monkeypatch.delattr(toy_engine.Learner, "fill")
     assert ranker("mse", engine="toy").fit(TRAIN).n_trees_ == 12
     with pytest.raises(tr.OptionError, match="langevin: Toy cannot fill the leaves of a tree again; expected another"):
         ranker("mse", engine="toy", langevin=STRONG).fit(TRAIN)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.engines.query_bagging import QueryBagging
+from tautrank.engines.boosting import QueryBagging
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
 
 BY_QUERY = {"bagging_by_query": True, "bagging_fraction": 0.5, "bagging_freq": 1}

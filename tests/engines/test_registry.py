@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.engines import ENGINES, engine_for, engine_named, read_loss
+from tautrank.engines import engine_for, read_loss
+from tautrank.engines.registry import ENGINES, engine_named
 from tautrank.experiments.space import parameters_of
 from tautrank.ranker.estimator import Ranker
 from tests.command_line import run

@@ -32,25 +32,31 @@ class ToyModel(FittedModel):
 
 class Learner:
     def __init__(self, task, settings):
-        self.task, self.leaves = task, settings.num_leaves
+        self.task, self.most_leaves = task, settings.num_leaves
         self.grown = list(task.start.rounds) if task.start else []
 
     def grow(self, gradients, rate):
         gradient, hessian = gradients(self.scores("train"))
-        tree = DecisionTreeRegressor(max_leaf_nodes=self.leaves, random_state=0)
+        tree = DecisionTreeRegressor(max_leaf_nodes=self.most_leaves, random_state=0)
         tree.fit(self.task.train.X, -gradient / np.maximum(hessian, 1e-6), sample_weight=np.maximum(hessian, 1e-6))
         self.grown.append((tree, rate))
         self.rounds = len(self.grown)
 
-    def refill(self, values):  # for Langevin boosting
-        tree = self.grown[-1][0].tree_
-        tree.value[:, 0, 0] = np.resize(values(tree.apply(self.task.train.X), 0.0), tree.node_count)
-
     def scores(self, part):
-        return ToyModel(self.grown, 0)._scores(getattr(self.task, part).X, 1)
+        return ToyModel(self.grown, 0)._scores(self.task.parts[part].X, 1)
 
     def model(self, rounds):
         return ToyModel(self.grown[:rounds], self.task.train.n_features)
+
+    l2 = 0.0  # from here on for Langevin boosting
+
+    def leaves(self, part):
+        return self.grown[-1][0].apply(self.task.parts[part].X)
+
+    def fill(self, leaves, values):
+        tree, rate = self.grown[-1]
+        tree.tree_.value[leaves, 0, 0] = values / rate
+        return values / rate * rate
 
 
 class Toy(Engine):

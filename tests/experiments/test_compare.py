@@ -206,7 +206,7 @@ def test_side_by_side_gives_the_same_numbers_although_a_worker_is_killed(parts, 
 
 
 def test_a_training_that_kills_every_worker_is_one_sentence(parts, monkeypatch):
-    monkeypatch.setattr(workers_module, "_attempt", dying_workers.dies)
+    monkeypatch.setattr(workers_module, "run_trial", dying_workers.dies)
     with pytest.raises(DataError, match=r"^repeat \d, mse: its worker died 3 times \(signal SIGKILL\); perhaps there"):
         tr.compare(*parts, losses=["mse"], metrics=["ndcg@5"], repeats=2, workers=2, **SMALL)
     assert multiprocessing.active_children() == []

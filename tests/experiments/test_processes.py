@@ -1,4 +1,4 @@
-"""Jobs in other processes: what they ask, give and raise, and that nothing is left of them."""
+"""Trials in other processes: what they ask, give and raise, and that nothing is left of them."""
 
 from __future__ import annotations
 
@@ -9,30 +9,43 @@ import time
 
 import pytest
 
-from tautrank.experiments.workers import Lost, ignoring_ctrl_c, run_jobs
+from tautrank.experiments.data_source import MEMORY
+from tautrank.experiments.store import IMPOSSIBLE, Trial
+from tautrank.experiments.trial import Surroundings
+from tautrank.experiments.workers import ignoring_ctrl_c, run_trials
 from tests import dying_workers
 
+AROUND = Surroundings(held={"nothing": None})
 
-def test_jobs_are_answered_and_come_back_with_what_they_give():
-    jobs = iter(range(1, 6))
-    found = run_jobs(2, dying_workers.asks_and_divides, jobs, answer=lambda job, told: 9 * job + told)
-    assert sorted(found) == [(job, 60 / (10 * job)) for job in range(1, 6)]
+
+def trials(n):
+    data = {"given": [MEMORY], "fold": 1, "fingerprint": "nothing"}
+    return [Trial(number, f"key {number}", {"data": data, "number": number}) for number in range(1, n + 1)]
+
+
+def test_trials_are_answered_and_come_back_with_what_they_give():
+    jobs, answer = iter(trials(5)), lambda trial, told: 9 * trial.number + told
+    found = run_trials(2, dying_workers.asks_and_divides, jobs, AROUND, answer=answer)
+    results = sorted((trial.number, outcome.result) for trial, outcome in found)
+    assert results == [(number, f'{{"found":{60 / (10 * number)}}}') for number in range(1, 6)]
     assert multiprocessing.active_children() == []
 
 
-def test_without_jobs_there_are_no_processes():
-    assert list(run_jobs(0, dying_workers.IsStillborn(), [])) == []
+def test_without_trials_there_are_no_processes():
+    assert list(run_trials(2, dying_workers.IsStillborn(), [], AROUND)) == []
 
 
 def test_what_is_under_way_at_the_deadline_is_given_up():
     start = time.monotonic()
-    assert list(run_jobs(2, dying_workers.never_ends, [1, 2], deadline=start + 1)) == []
+    assert list(run_trials(2, dying_workers.never_ends, trials(2), AROUND, deadline=start + 1)) == []
     assert 1 <= time.monotonic() - start < 60
     assert multiprocessing.active_children() == []
 
 
-def test_a_job_that_may_lose_its_process_once_is_lost_at_once():
-    assert list(run_jobs(1, dying_workers.dies, ["a"], most_losses=1)) == [("a", Lost(1, "signal SIGKILL"))]
+def test_a_trial_that_may_lose_its_process_once_is_lost_at_once():
+    ((trial, outcome),) = run_trials(2, dying_workers.dies, trials(1), AROUND, most_losses=1, lost=IMPOSSIBLE)
+    assert (trial.number, outcome.status) == (1, IMPOSSIBLE)
+    assert outcome.error == "its worker died once (signal SIGKILL); perhaps there is not enough memory"
 
 
 def test_workers_that_are_starting_do_not_hear_ctrl_c():

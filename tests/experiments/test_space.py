@@ -11,7 +11,15 @@ from hypothesis import strategies as st
 
 import tautrank as tr
 from tautrank.errors import OptionError, TautrankError
-from tautrank.experiments.space import SPACES, Choice, Uniform, WholeNumber, read_range, read_space_file, spaces_of
+from tautrank.experiments.space import (
+    SPACES,
+    Choice,
+    Uniform,
+    WholeNumber,
+    read_range,
+    space_named_or_in_file,
+    spaces_of,
+)
 
 
 def between(numbers, kind, log):
@@ -92,7 +100,7 @@ def test_a_space_with_a_name_leaves_out_what_is_given():
 def test_space_files(tmp_path):
     file = tmp_path / "space.json"
     file.write_text('{"loss.k": ["choice", 5, null], "num_leaves": ["int", 2, 9, "log"]}')
-    assert read_space_file(file) == {"loss.k": Choice((5, None)), "num_leaves": WholeNumber(2, 9, log=True)}
+    assert space_named_or_in_file(str(file)) == {"loss.k": Choice((5, None)), "num_leaves": WholeNumber(2, 9, log=True)}
     for text, said in (
         ("{", "is not JSON"),
         ("[1]", "found something else; expected an object such as"),
@@ -102,4 +110,4 @@ def test_space_files(tmp_path):
     ):
         file.write_text(text)
         with pytest.raises(TautrankError, match=re.escape(f"{file}: {said}")):
-            read_space_file(file)
+            space_named_or_in_file(str(file))

@@ -15,7 +15,7 @@ import pytest
 import tautrank as tr
 from tautrank.errors import DataError
 from tautrank.experiments.plan import Budget
-from tautrank.experiments.workers import Workers, unfinished
+from tautrank.experiments.workers import choose_workers, unfinished
 from tautrank.papers.results import collect, read_results
 from tautrank.papers.run import StudyStore, make_plan, run_study
 from tests.study_examples import DATA, SMALL, TINY, WITH_A_FAILURE, content, finished
@@ -36,7 +36,7 @@ def test_a_finished_store_is_one_file_that_knows_what_it_holds(clean):
     assert [row[1] for row in rows] == list(range(32))
     assert len({row[0] for row in rows}) == 32
     assert {row[3] for row in rows} == {"done"}
-    with StudyStore.open(clean) as store:
+    with StudyStore(clean) as store:
         meta = store.meta
         assert store.plan.study == TINY
         assert store.plan.budget == Budget(trials=8, configurations=0, trees=2)
@@ -112,14 +112,14 @@ def test_a_stopped_run_keeps_what_is_finished(tmp_path, clean):
 def test_a_second_runner_is_refused_in_one_sentence(tmp_path):
     path = tmp_path / "study.db"
     plan = make_plan(TINY, DATA, budget=SMALL)
-    with StudyStore.open_for(path, plan) as first, StudyStore.open_for(path, plan) as second:
+    with StudyStore(path, plan) as first, StudyStore(path, plan) as second:
         with first.running():
             with pytest.raises(DataError) as caught:
-                second.run(Workers(1))
+                second.run(choose_workers(1))
             assert str(caught.value).startswith(f"{path}: found another run of it (process {os.getpid()} on ")
             assert str(caught.value).endswith("; expected one at a time")
             assert collect(second).n_done == 0  # reading goes on
-        second.run(Workers(1))
+        second.run(choose_workers(1))
     assert len(content(path)) == 8
 
 
@@ -144,16 +144,16 @@ def test_a_trial_that_raises_is_recorded_and_the_others_go_on(tmp_path):
     before = content(path)
     run_study(WITH_A_FAILURE, DATA, store=path, budget=SMALL)
     assert content(path) == before
-    with StudyStore.open(path) as store:
+    with StudyStore(path) as store:
         assert len(unfinished(store.plan, store)) == 0
-        assert len(unfinished(store.plan, store, retry_failed=True)) == 4
+        assert len(unfinished(store.plan, store, retry=True)) == 4
 
 
 def test_an_error_of_another_library_is_recorded_too(tmp_path, monkeypatch):
     def broken(*_):
         raise ZeroDivisionError("by zero\nsecond line")
 
-    monkeypatch.setattr("tautrank.experiments.trial.run_trial", broken)
+    monkeypatch.setattr("tautrank.experiments.workers.run_trial", broken)
     result = run_study(TINY, DATA, budget=SMALL)
     assert {failure.error for failure in result.failures} == {"ZeroDivisionError: by zero"}
 
@@ -161,7 +161,7 @@ def test_an_error_of_another_library_is_recorded_too(tmp_path, monkeypatch):
 def test_what_is_done_stays_even_if_it_is_run_again(tmp_path):
     from tautrank.experiments.store import Outcome
 
-    with StudyStore.open_for(tmp_path / "study.db", make_plan(TINY, DATA, budget=SMALL)) as store:
+    with StudyStore(tmp_path / "study.db", make_plan(TINY, DATA, budget=SMALL)) as store:
         trial = unfinished(store.plan, store)[0]
         assert store.record(trial, Outcome("failed", error="no"))
         assert store.record(trial, Outcome("done", result="{}"))
@@ -172,11 +172,11 @@ def test_what_is_done_stays_even_if_it_is_run_again(tmp_path):
 def test_a_full_disk_is_one_sentence_and_loses_nothing(tmp_path, clean):
     path = tmp_path / "study.db"
     plan = make_plan(TINY, DATA, budget=MANY)
-    with StudyStore.open_for(path, plan) as store:
+    with StudyStore(path, plan) as store:
         pages = store._connection.execute("PRAGMA page_count").fetchone()[0]
         store._connection.execute(f"PRAGMA max_page_count = {pages + 10}")
         with pytest.raises(DataError, match="the disk is full; expected room for one more trial"):
-            store.run(Workers(1))
+            store.run(choose_workers(1))
     kept = content(path)
     assert 0 < len(kept) < 32
     run_study(TINY, DATA, store=path, budget=MANY)
@@ -239,9 +239,9 @@ def test_changed_data_stops_the_run_and_is_no_failure_of_a_trial(tmp_path):
     tr.write_letor(data, file)
     plan = make_plan(TINY, str(file), budget=SMALL)
     tr.write_letor(data.subset(np.arange(39)), file)
-    with StudyStore.open_for(path, plan) as store:
+    with StudyStore(path, plan) as store:
         with pytest.raises(DataError, match="found other data than the study was planned with"):
-            store.run(Workers(1))
+            store.run(choose_workers(1))
         assert store.counts()["failed"] == 0
 
 
@@ -254,26 +254,24 @@ def test_data_may_move(tmp_path):
     shutil.copy(first, second)
     plan = make_plan(TINY, str(first), budget=SMALL)
     assert plan.key == make_plan(TINY, str(second), budget=SMALL).key
-    with StudyStore.open_for(path, plan) as store:
-        store.run(Some(1))
+    with StudyStore(path, plan) as store:
+        store.run(some)
     first.unlink()
-    with StudyStore.open(path, data=read_source(str(second))) as store:
+    with StudyStore(path, data=read_source(str(second))) as store:
         assert len(unfinished(store.plan, store)) == 5
-        store.run(Workers(1))
+        store.run(choose_workers(1))
         assert store.counts()["done"] == 8
 
 
-class Some(Workers):
+def some(trials, around):
     """Gives up after three trials."""
-
-    def run(self, trials, around):
-        return super().run(trials[:3], around)
+    return choose_workers(1)(trials[:3], around)
 
 
 def test_progress_counts_what_was_there_before(tmp_path):
     seen = []
-    with StudyStore.open_for(tmp_path / "s.db", make_plan(TINY, DATA, budget=SMALL)) as store:
-        store.run(Workers(1), lambda *told: seen.append(told))
+    with StudyStore(tmp_path / "s.db", make_plan(TINY, DATA, budget=SMALL)) as store:
+        store.run(choose_workers(1), lambda *told: seen.append(told))
     assert seen[0] == (0, 8, "")
     assert seen[-1] == (8, 8, "trial 2, noisy, listnet")
     assert [done for done, _, _ in seen] == list(range(9))

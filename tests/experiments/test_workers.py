@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,7 @@ from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.plan import Budget, Plan, settle
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import Workers, choose_workers, run_waiting
+from tautrank.experiments.workers import choose_workers, run_waiting
 from tautrank.papers.run import make_plan, run_study
 from tautrank.simulate import simulate_web_search
 from tests import dying_workers
@@ -66,9 +67,9 @@ def test_processes_give_the_same_store_although_they_are_stopped_and_killed(clea
 
 
 def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monkeypatch):
-    monkeypatch.setattr(workers, "_attempt", dying_workers.dies_of_the_second_trial)
+    monkeypatch.setattr(workers, "run_trial", dying_workers.dies_of_the_second_trial)
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    found = {trial.key: outcome for trial, outcome in Workers(2).run(planned, Surroundings())}
+    found = {trial.key: outcome for trial, outcome in choose_workers(2)(planned, Surroundings())}
     good, deadly = (found[trial.key] for trial in planned)
     assert (good.status, deadly.status) == (DONE, FAILED)
     assert deadly.error == "its worker died 3 times (signal SIGKILL); perhaps there is not enough memory"
@@ -76,18 +77,18 @@ def test_a_trial_that_kills_every_worker_is_given_up_and_the_others_are_not(monk
 
 
 def test_a_process_with_nothing_to_do_takes_over_what_another_died_of(monkeypatch, tmp_path):
-    monkeypatch.setattr(workers, "_attempt", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
+    monkeypatch.setattr(workers, "run_trial", dying_workers.dies_once_of_the_second_trial_while_others_are_idle)
     monkeypatch.setenv("DIED_ONCE", str(tmp_path / "mark"))
     planned = [trial for trial in trials() if trial.title in ("trial 1, clean, mse", "trial 2, clean, mse")]
-    found = {trial.key: outcome.status for trial, outcome in Workers(2).run(planned, Surroundings())}
+    found = {trial.key: outcome.status for trial, outcome in choose_workers(2)(planned, Surroundings())}
     assert found == {trial.key: DONE for trial in planned}
     assert (tmp_path / "mark").exists()
 
 
 def test_processes_that_cannot_start_are_no_failures_of_trials(monkeypatch):
-    monkeypatch.setattr(workers, "_attempt", dying_workers.IsStillborn())
+    monkeypatch.setattr(workers, "run_trial", dying_workers.IsStillborn())
     with pytest.raises(OptionError, match=r"a new process ended before it was ready \(exit code 3\)"):
-        list(Workers(2).run(trials(), Surroundings()))
+        list(choose_workers(2)(trials(), Surroundings()))
 
 
 def test_workers_die_with_a_killed_runner_and_the_store_goes_on(clean, tmp_path):
@@ -163,10 +164,9 @@ def test_dask_gets_data_in_memory():
 
 def test_no_scheduler_is_one_sentence():
     pytest.importorskip("distributed")
-    cluster = choose_workers(1, "tcp://127.0.0.1:1")
-    cluster.patience = "1s"
+    cluster = partial(choose_workers(1, "tcp://127.0.0.1:1"), patience="1s")
     with pytest.raises(OptionError, match=r"--dask: found no scheduler at 'tcp://127\.0\.0\.1:1'"):
-        list(cluster.run(trials(), Surroundings()))
+        list(cluster(trials(), Surroundings()))
 
 
 def test_without_dask_the_sentence_says_what_to_install(monkeypatch):
@@ -175,7 +175,7 @@ def test_without_dask_the_sentence_says_what_to_install(monkeypatch):
         choose_workers(2, "local")
 
 
-def test_dask_is_imported_by_nothing_but_its_module():
+def test_dask_is_not_imported_until_it_is_asked_for():
     modules = "tautrank.commands.main, tautrank.papers.run, tautrank.papers.results, tautrank.experiments.workers"
     code = f"import sys, {modules}; print('distributed' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -194,4 +194,4 @@ def test_a_worker_of_another_version_or_without_the_data_runs_nothing(tmp_path):
 def test_wrong_numbers_of_workers_are_refused():
     for wrong in (0, -1, True):
         with pytest.raises(OptionError, match="workers: found"):
-            Workers(wrong)
+            choose_workers(wrong)

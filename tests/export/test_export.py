@@ -14,11 +14,11 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.engines.lightgbm_text import lightgbm_trees
-from tautrank.engines.trees import Tree, more_than_comparisons
+from tautrank.engines.lightgbm import lightgbm_trees
+from tautrank.engines.trees import Tree, greatest_float32, more_than_comparisons
 from tautrank.errors import DataError, MissingDependencyError, OptionError, TautrankWarning
 from tautrank.export import FORMATS
-from tautrank.export.base import SOLR_SLACK, float32_text, greatest_float32, solr_thresholds
+from tautrank.export.formats import SOLR_SLACK, float32_text, solr_thresholds
 from tests.command_line import run
 
 f32 = np.float32
@@ -245,7 +245,7 @@ def test_opensearch_follows_the_directions_of_missing_values(tmp_path):
     assert np.isnan(X).any()
     content = exported(ranker, tmp_path, "opensearch", directions=True)  # a warning would be an error
     np.testing.assert_array_equal(plugin_scores(content, X, NAMES), float32_sum(ranker, X))
-    with pytest.raises(OptionError, match="directions: found with the format solr; expected it with opensearch"):
+    with pytest.raises(OptionError, match="directions: found 'True' with the format solr; expected it with opensearch"):
         exported(ranker, tmp_path, "solr", directions=True)
 
 

@@ -181,11 +181,11 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
         (lambda: loss("mse").bind([[0, 1]], [0, 2]), "labels: found an array of shape (1, 2); expected one number"),
         (
             lambda: loss("lambdarank").bind([0, 1, 1001, 2], [0, 2, 4]),
-            "labels[2] (query 1, document 0): the gain 2^y - 1 of label 1001 overflows; expected gain='linear'",
+            "labels[2] (query 1, document 0): found 1001; expected at most 1000 for the gain 2^y - 1",
         ),
         (
             lambda: loss("ndcg-loss1", gain=[0, 1]).bind([0, 1, 0, 2], [0, 2, 4]),
-            "labels[3] (query 1, document 1): found label 2, but the gain table has 2 entries",
+            "labels[3] (query 1, document 1): found 2; expected an integer from 0 to 1, since the gain table has 2",
         ),
         (
             lambda: loss("mse").bind([0, 1], [0, 3]),

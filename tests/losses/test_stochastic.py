@@ -638,17 +638,17 @@ def test_bad_options_say_what_to_change(call, sentence: str) -> None:  # type: i
     [
         (
             lambda: StochasticRank(metric="err(max_label=2)").bind([0, 1, 2, 3], [0, 2, 4]),
-            "labels[3] (query 1, document 1): found 3, above max_label = 2; expected err's max_label to be the highest",
+            "labels[3] (query 1, document 1): found 3; expected at most err's max_label = 2, the highest",
         ),
         (
             lambda: StochasticRank(metric="ndcg(gain=0/1)").bind([0, 1, 0, 2], [0, 2, 4]),
-            "labels[3] (query 1, document 1): found label 2, but the gain table has 2 entries",
+            "labels[3] (query 1, document 1): found 2; expected an integer from 0 to 1, since the gain table has 2",
         ),
         (
             lambda: StochasticRank(metric="dcg-rr(gain=0/1)").bind([0, 1, 0, 2], [0, 2, 4]),
-            "labels[3] (query 1, document 1): found label 2, but the gain table has 2 entries",
+            "labels[3] (query 1, document 1): found 2; expected an integer from 0 to 1, since the gain table has 2",
         ),
-        (lambda: StochasticRank().bind([0, 1001], [0, 2]), "labels[1] (query 0, document 1): the gain 2^y - 1 of"),
+        (lambda: StochasticRank().bind([0, 1001], [0, 2]), "labels[1] (query 0, document 1): found 1001; expected"),
         (
             lambda: StochasticRank(metric="dcg").bind([0, 1, 200], [0, 1, 3]),
             "labels[2] (query 1, document 1): found a gain of 1.60694e+60; expected at most 1e+30, or the metric ndcg",

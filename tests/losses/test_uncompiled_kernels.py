@@ -14,9 +14,6 @@ import pytest
 
 import tautrank as tr
 from tautrank.losses import ScaleFreeMetric
-from tautrank.losses.base import Lists
-from tautrank.theory import lambdaloss_bound, smallest_jensen_gap, smoothing_limit, softrank_ndcg_bound
-from tautrank.theory.smoothing_bias import flipped_pairs
 
 
 class OwnReciprocalRank(ScaleFreeMetric):
@@ -85,21 +82,7 @@ def results(name: str) -> dict[str, np.ndarray]:
     return found
 
 
-def theory() -> dict[str, np.ndarray]:
-    scores, labels, offsets = lists(np.float64)
-    scores[np.argmax(scores)] = 3.0
-    every = np.ones(offsets.size - 1)
-    contests = softrank_ndcg_bound(scores, labels, offsets, "softrank(sigma=0.4)", version="contests")
-    return {
-        "contests": np.nan_to_num(contests.upper),
-        "limit": np.nan_to_num(smoothing_limit(scores, labels, offsets, "ndcg@10", mu=0.5).value),
-        "flips": flipped_pairs(scores, Lists.of(labels, offsets, None), 0.1 * every, 0.5 * every),
-        "gaps": np.nan_to_num(smallest_jensen_gap(scores, labels, offsets).value),
-        "pairs": np.nan_to_num(lambdaloss_bound(scores, labels, offsets, "ndcg-loss2(k=none)").upper),
-    }
-
-
-CASES = {**{name: lambda name=name: results(name) for name in [*LOSSES, "own"]}, "theory": theory}
+CASES = {name: lambda name=name: results(name) for name in [*LOSSES, "own"]}
 
 
 @pytest.fixture(scope="module")

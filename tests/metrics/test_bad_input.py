@@ -10,7 +10,7 @@ import pytest
 from tautrank.arrays import check_weights
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics import METRICS, discount_values, gain_values, metric, rank_order
-from tautrank.metrics.evaluation import evaluate
+from tautrank.metrics.base import evaluate
 
 # NumPy's warnings are unfinished thoughts: a division or a cast that was not looked at.
 pytestmark = pytest.mark.filterwarnings("error")
@@ -93,22 +93,22 @@ def test_weights_refused_with_one_sentence(weights, sentence):
         (
             "ndcg",
             [0, 1, 1001],
-            "labels[2]: the gain 2^y - 1 of label 1001 overflows; expected gain='linear' or a gain table",
+            "labels[2]: found 1001; expected at most 1000 for the gain 2^y - 1, or gain='linear' or a gain table",
         ),
         (
             "ndcg(gain=0/1/3)",
             [0, 3, 1],
-            "labels[1]: found label 3, but the gain table has 3 entries; expected an integer from 0 to 2",
+            "labels[1]: found 3; expected an integer from 0 to 2, since the gain table has 3 entries",
         ),
         (
             "ndcg(gain=0/1/3)",
             [0, 0.5, 1],
-            "labels[1]: found label 0.5, but the gain table has 3 entries; expected an integer from 0 to 2",
+            "labels[1]: found 0.5; expected an integer from 0 to 2, since the gain table has 3 entries",
         ),
         (
             "err",
             [0, 5, 1],
-            "labels[1]: found 5, above max_label = 4; expected err's max_label to be the highest label of the scale",
+            "labels[1]: found 5; expected at most err's max_label = 4, the highest label of the scale",
         ),
     ],
 )

@@ -77,6 +77,11 @@ def recall(ranked, labels, k, relevant=1e-300):
     return hits / sum(y >= relevant for y in labels)
 
 
+def f1(ranked, labels, k, relevant=1e-300, reachable=False):
+    p, r = precision(ranked, labels, k, relevant, reachable), recall(ranked, labels, k, relevant)
+    return 2 * p * r / (p + r) if p + r > 0 else 0.0
+
+
 def success(ranked, labels, k, relevant=1e-300):
     return float(any(y >= relevant for r, y in enumerate(ranked, 1) if r <= k))
 
@@ -161,6 +166,9 @@ CASES: list[tuple[str, Definition, dict[str, object], Callable[[float], bool]]] 
     ("recall", recall, {}, lambda y: y > 0),
     ("map(divide_by=reachable)", average_precision, {"reachable": True}, lambda y: y > 0),
     ("precision(divide_by=reachable)", precision, {"reachable": True}, lambda y: y > 0),
+    ("f1", f1, {}, lambda y: y > 0),
+    ("f1(relevant=3)", f1, {"relevant": 3}, lambda y: y >= 3),
+    ("f1(divide_by=reachable)", f1, {"reachable": True}, lambda y: y > 0),
     ("success", success, {}, lambda y: y > 0),
     ("success(relevant=2)", success, {"relevant": 2}, lambda y: y >= 2),
     ("rbp", rbp, {}, lambda y: y > 0),

@@ -137,7 +137,10 @@ def test_without_ties_all_policies_agree(m, problem):
         np.testing.assert_array_equal(other, values[0])
 
 
-SHARES = ["ndcg", "err", "mrr", "map", "precision", "recall", "success", "rbp", "r-precision", "bpref", "auc", "judged"]
+SHARES = [
+    *("ndcg", "err", "mrr", "map", "precision", "recall", "f1"),
+    *("success", "rbp", "r-precision", "bpref", "auc", "judged"),
+]
 
 
 @given(m=metrics(names=SHARES), problem=ranking_problems())

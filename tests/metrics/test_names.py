@@ -15,6 +15,7 @@ from tautrank.metrics import (
     DCG,
     DCGRR,
     ERR,
+    F1,
     MAP,
     METRICS,
     MRR,
@@ -51,6 +52,7 @@ pytestmark = pytest.mark.filterwarnings("error")
         (MAP(), "map"),
         (Precision(k=5), "precision@5"),
         (Recall(k=5, empty="zero"), "recall(empty=zero)@5"),
+        (F1(k=5, divide_by="reachable"), "f1(divide_by=reachable)@5"),
         (ARP(), "arp"),
         (LambdaRankMetric(k=5), "lambdarank-metric@5"),
         (DCGRR(gain="exp2"), "dcg-rr(gain=exp2)"),
@@ -102,6 +104,7 @@ def test_print_and_parse(made, text):
         ("map_cut_1000", "map@1000"),
         ("P_10", "precision@10"),
         ("set_P", "precision"),
+        ("set_F", "f1"),
         ("recip_rank", "mrr"),
         ("recall_100", "recall@100"),
         ("bpref", "bpref"),
@@ -169,7 +172,7 @@ def test_attributes():
 TIES = "(known: best, expected, input, worst)"
 NDCG_OPTIONS = "(known: discount, empty, gain, k, ties)"
 NAMES = (
-    "(known: arp, auc, bpref, dcg, dcg-rr, err, judged, lambdarank-metric, map, mrr, ndcg, precision, r-precision, "
+    "(known: arp, auc, bpref, dcg, dcg-rr, err, f1, judged, lambdarank-metric, map, mrr, ndcg, precision, r-precision, "
     "rbp, recall, success)"
 )
 TOOLS = "(known: catboost, lightgbm, ranx, sklearn, trec_eval, xgboost)"
@@ -216,7 +219,7 @@ FORM = "expected a name such as 'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
         ("ndcg(ties=)", {}, "metric 'ndcg(ties=)': found the option 'ties='; expected name=value"),
         ("ndcg(ties=best", {}, f"metric: found 'ndcg(ties=best'; {FORM}"),
         ("", {}, f"metric: found ''; {FORM}"),
-        ("10", {}, f"unknown metric '10' {NAMES}"),
+        ("99", {}, f"unknown metric '99' {NAMES}"),
         (10, {}, f"metric: found 10; {FORM}"),
         ("mrr", {"relevant": 0}, "relevant: found 0; expected a number above 0"),
         ("mrr(relevant=-1)", {}, "relevant: found -1; expected a number above 0"),

@@ -20,11 +20,10 @@ from tautrank.engines import NativeLoss, read_loss
 from tautrank.errors import DataError
 from tautrank.experiments.data_source import KNOWN
 from tautrank.experiments.divide import changed
-from tautrank.experiments.measurements import directness as measured_directness
-from tautrank.experiments.measurements import softrank_distance
 from tautrank.experiments.plan import PLAIN, Budget, Measurement
 from tautrank.experiments.space import with_parameters
-from tautrank.experiments.trial import run_trial
+from tautrank.experiments.trial import directness as measured_directness
+from tautrank.experiments.trial import run_trial, softrank_distance
 from tautrank.experiments.workers import choose_workers
 from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers import catalogue
@@ -123,6 +122,13 @@ def test_numbers_in_print_are_shares_of_one_cell_each(study: Study) -> None:
         for printed in recipe.printed:
             assert 0.4 < printed.value < 1, printed
             assert printed.spread is None or 0 < printed.spread < 0.01
+
+
+def test_every_line_of_numbers_in_print_belongs_to_a_recipe() -> None:
+    lines = Path(catalogue.__file__).with_name("printed.csv").read_text().splitlines()[1:]
+    used = {(study.name, recipe.data) for study in CATALOGUE.values() for recipe in study.recipes}
+    assert {tuple(line.split(",")[:2]) for line in lines} <= used
+    assert len(lines) == sum(len(recipe.printed) for study in CATALOGUE.values() for recipe in study.recipes)
 
 
 @each_study
@@ -445,7 +451,7 @@ def test_a_varied_study_runs_but_its_store_is_not_resumed(tmp_path: Path) -> Non
     assert run_study(varied, budget=Budget(trials=1)).n_done == 1
     for trials in (1, 2):
         assert run_study(varied, store=store, budget=Budget(trials=trials)).n_done == trials
-    with StudyStore.open(store) as opened, pytest.raises(DataError, match="holds version 7 of 'xe-figure1', this taut"):
+    with StudyStore(store) as opened, pytest.raises(DataError, match="holds version 7 of 'xe-figure1', this taut"):
         opened.run(choose_workers(1))
 
 

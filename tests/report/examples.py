@@ -10,8 +10,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from tautrank.report.figures import Curve, QueryGains, curve_figure, gain_sections
-from tautrank.report.page import Code, Facts, FigureSection, Group, Page, TableSection, Text
-from tautrank.report.palette import system_styles
+from tautrank.report.page import Code, Facts, FigureSection, Group, Page, TableSection, Text, system_styles
 from tautrank.report.table import Cell, Column, ReportTable
 
 NASTY = "<b>bold</b> <!-- <script >window.hacked = 1</script> & \"quoted\" <a href='https://example.org'>x</a>"
@@ -125,7 +124,7 @@ def page_of_everything() -> Page:
     x = np.arange(1, 31)
     courses = [0.1 * i - np.exp(-x / 9) for i in range(4)]
     curves = [Curve(name, x, y, y - 0.01, y + 0.01) for name, y in zip(SYSTEMS, courses, strict=True)]
-    drawn = curve_figure(curves, x_title=f"trees {NASTY}", y_title="validation ndcg@5", styles=styles, points=False)
+    drawn = curve_figure(curves, x_title=f"trees {NASTY}", y_title="validation ndcg@5", styles=styles, mode="lines")
     gains = {name: rng.normal(0.1 * i, 0.1, 80) for i, name in enumerate(SYSTEMS[1:])}
     clouds = [Curve(f"list {i}", rng.random(20) + i, rng.random(20)) for i in range(9)]
     names = Column("name", words=True)
@@ -140,7 +139,7 @@ def page_of_everything() -> Page:
             TableSection("Folded", ReportTable.of(["text"], [["a sentence that needs several lines"]]), folded=True),
             FigureSection("Curves", drawn, NASTY, NASTY),
             Group("Gains", list(gain_sections(QueryGains("ndcg@5", SYSTEMS[0], rng.random(80), gains), styles))),
-            FigureSection("Clouds", curve_figure(clouds, x_title="loss", y_title="gap", lines=False), "c", "s"),
+            FigureSection("Clouds", curve_figure(clouds, x_title="loss", y_title="gap", mode="markers"), "c", "s"),
             Facts("Settings", {NASTY: NASTY}),
             Code("Run it again", NASTY, [NASTY]),
         ],

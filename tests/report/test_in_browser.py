@@ -8,7 +8,7 @@ from itertools import combinations
 
 import pytest
 
-from tautrank.report import palette
+from tautrank.report import page as pages
 from tautrank.report.page import Page, TableSection
 from tautrank.report.result_page import result_page
 from tautrank.report.table import ReportTable
@@ -186,11 +186,11 @@ def test_dark_mode_is_dark_figures_included(visit):
         )
 
     assert brightness(page) < 60
-    assert colours() == [rgb(DARK["ink"]), rgb(palette.DARK_COLOURS[0]), palette.DARK_COLOURS[0]]
+    assert colours() == [rgb(DARK["ink"]), rgb(pages.DARK_COLOURS[0]), pages.DARK_COLOURS[0]]
     page.emulate_media(color_scheme="light")
     wait_until(lambda: colours()[0] == rgb(LIGHT["ink"]))
     assert brightness(page) == 255
-    assert colours()[1:] == [rgb(palette.LIGHT_COLOURS[0]), palette.LIGHT_COLOURS[0]]
+    assert colours()[1:] == [rgb(pages.LIGHT_COLOURS[0]), pages.LIGHT_COLOURS[0]]
 
 
 def test_legend_hides_and_shows_a_system(visit):

@@ -12,7 +12,7 @@ from itertools import pairwise
 import pytest
 
 from tautrank.errors import DataError, MissingDependencyError, OptionError
-from tautrank.report.page import FigureSection, Group, Page, TableSection, Text
+from tautrank.report.page import FigureSection, Page, TableSection, Text
 from tautrank.report.table import ReportTable
 from tests.report.examples import NASTY, SYSTEMS, Reader, page_of_everything
 
@@ -104,7 +104,6 @@ def test_a_system_has_one_colour_in_all_figures(read):
 
 def test_wrong_pages_are_refused(monkeypatch):
     figure = FigureSection("f", {"data": []}, "", "")
-    deep = Group("1", [Group("2", [Group("3", [Group("4", [Group("5", [Text("6", [])])])])])])
     for page, kind, sentence in (
         (Page("t", [figure], interactive=False), OptionError, "interactive: found False for a page with figures"),
         (Page("t", [FigureSection("f", 3, "", "")]), DataError, "figure: found int"),
@@ -113,7 +112,6 @@ def test_wrong_pages_are_refused(monkeypatch):
             DataError,
             "figure: found NaN or infinity; expected finite numbers, or None",
         ),
-        (Page("t", [deep]), OptionError, "sections: found groups inside groups to level 7; expected at most 6"),
     ):
         with pytest.raises(kind) as caught:
             page.to_html()

@@ -244,14 +244,14 @@ def test_names_are_shown_as_they_are_and_failures_are_named():
 
 
 def test_unfinished_and_failed_studies_are_still_pages():
-    nothing = collect(StudyStore.open_for(None, make_plan(TINY, DATA, budget=Budget(trials=1))))
+    nothing = collect(StudyStore(None, make_plan(TINY, DATA, budget=Budget(trials=1))))
     page = read(nothing)
     assert page.titles(2) == ["Answer", "Claims", "Results", "Settings", "Run it again"]
     assert answer(nothing) == ["0 of 4 trainings are done; all numbers are about these."]
     assert {key(row["ndcg@5"]) for row in page.table("ndcg@5")} == {None}
     for study in map(find_study, CATALOGUE):
         data = "" if study.data in ("none", "five-documents") else DATA
-        empty = collect(StudyStore.open_for(None, make_plan(study, data, budget=Budget(trials=2))))
+        empty = collect(StudyStore(None, make_plan(study, data, budget=Budget(trials=2))))
         assert "Figures" not in read(empty).titles(2)
     broken = run_study(WITH_A_FAILURE, DATA, budget=Budget(trials=2, trees=2))
     page = read(broken)
@@ -293,14 +293,12 @@ def test_leads_are_paired_and_their_bands_count_what_trials_share():
             assert (low + high) / 2 == pytest.approx(np.mean(d))
 
 
-def test_conditions_that_grow_by_factors_have_such_an_axis_and_names_that_fit(ran):
+def test_conditions_that_grow_by_factors_have_such_an_axis_and_all_their_names(ran):
     axis = read(ran("lambdaloss-figure3")).figure("ndcg@5 by condition")["layout"]["xaxis"]
     assert (axis["type"], axis["tickvals"]) == ("log", [0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0])
     assert axis["ticktext"] == ["0.1", "0.2", "0.5", "1", "2", "5", "10"]
     names = read(ran("directness-sigma")).figure("What softrank gives by condition")["layout"]["xaxis"]["ticktext"]
-    assert names[0] == "0.1"
-    assert "" in names
-    assert len(names) == 7
+    assert names == ["0.1", "0.15", "0.2", "0.25", "0.35", "0.5", "1"]
 
 
 def test_courses_are_means_over_trials(ran):

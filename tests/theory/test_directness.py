@@ -18,7 +18,6 @@ from tautrank.metrics import metric
 from tautrank.theory import (
     Directness,
     Surrogate,
-    best_scorings,
     directness,
     directness_among,
     softrank_bound,
@@ -30,6 +29,7 @@ from tautrank.theory import (
     spread_scorings,
     surrogate,
 )
+from tautrank.theory.directness import best_scorings
 from tautrank.theory.softrank_bounds import least_distances
 from tests.theory_lists import Scored, lists, make_lists
 

@@ -18,22 +18,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arrays import place
-from tautrank.checks.registry import about, beyond_its_labels, check, some_lists
+from tautrank.checks.checking import beyond_its_labels, check, some_lists, synthetic_lists
 from tautrank.kernels.threads import small_shares
 from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
-from tautrank.losses.base import loss as loss_named
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks
+from tautrank.theory.theorem import about
 
 Numbers = NDArray[np.floating[Any]]
 
 Results = dict[str, Numbers]
 """A loss's ``gradient``, ``hessian`` and ``value``, or some of them."""
 
-_SIZES = np.array([5, 1, 12, 3, 0, 8])
-_OFFSETS = np.concatenate(([0], np.cumsum(_SIZES)))
-_BARE = 3  # the query without a relevant document
 _SEED = 7
 _KINDS: tuple[np.dtype[np.floating[Any]], ...] = (np.dtype(np.float32), np.dtype(np.float64))
 # Longer lists are differentiated at this many places, spread evenly.
@@ -60,25 +57,6 @@ _EXTREMES: dict[str, tuple[list[float], list[float]]] = {
     "a single document": ([3.0], [4]),
     "a single document that is not relevant": ([3.0], [0]),
 }
-
-
-def synthetic_lists(seed: int = 0) -> tuple[F64, Lists]:
-    """Return scores with ties (multiples of 1/8, so that shifts are exact) and six labelled lists.
-
-    One list has a single document, one has none, and one has no relevant document.
-
-    Args:
-        seed: seed of scores and labels.
-
-    >>> scores, lists = synthetic_lists()
-    >>> scores[:4], lists.labels[:4], lists.sizes
-    (array([ 0.625,  1.   , -1.   , -1.25 ]), array([4., 3., 2., 1.]), array([ 5,  1, 12,  3,  0,  8]))
-    """
-    rng = np.random.default_rng(seed)
-    labels = rng.integers(0, 5, _OFFSETS[-1]).astype(np.float64)
-    labels[_OFFSETS[_BARE] : _OFFSETS[_BARE + 1]] = 0.0
-    labels[_OFFSETS[1]] = 2.0
-    return rng.integers(-12, 12, _OFFSETS[-1]) / 8.0, Lists.of(labels, _OFFSETS, None)
 
 
 # Conditions
@@ -199,15 +177,15 @@ def _no_relevant(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 def _independent(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """a query does not depend on the other queries"""
     other_scores, other_lists = synthetic_lists(seed=1)
-    rows = slice(_OFFSETS[2], _OFFSETS[3])
+    rows = slice(*lists.offsets[2:4])
     labels = other_lists.labels.copy()
     other_scores[rows], labels[rows] = scores[rows], lists.labels[rows]
 
     def beside(s: F64, y: F64) -> Results:
-        found = results(loss.bind(y, _OFFSETS, seed=_SEED), s)
+        found = results(loss.bind(y, lists.offsets, seed=_SEED), s)
         return {name: part[2:3] if name == "value" else part[rows] for name, part in found.items()}
 
-    alone = Lists.of(lists.labels[rows], [0, _SIZES[2]], None)
+    alone = Lists.of(lists.labels[rows], [0, lists.sizes[2]], None)
     beside_others, plain = beside(other_scores, labels), beside(scores, lists.labels)
     for found in _unlike(beside_others, plain, alone, expected="as beside other lists"):
         yield f"of the same list, {found}"
@@ -388,7 +366,7 @@ def _long_list(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
 @_law("text", unless=_not_registered)
 def _text(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     """what the loss prints is read back as the same loss"""
-    back = loss_named(str(loss))
+    back = REGISTRY.make(str(loss))
     if back != loss or hash(back) != hash(loss):
         yield f"{loss} is read back as {back}"
 
@@ -412,7 +390,7 @@ def _gradients(objective: Objective, scores: Numbers, step: int = 0) -> Results:
 def results(objective: Objective, scores: Numbers, step: int = 0) -> Results:
     """Return gradient, hessian and values by their names.
 
-    >>> results(loss_named("mse").bind([1], [0, 1]), np.zeros(1))
+    >>> results(REGISTRY.make("mse").bind([1], [0, 1]), np.zeros(1))
     {'gradient': array([-1.]), 'hessian': array([1.]), 'value': array([0.5])}
     """
     return {**_gradients(objective, scores, step), "value": objective.values(scores, step)}

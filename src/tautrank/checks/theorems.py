@@ -15,32 +15,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank import theory
-from tautrank.checks.registry import (
-    Condition,
-    Examine,
-    about,
-    check,
-    first_reason,
-    nothing_relevant,
-    of_kind,
-    only_queries,
-    slow_check,
-    some_lists,
-    some_short_lists,
-)
+from tautrank.checks.checking import check, nothing_relevant, only_queries, scope, short_lists, slow_check, some_lists
 from tautrank.errors import OptionError
-from tautrank.losses import ARPLoss1, ARPLoss2, LambdaLoss, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, NDCGLoss2PP, RankNet
+from tautrank.losses import LambdaLoss, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, SmoothedLoss, SoftmaxLoss
 from tautrank.losses.base import Lists
-from tautrank.losses.softmax import XENDCG, ListNet, SoftmaxLoss
-from tautrank.losses.softrank import SoftRank
-from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics import DCG, NDCG, Metric, discount_values, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64, I64
-from tautrank.theory.bound import negative_log, sees_scores
-from tautrank.theory.hessian import DampedSoftmax
+from tautrank.metrics.ordering import F64
+from tautrank.theory.directness import best_scorings
 from tautrank.theory.lipschitz import measured_constant, paper_constant, proven_constant
-from tautrank.theory.softrank_bounds import least_distances
+from tautrank.theory.loss_bounds import PLAIN_LISTNET, PLAIN_XENDCG, WITH_CONSTANTS, WITHOUT_CONSTANTS, family, from_1
+from tautrank.theory.minimising import DampedSoftmax
+from tautrank.theory.softrank_bounds import EXACT_SOFTRANK, least_distances
+from tautrank.theory.theorem import about, about_kind, first_reason, negative_log, only_for, sees_scores
+
+_Examine = Callable[[Any, F64, Lists], tuple[float, str]]
 
 _ROUNDING = 1e-9
 # Of the damped softmax in the check of its Hessian.
@@ -56,35 +45,15 @@ _NARROW = 1e-3
 # In units of delta, where the stated bound takes the root of 0: 1 - erf(x)^2 is 1/5, whatever the number of documents,
 # and five of them make it the proof's own limit. From six documents on the stated limit is the lower one.
 _ROOT_OF_0 = float(theory.softrank_sigma_limit(1.0, 5.0))
-_NDCG_LOSSES = (NDCGLoss1, NDCGLoss2, NDCGLoss2PP)
 _XE_PAPER = "Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020"
 _BINARY_PAPER = "Bruch et al., An Analysis of the Softmax Cross Entropy Loss, ICTIR 2019"
 _LAMBDA_PAPER = "Wang et al., The LambdaLoss Framework, CIKM 2018"
-_EACH = "for each query and on average"
 _HE_LIU = "He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008"
+_AS_STATED = f"{_HE_LIU}, Theorem 2 as stated"
 _STOCHASTIC = "Ustimenko and Prokhorenkova, StochasticRank, ICML 2020"
 
 
 # Conditions
-
-
-def _of_family(*kinds: type[LambdaLoss]) -> Condition:
-    """Return the condition of a theorem about members of the LambdaLoss family as the paper defines them."""
-    without_norm = about("losses without norm", lambda loss, *_: loss.norm is None)
-    hard = about("the hard assignment", lambda loss, *_: not loss._draws_rankings)
-    return of_kind(kinds, f"{', '.join(kind.name for kind in kinds)} without noise", without_norm, hard)
-
-
-def _only(kinds: type[Loss] | tuple[type[Loss], ...], *conditions: Condition) -> Condition:
-    """Return a condition that some classes have to meet."""
-    needed = first_reason(*conditions)
-    return lambda loss, scores, lists: needed(loss, scores, lists) if isinstance(loss, kinds) else None
-
-
-def _cut_off(loss: Any, scores: F64, lists: Lists) -> str | None:
-    if loss.k is None or loss.k >= lists.longest:
-        return None
-    return f"it is about full lists: k is {loss.k}, the longest list has {lists.longest} documents"
 
 
 def _falls_slowly(loss: Any, scores: F64, lists: Lists) -> np.bool_:
@@ -100,14 +69,17 @@ def _underflows(loss: Any, scores: F64, lists: Lists) -> str | None:
     return "a probability is too small for a float" if (rho < 1e-290).any() else None
 
 
-_from_1 = about("discounts that start at 1", lambda loss, *_: discount_values(1, loss.discount)[0] == 1.0)
 _above_1_over_rank = about("discounts of at least 1/rank", _falls_slowly)
 _with_shrinking_steps = about("discounts whose steps shrink", _steps_shrink)
 _binary = about("binary labels", lambda loss, s, lists: np.unique(lists.labels[lists.labels > 0]).size <= 1)
 _linear = about("the linear target", lambda loss, *_: loss.target == "linear")
-_xendcg = of_kind(XENDCG, "xendcg without noise")
-_listnet = of_kind(ListNet, "listnet without noise")
-_binary_listnet = first_reason(_listnet, _linear, _binary)
+_xendcg = scope(PLAIN_XENDCG)
+_lambdarank = scope(about_kind(LambdaRank, "lambdarank without noise"), from_1)
+_with_constants = scope(*WITH_CONSTANTS, only_for(NDCGLoss1, _above_1_over_rank))
+_without_constants = scope(
+    *WITHOUT_CONSTANTS, only_for(NDCGLoss2, _with_shrinking_steps), only_for(NDCGLoss1, from_1, _above_1_over_rank)
+)
+_softmax = about_kind(SoftmaxLoss, "the softmax family without noise")
 _with_constant = about(
     "losses with a proven Lipschitz constant",
     lambda loss, scores, lists: np.isfinite(proven_constant(loss, lists)).all(),
@@ -145,15 +117,14 @@ def _no_halves(loss: Loss, scores: F64, lists: Lists) -> str | None:
     return None if both else "one half of the queries has no relevant document"
 
 
-_WORDS = "softrank with its exact gradient and without noise"
-_softrank = of_kind(SoftRank, _WORDS, about(_WORDS, lambda loss, *_: loss.estimator == "exact"))
+_softrank = scope(*EXACT_SOFTRANK)
 _full = about("full lists and the logarithmic discount", lambda loss, *_: loss.k is None and loss.discount == "log2")
 _untied = about("lists without ties", lambda loss, scores, lists: _without_ties(scores, lists).any())
 _long = about("lists of several documents, one of them relevant", lambda loss, s, lists: _several(lists).any())
 _of_ranking = about(
     "the metrics of a ranking", lambda loss, *_: loss.ignores_shifts and isinstance(loss.metric, Metric)
 )
-_smoothed = of_kind(SmoothedLoss, "stochasticrank and reinforce without noise", _of_ranking)
+_smoothed = scope(about_kind(SmoothedLoss, "stochasticrank and reinforce without noise"), _of_ranking)
 _worst_ties = about("metrics with ties at their worst", lambda loss, *_: loss._ties_are_worst)
 
 
@@ -182,19 +153,15 @@ def _m_step(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return -rise, f"the largest rise in a step is {rise:.2g}"
 
 
-def _above(judge: str, cost: Callable[[F64], F64]) -> Examine:
-    """Return the check that a loss lies above a cost computed from a metric, measured on the lists at hand."""
-
-    def examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-        lower = cost(metric(judge).per_query(scores, lists.labels, lists.offsets))
-        gap = loss.bind(lists.labels, lists.offsets).values(scores) - lower
-        kept = np.flatnonzero(~np.isnan(lower))
-        at = int(kept[np.argmin(gap[kept])])
-        below = int(np.count_nonzero(gap[kept] < -_ROUNDING))
-        where = f"below it in {below} of {kept.size} queries, " if below else ""
-        return float(gap[at]), f"{where}the smallest gap is {gap[at]:.4g}, at a cost of {lower[at]:.4g}"
-
-    return examine
+def _above(judge: str, cost: Callable[[F64], F64], loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
+    """Check that a loss lies above a cost computed from a metric, measured on the lists at hand."""
+    lower = cost(metric(judge).per_query(scores, lists.labels, lists.offsets))
+    gap = loss.bind(lists.labels, lists.offsets).values(scores) - lower
+    kept = np.flatnonzero(~np.isnan(lower))
+    at = int(kept[np.argmin(gap[kept])])
+    below = int(np.count_nonzero(gap[kept] < -_ROUNDING))
+    where = f"below it in {below} of {kept.size} queries, " if below else ""
+    return float(gap[at]), f"{where}the smallest gap is {gap[at]:.4g}, at a cost of {lower[at]:.4g}"
 
 
 def _one_minus(values: F64) -> F64:
@@ -207,23 +174,29 @@ for _name, _words, _of, _cost in (
     ("above-log-ndcg", "-log NDCG", "ndcg", negative_log),
     ("above-log-mrr", "-log RR", "mrr", negative_log),
 ):
-    check(_name, f"measured: the loss is at least {_words}", unless=nothing_relevant)(_above(_of, _cost))
+    _enter = check(_name, f"measured: the loss is at least {_words}", unless=nothing_relevant)
+    _enter(functools.partial(_above, _of, _cost))
 
 
 # Of cross entropy
 
 
-def _bounds(
-    name: str, statement: str, paper: str, unless: Condition, bound: Callable[[F64, F64, I64, Any], theory.Bound]
-) -> None:
-    """Enter the check of a theorem's bound."""
+def _smallest_gap(found: theory.Bound) -> tuple[float, str]:
+    at = int(np.nanargmin(found.gap / (1.0 + np.abs(found.lower))))
+    sides = f"{found.upper[at]:.4g} and {found.lower[at]:.4g}"
+    return found.margin, f"the smallest gap is {found.gap[at]:.4g} between {sides}"
 
-    @check(name, statement, paper=paper, unless=unless)
-    def _examine(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
-        found = bound(scores, lists.labels, lists.offsets, loss)
-        at = int(np.nanargmin(found.gap / (1.0 + np.abs(found.lower))))
-        sides = f"{found.upper[at]:.4g} and {found.lower[at]:.4g}"
-        return found.margin, f"the smallest gap is {found.gap[at]:.4g} between {sides}"
+
+@check("xe-ndcg", paper=f"{_XE_PAPER}, Theorem 1", unless=_xendcg)
+def _xe_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """XE >= -log(NDCG + 1/maxDCG), for each query and on average"""
+    return _smallest_gap(theory.xe_ndcg_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@check("xe-ndcg-refined", paper=f"{_XE_PAPER}, from the proof of Theorem 1", unless=_xendcg)
+def _xe_ndcg_refined(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), for each query and on average"""
+    return _smallest_gap(theory.xe_ndcg_bound(scores, lists.labels, lists.offsets, loss, refined=True))
 
 
 def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
@@ -234,17 +207,10 @@ def _below_paper_constant(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     return float(stated[at] - found[at]), detail
 
 
-_refined = functools.partial(theory.xe_ndcg_bound, refined=True)
-_refined_words = f"XE >= -log(NDCG + sum (1 - gamma) rho / maxDCG), {_EACH}"
-_bounds("xe-ndcg", f"XE >= -log(NDCG + 1/maxDCG), {_EACH}", f"{_XE_PAPER}, Theorem 1", _xendcg, theory.xe_ndcg_bound)
-_bounds("xe-ndcg-refined", _refined_words, f"{_XE_PAPER}, from the proof of Theorem 1", _xendcg, _refined)
-
-slow_check(
-    "xe-lipschitz",
-    "cross entropy is 2-Lipschitz",
-    paper=f"{_XE_PAPER}, Proposition 2",
-    unless=of_kind(SoftmaxLoss, "the softmax family without noise"),
-)(_below_paper_constant)
+@slow_check("xe-lipschitz", paper=f"{_XE_PAPER}, Proposition 2", unless=scope(_softmax))
+def _xe_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """cross entropy is 2-Lipschitz"""
+    return _below_paper_constant(loss, scores, lists)
 
 
 @check(
@@ -269,11 +235,7 @@ def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     )
 
 
-@check(
-    "hessian",
-    paper=f"{_XE_PAPER}, Claims 1 and 2",
-    unless=of_kind(SoftmaxLoss, "the softmax family without noise", _underflows),
-)
+@check("hessian", paper=f"{_XE_PAPER}, Claims 1 and 2", unless=scope(_softmax, _underflows))
 def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """with epsilon the Hessian of cross entropy is positive definite, and the spectral radius of S is below 1"""
     eigenvalue = float(np.nanmin(theory.smallest_eigenvalue(scores, lists.offsets, _EPSILON)))
@@ -283,52 +245,44 @@ def _hessian(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     return (margin if margin > 0 else -1.0), detail
 
 
-_graded = f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here"
-_binary_words = f"XE >= -log NDCG, {_EACH}, with binary labels"
-_bounds("softmax-mrr", f"XE >= -log RR, {_EACH}", _graded, _listnet, theory.softmax_mrr_bound)
-_bounds("softmax-ndcg", _binary_words, f"{_BINARY_PAPER}, Theorem 3", _binary_listnet, theory.softmax_ndcg_bound)
+@check("softmax-mrr", paper=f"{_BINARY_PAPER}, Theorems 1 and 2; graded labels here", unless=scope(PLAIN_LISTNET))
+def _softmax_mrr(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """XE >= -log RR, for each query and on average"""
+    return _smallest_gap(theory.softmax_mrr_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@check("softmax-ndcg", paper=f"{_BINARY_PAPER}, Theorem 3", unless=scope(PLAIN_LISTNET, _linear, _binary))
+def _softmax_ndcg(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """XE >= -log NDCG, for each query and on average, with binary labels"""
+    return _smallest_gap(theory.softmax_ndcg_bound(scores, lists.labels, lists.offsets, loss))
 
 
 # Of the LambdaLoss family
 
 
-_bounds(
-    "lambdaloss",
-    "the loss and its constants are at least the cost it was derived from",
-    f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3",
-    first_reason(
-        _of_family(RankNet, ARPLoss1, ARPLoss2, *_NDCG_LOSSES, LambdaRank),
-        _only(_NDCG_LOSSES, _cut_off, _from_1),
-        _only(NDCGLoss1, _above_1_over_rank),
-    ),
-    theory.lambdaloss_bound,
-)
-_bounds(
-    "ndcg-cost",
-    "without constants the loss is at least 1 - NDCG",
-    f"{_LAMBDA_PAPER}, sec. 5, without its constants",
-    first_reason(
-        _of_family(*_NDCG_LOSSES, LambdaRank),
-        _cut_off,
-        _only(NDCGLoss2, _with_shrinking_steps),
-        _only(NDCGLoss1, _from_1, _above_1_over_rank),
-    ),
-    theory.ndcg_cost_bound,
-)
-_bounds(
-    "lambdarank-metric",
-    "the metric that LambdaRank bounds is at least the cost of NDCG",
-    f"{_LAMBDA_PAPER}, sec. 5.3",
-    of_kind(LambdaRank, "lambdarank without noise", _from_1),
-    lambda s, y, cuts, loss: theory.lambdarank_metric_bound(s, y, cuts, gain=loss.gain, discount=loss.discount),
-)
+@check("lambdaloss", paper=f"{_LAMBDA_PAPER}, sec. 5.1 to 5.3", unless=_with_constants)
+def _lambdaloss(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """the loss and its constants are at least the cost it was derived from"""
+    return _smallest_gap(theory.lambdaloss_bound(scores, lists.labels, lists.offsets, loss))
 
-slow_check(
-    "lambdarank-lipschitz",
-    "LambdaRank, with its weights held fixed, is sigma m^2-Lipschitz (over log 2, for logarithms to base 2)",
-    paper=f"{_XE_PAPER}, Proposition 1",
-    unless=_of_family(LambdaRank),
-)(_below_paper_constant)
+
+@check("ndcg-cost", paper=f"{_LAMBDA_PAPER}, sec. 5, without its constants", unless=_without_constants)
+def _ndcg_cost(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """without constants the loss is at least 1 - NDCG"""
+    return _smallest_gap(theory.ndcg_cost_bound(scores, lists.labels, lists.offsets, loss))
+
+
+@check("lambdarank-metric", paper=f"{_LAMBDA_PAPER}, sec. 5.3", unless=_lambdarank)
+def _lambdarank_metric(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """the metric that LambdaRank bounds is at least the cost of NDCG"""
+    own = {"gain": loss.gain, "discount": loss.discount}
+    return _smallest_gap(theory.lambdarank_metric_bound(scores, lists.labels, lists.offsets, **own))
+
+
+@slow_check("lambdarank-lipschitz", paper=f"{_XE_PAPER}, Proposition 1", unless=scope(*family(LambdaRank)))
+def _lambdarank_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """LambdaRank, with its weights held fixed, is sigma m^2-Lipschitz (over log 2, for logarithms to base 2)"""
+    return _below_paper_constant(loss, scores, lists)
 
 
 @slow_check("em-descent", paper=f"{_LAMBDA_PAPER}, sec. 4.2", unless=first_reason(_need_not_descend, nothing_relevant))
@@ -366,7 +320,7 @@ def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
     even = np.arange(lists.sizes.size) % 2 == 0
     seen, unseen = (only_queries(scores, lists, half)[1] for half in (even, ~even))
     rows = np.repeat(even, lists.sizes)
-    best = theory.best_scorings(loss, [s[rows] for s in scorings], seen.labels, seen.offsets)
+    best = best_scorings(loss, [s[rows] for s in scorings], seen.labels, seen.offsets)
     by_loss, by_metric = (scorings[at][~rows] for at in best)
     found = theory.directness(loss, by_loss, by_metric, unseen.labels, unseen.offsets)
     return found.margin, repr(found)
@@ -375,21 +329,17 @@ def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, st
 # Of SoftRank
 
 
-def _below_limits(version: str, limit: Callable[[F64], F64]) -> Examine:
-    """Return the check of a bound of Theorem 2, with each query's scores stretched until sigma is below its limit."""
-
-    def examine(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
-        kept = _without_ties(scores, lists)
-        least = least_distances(scores, lists.offsets)[kept]
-        s, some = only_queries(scores, lists, kept)
-        bounds = []
-        for share in _SHARES:
-            stretch = loss.sigma / (share * limit(some.sizes.astype(np.float64)) * least)
-            stretched = s * stretch[some.query]
-            bounds.append(theory.softrank_ndcg_bound(stretched, some.labels, some.offsets, loss, version=version))
-        return _worst_of(bounds)
-
-    return examine
+def _below_limits(version: str, limit: Callable[..., F64], loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """Check a bound of Theorem 2, with each query's scores stretched until sigma is below its limit."""
+    kept = _without_ties(scores, lists)
+    least = least_distances(scores, lists.offsets)[kept]
+    s, some = only_queries(scores, lists, kept)
+    bounds = []
+    for share in _SHARES:
+        stretch = loss.sigma / (share * limit(1.0, some.sizes.astype(np.float64)) * least)
+        stretched = s * stretch[some.query]
+        bounds.append(theory.softrank_ndcg_bound(stretched, some.labels, some.offsets, loss, version=version))
+    return _worst_of(bounds)
 
 
 def _worst_of(bounds: list[theory.Bound]) -> tuple[float, str]:
@@ -398,24 +348,25 @@ def _worst_of(bounds: list[theory.Bound]) -> tuple[float, str]:
     return worst.margin, f"the difference is at most {ratio:.2g} of the bound"
 
 
-slow_check(
-    "softrank-bound",
-    "|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof needs",
-    paper=f"{_HE_LIU}, proof of Theorem 2",
-    unless=first_reason(_softrank, _full, _untied),
-)(_below_limits("proof", lambda sizes: theory.softrank_sigma_limit(1.0, sizes)))
+@slow_check("softrank-bound", paper=f"{_HE_LIU}, proof of Theorem 2", unless=first_reason(_softrank, _full, _untied))
+def _softrank_bound(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """|NDCG - SoftNDCG| is below the bound, with (N - 1)/4 and a sigma below what the proof needs"""
+    return _below_limits("proof", theory.softrank_sigma_limit, loss, scores, lists)
 
-slow_check(
-    "softrank-bound-as-stated",
-    "|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number",
-    paper=f"{_HE_LIU}, Theorem 2 as stated",
-    unless=first_reason(_softrank, _full, _untied),
-)(_below_limits("stated", lambda sizes: np.minimum(theory.softrank_sigma_limit_as_stated(1.0, sizes), _ROOT_OF_0)))
+
+@slow_check("softrank-bound-as-stated", paper=_AS_STATED, unless=first_reason(_softrank, _full, _untied))
+def _softrank_bound_as_stated(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
+    """|NDCG - SoftNDCG| is below the bound without (N - 1)/4, where that is a number"""
+
+    def limit(delta: float, sizes: F64) -> F64:
+        return np.minimum(theory.softrank_sigma_limit_as_stated(delta, sizes), _ROOT_OF_0)
+
+    return _below_limits("stated", limit, loss, scores, lists)
 
 
 @check(
     "softrank-sigma-limit",
-    paper=f"{_HE_LIU}, Theorem 2 as stated",
+    paper=_AS_STATED,
     unless=first_reason(_softrank, _full, _long),
     once=True,
     flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
@@ -430,13 +381,13 @@ def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float,
     return float(ratio[at]), f"with {sizes[at]:g} documents delta apart: {limits}"
 
 
-@check("softrank-contests", paper=f"{_HE_LIU}, a sharper form of Theorem 2", unless=_softrank, sample=some_short_lists)
+@check("softrank-contests", paper=f"{_HE_LIU}, a sharper form of Theorem 2", unless=_softrank, sample=short_lists)
 def _softrank_contests(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """|NDCG - SoftNDCG| is at most the largest step of the discount times the gains of the pairs that noise reverses"""
     return _worst_of([theory.softrank_ndcg_bound(scores, lists.labels, lists.offsets, loss, version="contests")])
 
 
-def _with_ties(examine: Callable[[Any, F64, Lists], tuple[float, str]]) -> Examine:
+def _with_ties(examine: _Examine) -> _Examine:
     """Function decorator: check at whole-number scores, many of them tied, and at equal ones; the worse counts."""
 
     @functools.wraps(examine)

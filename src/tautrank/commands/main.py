@@ -6,7 +6,6 @@ import importlib
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
 from typing import Any
 
 import typer
@@ -14,44 +13,32 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from tautrank import __version__
-from tautrank.commands.options import flag, group
+from tautrank.commands.options import flag, group, takes_groups
 from tautrank.commands.output import ERR, OUT
 from tautrank.errors import TautrankError, TautrankWarning
 
 # Where each command is, in the order in which a new user meets them; a group of commands is `<name>_app` there.
 _PLACES = {
-    "demo": "demo", "data": "inspecting", "train": "training", "evaluate": "scoring", "rank": "scoring",
-    "explain": "inspecting", "model": "inspecting", "export": "scoring", "compare": "training", "tune": "training",
-    "study": "study", "theory": "theory",
+    "demo": "training", "data": "using", "train": "training", "evaluate": "using", "rank": "using", "explain": "using",
+    "model": "using", "export": "using", "compare": "training", "tune": "training", "study": "study", "theory": "using",
 }  # fmt: skip
 
 
-class _Later(Mapping[str, Any]):
-    """The commands by name; each is imported when it is asked for, so that none waits for what another needs."""
-
-    def __getitem__(self, name: str) -> Any:
-        module = importlib.import_module(f"tautrank.commands.{_PLACES[name]}")
-        if hasattr(module, f"{name}_app"):
-            return typer.main.get_group(getattr(module, f"{name}_app"))
-        alone = group("")
-        alone.command(name)(getattr(module, name))
-        return typer.main.get_command(alone)
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(_PLACES)
-
-    def __len__(self) -> int:
-        return len(_PLACES)
-
-
 class _Commands(TyperGroup):
-    """The group of all commands."""
+    """The group of all commands; each is imported when it is asked for, so that none waits for what another needs."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(**given | {"commands": _Later()})
+        super().__init__(**given | {"commands": dict.fromkeys(_PLACES)})
 
-    def list_commands(self, ctx: Any) -> list[str]:
-        return list(self.commands)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        if cmd_name not in _PLACES:
+            return None
+        module = importlib.import_module(f"tautrank.commands.{_PLACES[cmd_name]}")
+        if hasattr(module, f"{cmd_name}_app"):
+            return typer.main.get_group(getattr(module, f"{cmd_name}_app"))
+        alone = group("")
+        alone.command(cmd_name)(takes_groups(getattr(module, cmd_name)))
+        return typer.main.get_command(alone)
 
     def invoke(self, ctx: Any) -> Any:
         try:

@@ -6,24 +6,24 @@ import dataclasses
 import functools
 import inspect
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from tautrank.arguments import choice, whole
+from tautrank.arguments import choice
 from tautrank.commands.output import reading_bar
 from tautrank.data import Judged, RankingData, Splits, read_folder, read_streamed
 from tautrank.data.columns import columns_of_model, same_columns, set_aside
-from tautrank.data.files import read_data, read_judged_scores
+from tautrank.data.distributed import read_distributed
+from tautrank.data.files import IN_CHUNKS, read_data
 from tautrank.data.text_source import require_files
+from tautrank.data.trec import read_judged_scores
 from tautrank.errors import OptionError
-from tautrank.files import opened
+from tautrank.metrics import TOOLS, Metric, metric
 from tautrank.names import name_of, split_at_commas
 
 if TYPE_CHECKING:
-    from tautrank.metrics import Metric
     from tautrank.ranker import Ranker
 
 
@@ -45,7 +45,17 @@ def option(text: str, default: Any = None, *names: str) -> Any:
         default: default value; ``...`` for an option that is required.
         names: names on the command line; default the name of the parameter.
     """
-    return typer.Option(default, *names, help=text)
+    return typer.Option(default, *names, help=text, metavar="VALUE")
+
+
+def several(text: str, *names: str) -> Any:
+    """Declare an option that takes several names, see `names_of`.
+
+    Args:
+        text: help text.
+        names: names on the command line; default the name of the parameter.
+    """
+    return option(f"{text} Separated by commas; may be repeated.", None, *names)
 
 
 def flag(text: str, name: str) -> Any:
@@ -74,39 +84,26 @@ IMPORTED = option("Python file or module that registers your own loss or metric.
 MEMORY = option("Memory there is, such as 3G: features stay in the file and are read in chunks.")
 MODEL = argument("Model of 'tautrank train', LightGBM or XGBoost.", shown="MODEL")
 SEED = option("Random seed.", 0)
-ZERO_BASED = flag("Feature indices in LETOR text start at 0.", "--zero-based")
-ALLOW_NAN = flag("Read 'nan' as a missing value.", "--allow-nan")
-_LISTS = ("features", "drop", "categorical")
 
 
 @dataclasses.dataclass(frozen=True)
 class Reading:
     """The options of every command that reads ranking data, and the readers that use them."""
 
-    zero_based: bool = ZERO_BASED
-    allow_nan: bool = ALLOW_NAN
+    zero_based: bool = flag("Feature indices in LETOR text start at 0.", "--zero-based")
+    allow_nan: bool = flag("Read 'nan' as a missing value.", "--allow-nan")
     cache: bool | None = option("Keep the parsed data next to the file; default for files of 64 MiB or more.")
     label: str = option("Label column of Parquet and CSV files.", "label")
     qid: str = option("Query id column of Parquet and CSV files.", "qid")
     doc: str | None = option("Document id column of Parquet and CSV files.")
-    features: list[str] | None = option(
-        "Feature columns of Parquet and CSV files, separated by commas; default all other numbers."
-    )
-    drop: list[str] | None = option("Columns of Parquet and CSV files to leave out, by commas.")
-    categorical: list[str] | None = option(
-        "Columns of Parquet and CSV files whose values are categories, separated by commas."
-    )
+    features: list[str] | None = several("Feature columns of Parquet and CSV files; default all other numbers.")
+    drop: list[str] | None = several("Columns of Parquet and CSV files to leave out.")
+    categorical: list[str] | None = several("Columns of Parquet and CSV files that hold categories.")
     separator: str | None = option("What separates the columns of CSV; default a comma.")
-
-    @classmethod
-    def as_usual(cls, **given: Any) -> Reading:
-        """The options as if they were not on the command line, except those given."""
-        usual = {field.name: field.default.default for field in dataclasses.fields(cls)}  # type: ignore[union-attr]
-        return cls(**{**usual, **given})
 
     def given(self) -> dict[str, Any]:
         """The options of `read_data`."""
-        columns = {name: names_of(getattr(self, name), f"--{name}") for name in _LISTS}
+        columns = {name: names_of(getattr(self, name), f"--{name}") for name in ("features", "drop", "categorical")}
         return dataclasses.asdict(self) | columns
 
     def file(self, path: Path, *, unlabelled: bool = False) -> RankingData:
@@ -132,38 +129,24 @@ class Reading:
         return same_columns([*parts, *map(self.file, given[1:])], given), values
 
     def in_files(
-        self,
-        *paths: Path | None,
-        memory: str | None = None,
-        cluster: str | None = None,
-        workers: int | None = None,
-        stack: ExitStack | None = None,
-        unlabelled: bool = False,
+        self, *paths: Path | None, memory: str | None = None, client: Any = None, unlabelled: bool = False
     ) -> list[RankingData]:
         """Read files whose features stay there: labels and queries now, features in chunks or on a cluster's workers.
 
         Args:
             *paths: files or patterns of one data set, the training data first.
-            memory, cluster, workers: the options of the command, one of which is given.
-            stack: what ends the cluster.
+            memory: memory there is for chunks.
+            client: client of a cluster, whose workers read the first of the files.
             unlabelled: whether a table needs no label column.
         """
-        from tautrank.data.distributed import LOCAL, connect, read_distributed
-
-        if sum(given is not None for given in (memory, cluster, workers)) > 1:
-            raise OptionError("--memory, --cluster, --workers: found more than one; expected one of them")
-        client = None
-        if stack is not None and memory is None:
-            client = connect(cluster or LOCAL, whole("--workers", workers or 1, 1), stack, "--cluster")
         if wrong := [name for name in ("doc", "categorical", "separator") if getattr(self, name)]:
             raise OptionError(f"--{wrong[0]}: needs the data in memory; expected no --memory, --cluster or --workers")
         asked, found = self.given(), list[RankingData]()
         text = {name: asked[name] for name in ("zero_based", "allow_nan")}
-        table = {name: asked[name] for name in ("label", "qid", "drop")} | {"unlabelled": unlabelled}
-        table["features"] = asked["features"] or None
+        table = {name: asked[name] for name in ("label", "qid", "drop", "features") if asked[name]}
         given = [path for path in paths if path is not None]
         for path in given:
-            how = table if path.suffix in (".parquet", ".pq") else text
+            how = {**table, "unlabelled": unlabelled} if path.suffix in IN_CHUNKS else text
             with reading_bar(f"reading {path.name}"):
                 if client is not None and not found:
                     found.append(read_distributed(path, client=client, **how))
@@ -199,15 +182,10 @@ class Reading:
             (data,) = known.in_files(path, memory=memory, unlabelled=unlabelled)
         return columns_of_model(data, ranker.n_features_in_, getattr(ranker, "feature_names_in_", None), path)
 
-    def as_typed(self) -> list[str]:
-        """The same options as typed on the command line, without those of the cache, which change no result."""
-        words = []
-        for name, usual in vars(Reading.as_usual()).items():
-            given = getattr(self, name)
-            if given != usual and name != "cache":
-                value = [] if given is True else [",".join(given) if isinstance(given, list) else given]
-                words += [f"--{name.replace('_', '-')}", *value]
-        return words
+    def changed(self) -> dict[str, Any]:
+        """The options that were given, without those of the cache, which change no result."""
+        usual = {field.name: field.default.default for field in dataclasses.fields(self)}  # type: ignore[union-attr]
+        return {name: value for name, value in vars(self).items() if value != usual[name] and name != "cache"}
 
 
 def load_ranker(model: Path, *data: Path) -> Ranker:
@@ -217,12 +195,10 @@ def load_ranker(model: Path, *data: Path) -> Ranker:
         model: the file of the model.
         data: files that are read afterwards.
     """
-    with opened(model, "a model saved by tautrank"):
-        pass
-    require_files(*data)
     from tautrank.ranker.model_file import check_model
 
     check_model(model)
+    require_files(*data)
     from tautrank.ranker.estimator import Ranker
 
     return Ranker.load(model)
@@ -271,8 +247,7 @@ def names_of(texts: list[str] | None, option: str) -> list[str]:
     for text in texts or []:
         names = split_at_commas(text)
         if not names:
-            examples = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}
-            example = examples.get(option, "lambdarank,xendcg")
+            example = {"--metrics": "ndcg@10,map", "--list-features": "bm25,price"}.get(option, "lambdarank,xendcg")
             raise OptionError(f"{option}: found no name; expected names such as '{example}'")
         found += names
     return found
@@ -289,8 +264,6 @@ def metrics_of(texts: list[str] | None, default: Sequence[str], **given: Any) ->
     >>> metrics_of(None, ["ndcg@5", "map"], like="sklearn")
     [metric('ndcg(ties=expected,empty=zero,gain=linear)@5')]
     """
-    from tautrank.metrics import TOOLS, metric
-
     options = {name: value for name, value in given.items() if value is not None}
     names = names_of(texts, "--metrics") or list(default)
     if texts is None and "like" in options:
@@ -305,8 +278,6 @@ def import_losses(sources: list[str] | None) -> list[str]:
     Args:
         sources: Python files and modules.
     """
-    if not sources:
-        return []
     from tautrank.losses import own_losses
 
-    return [name for source in sources for name in own_losses.import_losses(source)]
+    return [name for source in sources or [] for name in own_losses.import_losses(source)]

@@ -7,12 +7,10 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from rich.console import Console
-
-if TYPE_CHECKING:
-    from rich.progress import Progress
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
@@ -102,8 +100,6 @@ class Trainings:
 
 
 def _bar(*, counted: bool = False) -> Progress:
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
     what, bar, left = TextColumn("{task.description}"), BarColumn(), TimeRemainingColumn()
     columns = (MofNCompleteColumn(), bar, left, what) if counted else (what, bar, left)
     # Losses differ in speed and take turns, so the last few trainings say little about the rest.

@@ -4,22 +4,26 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from tautrank.arguments import job_count
 from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, flag, group, import_losses, option
 from tautrank.commands.output import OUT, json_text, print_json, say, trainings_bar
 from tautrank.errors import TautrankError, unknown
+from tautrank.experiments.data_source import DataSource, read_source
+from tautrank.experiments.plan import Budget
+from tautrank.experiments.store import owner_of
+from tautrank.experiments.workers import choose_workers
 from tautrank.files import write_whole
+from tautrank.papers.catalogue import CATALOGUE, find_study
+from tautrank.papers.results import collect
+from tautrank.papers.run import StudyStore, make_plan
+from tautrank.report.tables import facts
 from tautrank.report.terminal import study_list
-
-if TYPE_CHECKING:
-    from tautrank.experiments.data_source import DataSource
-    from tautrank.papers.run import StudyStore
 
 study_app = group("Repeat the papers' tables and figures on your data: stop, resume, distribute over a cluster.")
 
+_FORMS = {".html": "to_html", ".md": "to_markdown", ".tex": "to_latex", ".csv": "to_csv", ".json": "to_dict"}
 _MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
 _STORE = argument("Store of a study.", shown="STORE")
@@ -35,8 +39,6 @@ def list_studies(as_json: bool = AS_JSON) -> None:
 
     Example: tautrank study list
     """
-    from tautrank.papers.catalogue import CATALOGUE
-
     studies = CATALOGUE.values()
     if as_json:
         print_json([{"name": s.name, "title": s.title, "paper": s.paper, "claim": s.claim} for s in studies])
@@ -68,15 +70,11 @@ def run(
 
     Example: tautrank study run xe-table1 --data simulated:mslr:200 --trials 5 --trees 50
     """
-    from tautrank.experiments.plan import Budget
-    from tautrank.papers.catalogue import find_study
-    from tautrank.papers.run import StudyStore, make_plan
-
     study = find_study(name)
     budget = Budget(trials, configs, trees)
     plan = make_plan(study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs)
     path = store or Path(f"{name}.db")
-    with StudyStore.open_for(path, plan, shlex.join(sys.argv)) as opened:
+    with StudyStore(path, plan, shlex.join(sys.argv)) as opened:
         _run(opened, workers, dask, as_json)
 
 
@@ -95,8 +93,6 @@ def resume(
 
     Example: tautrank study resume xe-table1.db
     """
-    from tautrank.experiments.data_source import read_source
-
     moved = read_source(data, fold) if data else None
     with _open(store, imported, moved) as opened:
         _run(opened, workers, dask, as_json, retry_failed=retry_failed)
@@ -108,11 +104,8 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
 
     Example: tautrank study status xe-table1.db
     """
-    from tautrank.experiments.store import owner_of
-
     with _open(store, imported) as opened:
-        counts, meta = opened.counts(), opened.meta
-        failures = opened.failures()
+        counts, meta, failures = opened.counts(), opened.meta, opened.failures()
         running = owner_of(store)
     waiting = counts["planned"] - counts["done"] - counts["failed"]
     if as_json:
@@ -142,36 +135,23 @@ def report(
 
     Example: tautrank study report xe-table1.db -o table1.tex
     """
-    from tautrank.papers.results import StudyResult, collect
-
-    writers: dict[str, Callable[[StudyResult], str]] = {
-        ".html": StudyResult.to_html,
-        ".md": StudyResult.to_markdown,
-        ".tex": StudyResult.to_latex,
-        ".csv": StudyResult.to_csv,
-        ".json": lambda result: json_text(result.to_dict()),
-    }
-    if output is not None and output.suffix.lower() not in writers:
-        raise unknown("ending of --output", output.suffix or output.name, writers)
+    if output is not None and output.suffix.lower() not in _FORMS:
+        raise unknown("ending of --output", output.suffix or output.name, _FORMS)
     with _open(store, imported) as opened:
         if output is None:
             _show(opened, as_json)
             return
-        write_whole(output, writers[output.suffix.lower()](collect(opened)))
+        found = getattr(collect(opened), _FORMS[output.suffix.lower()])()
+        write_whole(output, found if isinstance(found, str) else json_text(found))
     say(f"{output}: written")
 
 
 def _open(store: Path, imported: list[str] | None, data: DataSource | None = None) -> StudyStore:
-    from tautrank.papers.run import StudyStore
-
     import_losses(imported)
-    return StudyStore.open(store, data=data)
+    return StudyStore(store, data=data)
 
 
 def _run(store: StudyStore, workers: int | None, dask: str, as_json: bool, *, retry_failed: bool = False) -> None:
-    from tautrank.arguments import job_count
-    from tautrank.experiments.workers import choose_workers
-
     how = f"tautrank study resume {shlex.quote(str(store.path))}"
     chosen = choose_workers(job_count(None) if workers is None else workers, dask)
     with trainings_bar(f"; continue with: {how}") as progress:
@@ -185,9 +165,6 @@ def _run(store: StudyStore, workers: int | None, dask: str, as_json: bool, *, re
 
 
 def _show(store: StudyStore, as_json: bool) -> None:
-    from tautrank.papers.results import collect
-    from tautrank.report.tables import facts
-
     result = collect(store)
     if as_json:
         print_json(result.to_dict())

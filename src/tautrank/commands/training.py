@@ -1,4 +1,4 @@
-"""The commands that train: train, compare and tune."""
+"""The commands that train: train, compare, tune, and the demonstration."""
 
 from __future__ import annotations
 
@@ -13,17 +13,19 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import typer
 
 import tautrank as tr
-from tautrank.arguments import choice, whole
+from tautrank.arguments import choice, job_count, whole
 from tautrank.commands import options
-from tautrank.commands.inspecting import top_features
-from tautrank.commands.options import argument, flag, option
+from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, trainings_bar
+from tautrank.commands.using import top_features
+from tautrank.data.distributed import LOCAL, connect
 from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
-from tautrank.engines.packages import check_installed
+from tautrank.engines.registry import check_installed
 from tautrank.errors import OptionError, refuse
 from tautrank.files import require_writable
 from tautrank.metrics import TOOLS
@@ -39,18 +41,14 @@ _TOP = 5  # features that are named after a training
 class Training:
     """The options of every command that trains with the user's parameters."""
 
-    engine: str = option(
-        "Engine for losses of this library; 'tool:objective' is always trained by that tool.", DEFAULT_ENGINE
-    )
+    engine: str = option("Engine for the losses of this library; 'tool:objective' names its own.", DEFAULT_ENGINE)
     imported: list[str] | None = options.IMPORTED
     trees: int = option("Maximum number of trees.", Settings.n_estimators)
     early_stopping: int = option(
-        "Stop after this many trees without a better validation value; 0 to never stop early.",
-        Settings.early_stopping_rounds or 0,
+        "Stop after this many trees without a better validation value; 0: never.", Settings.early_stopping_rounds or 0
     )
     list_features: str | None = option(
-        "Describe documents relative to their list too: all features, auto to choose them on validation data, or names "
-        "or numbers (from 0) of features, separated by commas."
+        "Features to describe relative to the list too: all, auto (by validation data), or names or numbers from 0."
     )
     speed: str = option("exact, or fast for coarser bins and quantised gradients (LightGBM).", Settings.speed)
     param: list[str] | None = option("Engine parameter as name=value; may be repeated.")
@@ -73,10 +71,8 @@ class Training:
                 check_installed(engine.name)
                 if given and engine.name == self.engine:  # the tool knows the names, and is slow to import
                     refuse(engine.wrong_names(member, [name for name in given if name not in own]))
-        others |= {
-            "n_estimators": whole("--trees", self.trees, 1),
-            "early_stopping_rounds": self.early_stopping or None,
-        }
+        others["n_estimators"] = whole("--trees", self.trees, 1)
+        others["early_stopping_rounds"] = self.early_stopping or None
         if self.engine != DEFAULT_ENGINE:  # the default is left out, so that finished trainings are found again
             others["engine"] = self.engine
         if self.speed != Settings.speed:
@@ -108,7 +104,6 @@ def engine_parameters(given: list[str] | None) -> dict[str, Any]:
     return result
 
 
-@options.takes_groups
 def train(
     *,
     data: Path = argument("Training data (LETOR, Parquet, CSV); several as 'part-*.parquet' with --workers."),
@@ -121,8 +116,7 @@ def train(
     learning_rate: float = _LEARNING_RATE,
     leaves: int = _LEAVES,
     langevin_temperature: float | None = option(
-        "Langevin boosting: inverse temperature of the gradient noise (higher is less noise). "
-        "Default 1e8 if --langevin-shrink-rate is given."
+        "Langevin boosting: inverse temperature of the noise. Default 1e8 if --langevin-shrink-rate is given."
     ),
     langevin_shrink_rate: float | None = option(
         "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given."
@@ -150,14 +144,18 @@ def train(
 
         check_model(init_model)
     how: dict[str, Any] = {"langevin": langevin, "refit": refit, "random_state": training.seed, "n_jobs": training.jobs}
+    elsewhere = [given for given in (memory, cluster, workers) if given is not None]
+    if len(elsewhere) > 1:
+        raise OptionError("--memory, --cluster, --workers: found more than one; expected one of them")
+    if elsewhere and (weights or propensity):
+        raise OptionError("--weights, --propensity: need the data in memory; expected neither")
     with ExitStack() as stack:
-        if memory is None and cluster is None and workers is None:
+        if not elsewhere:
             parts, aside = reading.files(data, valid, weights=weights, propensities=propensity)
-        elif weights or propensity:
-            raise OptionError("--weights, --propensity: need the data in memory; expected neither")
         else:
-            where: dict[str, Any] = {"memory": memory, "cluster": cluster, "workers": workers}
-            parts, aside = reading.in_files(data, valid, **where, stack=stack), {}
+            processes = whole("--workers", workers or 1, 1)
+            client = connect(cluster or LOCAL, processes, stack, "--cluster") if memory is None else None
+            parts, aside = reading.in_files(data, valid, memory=memory, client=client), {}
         interrupts = stack.enter_context(_interrupted())
         start = time.perf_counter()
         ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
@@ -201,37 +199,25 @@ def _interrupted() -> Iterator[list[int]]:
         signal.signal(signal.SIGINT, before)
 
 
-@options.takes_groups
 def compare(
     *,
     context: typer.Context,
-    data: list[str] = argument(
-        "Training data, or the folder of a data set with its folds; with --runs the runs to compare: FILE or NAME=FILE."
-    ),
+    data: list[str] = argument("Training data, or a data set's folder; with --runs the runs: FILE or NAME=FILE."),
     runs: bool = flag("Compare existing TREC runs, or files of one score per line; nothing is trained.", "--runs"),
     qrels: Path | None = option("What judges --runs: TREC qrels, or labelled data for files of scores."),
     like: str | None = option(f"Tool whose rules the metrics follow: {', '.join(TOOLS)}."),
     test: Path | None = option("Test data; a folder has its own."),
     valid: Path | None = option("Validation data; default a fifth of the training queries."),
     fold: str = option("Folds to use from a folder: 1, or 1,2,3, or all.", "1"),
-    losses: list[str] | None = option(
-        "Losses, separated by commas; may be repeated. Default LightGBM's LambdaRank and several of ours.",
-        None,
-        "--losses",
-        "-l",
-    ),
-    metrics: list[str] | None = option(
-        "Metrics; the first one stops training early. Default ndcg@5,ndcg@10,map.", None, "--metrics", "-m"
-    ),
+    losses: list[str] | None = several("Losses; default LightGBM's LambdaRank and some of ours.", "--losses", "-l"),
+    metrics: list[str] | None = several("Metrics; default ndcg@5,ndcg@10,map. The first decides.", "--metrics", "-m"),
     repeats: int = option("Number of trainings per loss.", 5),
     vary: str = option("What differs between repeats: splits or seeds.", "splits"),
     tune: int = option("Number of random configurations to choose from on validation data; 0 for no tuning.", 0),
     alpha: float = option("Significance level.", 0.05),
     baseline: str = option("System that the others are compared with; default the first loss.", ""),
     all_pairs: bool = flag("Compare every two systems, not only each with the baseline.", "--all-pairs"),
-    results: Path = option(
-        "File for finished trainings; running the command again continues from there.", Path("tautrank-results.db")
-    ),
+    results: Path = option("File of finished trainings; the same command goes on there.", Path("tautrank-results.db")),
     training: Training,
     learning_rate: float = _LEARNING_RATE,
     leaves: int = _LEAVES,
@@ -249,14 +235,10 @@ def compare(
 
     Existing runs: tautrank compare --runs bm25.trec dense.trec --qrels qrels.txt
     """
-    names = options.names_of(losses, "--losses")
-    if not names:
-        from tautrank.experiments.compare import DEFAULT_LOSSES
+    from tautrank.experiments.compare import DEFAULT_LOSSES, DEFAULT_METRICS, compare_splits, comparison
 
-        names = list(DEFAULT_LOSSES)
+    names = options.names_of(losses, "--losses") or list(DEFAULT_LOSSES)
     given = {} if runs else training.parameters(names, learning_rate=learning_rate, num_leaves=leaves)
-    from tautrank.experiments.compare import DEFAULT_METRICS, compare_splits, comparison
-
     judges = options.metrics_of(metrics, DEFAULT_METRICS, like=like)
     tested: dict[str, Any] = {"alpha": alpha, "pairs": "all" if all_pairs else "baseline"}
     if report is not None:
@@ -338,19 +320,14 @@ def _splits(data: Path, valid: Path | None, test: Path | None, fold: str, readin
     return [reading.folder(data, int(number)) for number in numbers]
 
 
-@options.takes_groups
 def tune(
     *,
     data: Path = argument("Training data (LETOR, Parquet, CSV)."),
     valid: Path = option("Validation data, by which configurations are chosen.", ...),
-    loss: list[str] | None = option(
-        "Loss to optimise, default lambdarank; or several to choose from, separated by commas.", None, "--loss", "-l"
-    ),
+    loss: list[str] | None = several("Loss, or losses to choose from; default lambdarank.", "--loss", "-l"),
     metric: str = _METRIC,
     trials: int = option("Number of configurations to try, including those in the storage.", 50),
-    space: str = option(
-        "Search space: default, trees, stochasticrank, or a JSON file of ranges by parameter name.", "default"
-    ),
+    space: str = option("Search space: default, trees, stochasticrank, or a JSON file of ranges.", "default"),
     sampler: str = option("random, or tpe, which samples near good earlier trials.", "random"),
     prune: bool = option("Stop trials early that are worse than the others.", True),
     storage: Path | None = option("File that stores all trials; running the command again continues from it."),
@@ -370,7 +347,7 @@ def tune(
     from tautrank.experiments.search import plan_search
     from tautrank.experiments.space import space_named_or_in_file
     from tautrank.experiments.tune import SearchInterrupted, run_search
-    from tautrank.report.tuning import print_interrupted, print_tuning, train_command
+    from tautrank.report.tuning import best_text, train_command
 
     require_files(data, valid)
     losses = options.names_of(loss, "--loss") or ["lambdarank"]
@@ -386,7 +363,14 @@ def tune(
         with trainings_bar() as progress:
             result = run_search(plan, train_part, valid_part, progress)
     except SearchInterrupted as stopped:
-        print_interrupted(ERR, stopped.result)
+        found = stopped.result
+        if found.has_best:
+            ERR.print(f"best so far: {best_text(found)}")
+            ERR.print(found.table())
+        how_to_continue = "nothing is kept (with --storage FILE the same command would continue)"
+        if storage is not None:
+            how_to_continue = f"the same command continues from {storage}"
+        ERR.print(f"stopped after {len(found.trials)} of {trials} trials; {how_to_continue}")
         raise typer.Exit(130) from None
     if result.ranker is not None and model is not None:
         result.ranker.save(model)
@@ -395,5 +379,71 @@ def tune(
     elif as_csv:
         sys.stdout.write(result.to_csv())
     else:
-        again = [word for source in training.imported or [] for word in ("--import", source)] + reading.as_typed()
-        print_tuning(OUT, result, train_command(result, str(data), str(valid), str(model or "best.taut"), again))
+        again = {"import": training.imported, **reading.changed()}
+        say(result.note())
+        say(f"best: {best_text(result)}")
+        OUT.print(result.table())
+        say(f"The best of {len(result.trials)} scores is too optimistic: judge the model on test data.")
+        say(f"The same model: {train_command(result, str(data), str(valid), str(model or 'best.taut'), **again)}")
+
+
+# ---- The demonstration: losses on synthetic web search, what ties do to a metric, and a committee
+
+_QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
+# Of five settings tried (fewer trees, other features, another seed) a committee whose members stop by themselves led by
+# +.0039, -.0020, +.0047 and +.0066 NDCG@10, and with this one by +.0056: it was chosen to show a lead.
+_MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 60, 400
+_WORKERS: int | None = None  # all cores
+_TIES = """\
+LightGBM and XGBoost rank tied documents by 'input' order. Here the rows of a
+query are sorted by label, as in many judged files, so giving every document
+the same score looks perfect. tautrank's default, 'worst', gives ties no credit.
+"""
+_COMMITTEE = f"""\
+The losses are close together; a committee adds several of them up. LightGBM's
+own model and a committee on {_MORE_QUERIES:,} queries, with settings chosen so that the
+difference shows (docs/results/committees.md has it on four real data sets):"""
+_NEXT = """\
+Next, on your own files:
+  tautrank data info train.txt
+  tautrank compare train.txt --test test.txt
+  tautrank train train.txt --valid vali.txt --loss committee --model model.taut
+  tautrank evaluate --model model.taut test.txt --metrics ndcg@10,err@10,map"""
+
+
+def demo(seed: int = option("Random seed of the data and the training.", 0)) -> None:
+    """Compare losses with LightGBM's own LambdaRank on synthetic web search data, and show what to type next.
+
+    Example: tautrank demo
+    """
+    from tautrank.experiments.compare import DEFAULT_LOSSES
+    from tautrank.report.terminal import summary_table
+
+    OUT.print(f"A synthetic web search data set that resembles MSLR: {_QUERIES} queries, {_FEATURES} features.")
+    data = tr.simulate.simulate_web_search(_QUERIES, n_features=_FEATURES, mean_length=80, seed=seed)
+    OUT.print(summary_table(["simulated"], [data.describe()]))
+    OUT.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
+    test = _demonstrate(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES)
+    sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
+    OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")
+    for ties in ("worst", "expected", "best", "input"):
+        value = tr.metric("ndcg@10", ties=ties).mean(np.zeros(sorted_labels.size), sorted_labels, test.offsets)
+        OUT.print(f"  {ties:<9}{value:.4f}")
+    OUT.print(_TIES, markup=False)
+    OUT.print(_COMMITTEE, markup=False)
+    more = tr.simulate.simulate_web_search(_MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed)
+    _demonstrate(more, ("lightgbm:lambdarank", "committee"), 1, seed, 1, _MORE_TREES)
+    OUT.print(_NEXT, markup=False)
+
+
+def _demonstrate(
+    data: tr.RankingData, losses: Sequence[str], repeats: int, seed: int, workers: int, trees: int
+) -> tr.RankingData:
+    """Print a comparison on half of the queries and return those it was tested on."""
+    train, valid, test = data.split([0.5, 0.2, 0.3], seed=seed)
+    how: dict[str, Any] = {"losses": losses, "metrics": ["ndcg@10", "map"], "repeats": repeats, "seed": seed}
+    how |= {"n_estimators": trees, "learning_rate": 0.1, "num_leaves": 15, "early_stopping_rounds": max(20, trees // 8)}
+    with trainings_bar() as progress:
+        result = tr.compare(train, valid, test, workers=workers, progress=progress, **how)
+    OUT.print(*result.tables(), result.note(), markup=False)
+    return test

@@ -21,7 +21,7 @@ import numpy as np
 _NEWLINE, _SPACE, _TAB, _RETURN, _HASH, _COLON = 10, 32, 9, 13, 35, 58
 _MAX_EXACT = 2**53
 # Decimal powers that a double holds exactly, and the wider range used with an error bound.
-POWERS = np.array([10.0**e for e in range(301)])
+_POWERS = np.array([10.0**e for e in range(301)])
 # From here on further digits are left out: the number has 18, more than a double holds, and 20 do not fit an int64.
 _MOST = np.int64(10**17)
 
@@ -43,10 +43,10 @@ def _ends_token(c: Any) -> Any:
 
 
 @nb.njit(inline="always", cache=True)
-def same_bytes(one: Any, start: Any, other: Any, other_start: Any, length: Any) -> Any:
+def _same_bytes(buf: Any, start: Any, other: Any, length: Any) -> Any:
     """Return whether two pieces of text of the same length are equal."""
     i = 0
-    while i < length and one[start + i] == other[other_start + i]:
+    while i < length and buf[start + i] == buf[other + i]:
         i += 1
     return i == length
 
@@ -68,10 +68,13 @@ def _digits(buf: Any, pos: Any, number: Any, most: Any) -> Any:
 
 
 @nb.njit(inline="always", cache=True)
-def decimal(buf: Any, start: Any) -> Any:
-    """Read a decimal number at `start`: (digits, whether negative, the first 18, how many are left out, exponent, end).
+def _number(buf: Any, start: Any) -> Any:
+    """Read a decimal number at `start`: (status, double, end).
 
-    No digits: there is no number.
+    `_NUMBER_SLOW` means that the float32 nearest to the text could not be proven; the caller re-reads the token
+    in Python. The proof: with at most 2^53 and an exact power of ten, one division or multiplication rounds once,
+    as strtod does. Otherwise the double is off by at most 4 units in the last place, and rounding to float32 is
+    monotone, so if both ends of that interval round to the same float32, so does the true value.
     """
     pos = start
     c = np.int64(buf[pos])
@@ -79,15 +82,13 @@ def decimal(buf: Any, start: Any) -> Any:
     if negative or c == 43:
         pos += 1
     body = pos
-    mantissa, left_out, pos = _digits(buf, pos, np.int64(0), _MOST)
+    mantissa, exponent, pos = _digits(buf, pos, np.int64(0), _MOST)
     digits = pos - body
-    exponent = left_out
     if buf[pos] == 46:
         pos += 1
         fraction = pos
-        mantissa, more, pos = _digits(buf, pos, mantissa, _MOST)
-        exponent += more + fraction - pos
-        left_out += more
+        mantissa, left_out, pos = _digits(buf, pos, mantissa, _MOST)
+        exponent += left_out + fraction - pos
         digits += pos - fraction
     if buf[pos] == 101 or buf[pos] == 69:
         pos += 1
@@ -99,28 +100,15 @@ def decimal(buf: Any, start: Any) -> Any:
         power, _, pos = _digits(buf, pos, np.int64(0), np.int64(100000))
         digits = 0 if pos == first else digits
         exponent += -power if minus else power
-    return digits, negative, mantissa, left_out, exponent, pos
-
-
-@nb.njit(inline="always", cache=True)
-def _number(buf: Any, start: Any) -> Any:
-    """Read a decimal number at `start`: (status, double, end).
-
-    `_NUMBER_SLOW` means that the float32 nearest to the text could not be proven; the caller re-reads the token
-    in Python. The proof: with at most 2^53 and an exact power of ten, one division or multiplication rounds once,
-    as strtod does. Otherwise the double is off by at most 4 units in the last place, and rounding to float32 is
-    monotone, so if both ends of that interval round to the same float32, so does the true value.
-    """
-    digits, negative, mantissa, _, exponent, pos = decimal(buf, start)
     if digits == 0:
         return _NUMBER_BAD, 0.0, pos
     status = _NUMBER_OK
     value = float(mantissa)
     if mantissa != 0 and exponent != 0:
         if -22 <= exponent <= 22 and mantissa <= _MAX_EXACT:
-            value = value / POWERS[-exponent] if exponent < 0 else value * POWERS[exponent]
+            value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
         elif -300 <= exponent <= 300:
-            value = value / POWERS[-exponent] if exponent < 0 else value * POWERS[exponent]
+            value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
             slack = abs(value) * 4.0 * 2.0**-53
             if np.float32(value - slack) != np.float32(value + slack):
                 status = _NUMBER_SLOW
@@ -186,16 +174,9 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
     Returns (status, where it stopped, lines read, rows, values stored, runs, slow numbers, largest index + 1).
     """
     labels, indptr, indices, values, runs, slow, ids, id_ends, out_rounded = out
-    n_ids = 0
-    pos = 0
-    lines = 0
-    row = 0
-    stored = 0
-    n_runs = 0
-    n_slow = 0
+    pos = lines = row = stored = n_ids = n_runs = n_slow = 0
     width = np.int64(0)
-    qid_start = -1
-    qid_length = -1
+    qid_start = qid_length = -1
     indptr[0] = 0
     while pos < buf.size:
         while _is_space(buf[pos]):
@@ -232,7 +213,7 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
             length = pos - start
             if length == 0:
                 return BAD_QID, start, lines, row, stored, n_runs, n_slow, width
-            if length != qid_length or not same_bytes(buf, start, buf, qid_start, length):
+            if length != qid_length or not _same_bytes(buf, start, qid_start, length):
                 runs[n_runs] = row, start, length
                 n_runs += 1
             qid_start = start
@@ -295,8 +276,8 @@ def parse_block(buf: Any, first_index: Any, last_index: Any, allow_nan: Any, out
 
 
 @nb.njit(cache=True, nogil=True)
-def scatter_rows(indptr: Any, indices: Any, values: Any, out: Any, width: Any) -> None:
-    """Write compressed rows into the zeroed flat row-major array `out`."""
+def scatter_rows(indptr: Any, indices: Any, values: Any, out: Any) -> None:
+    """Write compressed rows into an array of zeros."""
     for row in range(indptr.size - 1):
         for j in range(indptr[row], indptr[row + 1]):
-            out[row * width + indices[j]] = values[j]
+            out[row, indices[j]] = values[j]

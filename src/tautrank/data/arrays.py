@@ -293,13 +293,14 @@ def typed_ids(tokens: list[bytes]) -> Array:
     return np.array([token.decode("utf-8", "backslashreplace") for token in tokens])
 
 
-def check_words(what: str, ids: Array | None) -> None:
+def check_words(what: str, ids: Array | None, without: str = "spaces") -> None:
     """Raise an error if an id is not one word, for files whose columns are separated by spaces.
 
     Args:
         what: what the ids are, for the error.
         ids: the ids; None for none.
+        without: what they may not have, for the error; with a ``#`` in it, that neither.
     """
     for name in () if ids is None or ids.dtype.kind != "U" else np.unique(ids).tolist():
-        if name.split() != [name]:
-            raise DataError(f"{what} '{name}' cannot be written; expected text without spaces")
+        if name.split() != [name] or ("#" in name and "#" in without):
+            raise DataError(f"{what} '{name}' cannot be written; expected text without {without}")

@@ -8,6 +8,7 @@ It is a NumPy ``.npz`` file of plain arrays with checksums: loading it executes 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 from collections.abc import Sequence
@@ -20,6 +21,7 @@ import numpy as np
 
 from tautrank.arrays import F32, I64, Array
 from tautrank.data.arrays import Queries, gathered, joined_ids, offsets_from_sizes, typed_ids
+from tautrank.data.text_source import file_size
 from tautrank.errors import DataError
 from tautrank.files import atomic_write
 
@@ -30,20 +32,6 @@ SUFFIX = ".tautcache"
 CACHE_FROM_BYTES = 64 * 2**20
 _VERSION = 3
 _SEGMENT = 16 * 2**20
-
-
-@dataclass(frozen=True)
-class CacheKey:
-    """A text file, what its cache must have been made from, and the number of threads to hash it with."""
-
-    source: Path
-    stamp: dict[str, Any]
-    jobs: int
-
-    @property
-    def path(self) -> Path:
-        """The cache file, next to its source."""
-        return self.source.with_name(self.source.name + SUFFIX)
 
 
 @dataclass
@@ -72,10 +60,8 @@ def together(parts: Sequence[ParsedArrays], where: str | None) -> tuple[F32, Que
     """Return the labels and queries of files one after the other; `where` is what a warning names, as in `gathered`."""
     firsts = offsets_from_sizes(np.array([part.labels.size for part in parts]))[:-1]
     starts = np.concatenate([first + part.starts for first, part in zip(firsts, parts, strict=True)])
-    if parts[0].names is None:
-        ids = typed_ids([token for part in parts for token in part.tokens])
-    else:
-        ids = joined_ids([part.tokens for part in parts])
+    tokens = [part.tokens for part in parts]
+    ids = typed_ids(list(itertools.chain(*tokens))) if parts[0].names is None else joined_ids(tokens)
     labels = np.concatenate([part.labels for part in parts])
     # Without ids, every run is a query.
     return labels, gathered(starts, ids if ids.size else np.arange(starts.size), labels.size, where)
@@ -86,18 +72,16 @@ def named_together(files: Sequence[Path | str]) -> str:
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
-def key_for(source: Path, options: LetorOptions, wanted: bool | None, jobs: int) -> CacheKey | None:
-    """Return the key of `source`'s cache, or None where caching is not wanted or not possible.
+def stamp_of(source: Path, options: LetorOptions, wanted: bool | None) -> dict[str, Any] | None:
+    """Return what a cache of `source` must have been made from, or None where caching is not wanted or not possible.
 
     `wanted` None means: for files of at least `CACHE_FROM_BYTES`, unless ``TAUTRANK_CACHE=0`` is set.
     """
     if wanted is None:
-        is_large = os.path.isfile(source) and os.path.getsize(source) >= CACHE_FROM_BYTES
-        wanted = is_large and os.environ.get("TAUTRANK_CACHE", "") != "0"
+        wanted = file_size(source) >= CACHE_FROM_BYTES and os.environ.get("TAUTRANK_CACHE", "") != "0"
     if not wanted or not os.path.isfile(source):
         return None
-    described = json.dumps(asdict(options), sort_keys=True)
-    return CacheKey(source, {"version": _VERSION, "options": described, **_state(source)}, jobs)
+    return {"version": _VERSION, "options": json.dumps(asdict(options), sort_keys=True), **_state(source)}
 
 
 def _state(source: Path) -> dict[str, int]:
@@ -105,24 +89,34 @@ def _state(source: Path) -> dict[str, int]:
     return {"size": state.st_size, "mtime_ns": state.st_mtime_ns}
 
 
-def _content_hash(key: CacheKey) -> str:
+def _path(source: Path) -> Path:
+    return source.with_name(source.name + SUFFIX)
+
+
+def _content_hash(source: Path, jobs: int) -> str:
     """Return the SHA-256 over the SHA-256 of each 16 MiB segment; the segments are hashed side by side."""
 
     def digest(start: int) -> bytes:
-        with open(key.source, "rb") as file:
+        with open(source, "rb") as file:
             file.seek(start)
             return hashlib.sha256(file.read(_SEGMENT)).digest()
 
-    with ThreadPoolExecutor(key.jobs) as pool:
-        return hashlib.sha256(b"".join(pool.map(digest, range(0, key.stamp["size"], _SEGMENT)))).hexdigest()
+    with ThreadPoolExecutor(jobs) as pool:
+        return hashlib.sha256(b"".join(pool.map(digest, range(0, file_size(source), _SEGMENT)))).hexdigest()
 
 
-def load(key: CacheKey) -> ParsedArrays | None:
-    """Return the cached arrays, or None if there are none for exactly this state of the source."""
+def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
+    """Return the cached arrays, or None if there are none for exactly this state of the source.
+
+    Args:
+        source: the text file.
+        stamp: what `stamp_of` returns.
+        jobs: number of threads to hash the file with.
+    """
     try:
-        with np.load(key.path, allow_pickle=False) as stored:
+        with np.load(_path(source), allow_pickle=False) as stored:
             header = json.loads(stored["header"].tobytes())
-            if header["stamp"] != key.stamp or header["content"] != _content_hash(key):
+            if header["stamp"] != stamp or header["content"] != _content_hash(source, jobs):
                 return None
             arrays = {name: stored[name] for name in stored.files if name != "header"}
         labels, shape = arrays["labels"], (arrays["labels"].size, header["width"])
@@ -138,22 +132,22 @@ def load(key: CacheKey) -> ParsedArrays | None:
         return None  # unreadable or damaged in any way: as good as absent, and replaced after the next parse
 
 
-def save(key: CacheKey, parsed: ParsedArrays) -> None:
+def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -> None:
     """Write the cache; where that is not possible (read-only folder, full disk, changed source), do without it."""
     try:
         header = {
-            "stamp": key.stamp,
-            "content": _content_hash(key),
+            "stamp": stamp,
+            "content": _content_hash(source, jobs),
             "width": parsed.width,
             "tokens": [token.decode("latin-1") for token in parsed.tokens],
         }
-        if not _state(key.source).items() <= key.stamp.items():
+        if not _state(source).items() <= stamp.items():
             return  # rewritten while it was read: the arrays may belong to neither version
         X, ids = parsed.X, {} if parsed.ids is None else {"ids": parsed.ids}
         is_dense = isinstance(X, np.ndarray)
         features = {"dense": X} if is_dense else {"indptr": X.indptr, "indices": X.indices, "values": X.data}
         arrays: dict[str, Any] = {"labels": parsed.labels, "starts": parsed.starts, **features, **ids}
-        with atomic_write(key.path, durable=False) as file:
+        with atomic_write(_path(source), durable=False) as file:
             np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
     except (OSError, DataError):
         return

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,7 +12,7 @@ from typing import Any
 import tautrank
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.streamed import PathLike, files_of, joined, scan
-from tautrank.errors import DataError, OptionError, TautrankError, require
+from tautrank.errors import DataError, OptionError, require
 
 LOCAL = "local"
 _SAME = ("tautrank", "lightgbm", "numpy")
@@ -38,7 +38,7 @@ def read_distributed(paths: PathLike | Sequence[PathLike], *, client: Any, **opt
     hold them as bins, one byte per number.
 
     Args:
-        paths: Parquet files or LETOR text: a path, a pattern such as ``"part-*.parquet"``, or several.
+        paths: Parquet or Arrow IPC files, or LETOR text: a path, a pattern such as ``"part-*.parquet"``, or several.
         client: a ``distributed.Client``. Its workers need this version of tautrank.
         **options: as in `read_streamed`.
 
@@ -70,18 +70,14 @@ def in_one_sentence(client: Any) -> Iterator[None]:
         client: the client.
     """
     dask = require("distributed", "a cluster needs Dask", "distributed")
+    cluster = getattr(client.scheduler, "address", "the cluster")
     try:
         yield
-    except TautrankError:
-        raise
     except dask.KilledWorker as error:
-        raise DataError(f"{_address(client)}: workers died while they read ({error.last_worker.address})") from None
+        raise DataError(f"{cluster}: workers died while they read ({error.last_worker.address})") from None
     except (OSError, dask.CancelledError, dask.comm.CommClosedError) as error:
-        raise DataError(f"{_address(client)}: the Dask cluster is gone ({error or type(error).__name__})") from None
-
-
-def _address(client: Any) -> str:
-    return str(getattr(client.scheduler, "address", "the cluster"))
+        gone = f"the Dask cluster is gone ({error or type(error).__name__})"
+        raise DataError(f"{cluster}: {gone}; expected it to live as long as the run") from None
 
 
 def versions(*names: str) -> dict[str, str]:
@@ -128,9 +124,8 @@ def connect(address: str, n: int, stack: ExitStack, option: str, patience: str =
     """
     dask = require("distributed", "a cluster needs Dask", "distributed")
     if address == LOCAL:
-        local: Callable[..., Any] = dask.LocalCluster
-        cluster = local(n_workers=n, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=40)
-        return stack.enter_context(dask.Client(stack.enter_context(cluster)))
+        how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 40}
+        return stack.enter_context(dask.Client(stack.enter_context(dask.LocalCluster(n_workers=n, **how))))
     where = {"address": address}
     if "://" not in address and Path(address).is_file():
         where = {"scheduler_file": address}

@@ -9,8 +9,7 @@ import importlib
 import itertools
 import lzma
 import os
-import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -18,33 +17,37 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from tautrank.arrays import F64, Array, check_each, flat_numbers
+from tautrank.arrays import F64, Array
 from tautrank.data.arrays import check_words, checked_features
 from tautrank.data.columns import column_names
 from tautrank.data.letor import PathLike, read_letor
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import TextSource, ending, finite_number, read_lines, require_files
-from tautrank.data.trec import QRELS_COLUMNS, RUN_COLUMNS, Judged, Listing, judge, list_qrels, list_run
+from tautrank.data.text_source import ending, finite_number, read_lines, require_files
 from tautrank.errors import DataError, MissingDependencyError, OptionError, require
 from tautrank.files import atomic_write
 
-_OF_TABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
+_OFTABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
+# Modules and functions of PyArrow; any other ending is Parquet.
+_FEATHER, _JSON = ("feather", "read_table"), ("json", "read_json")
+_READERS = {".feather": _FEATHER, ".arrow": _FEATHER, ".jsonl": _JSON, ".ndjson": _JSON}
 _SEPARATORS = {",": "commas", ";": "';'", "\t": "tabs", "|": "'|'"}
 # NumPy prints the fewest digits that read back as the same float32; versions before 2 take up to 19 characters.
 _TEXT = "U32"
 
 
 def read_parquet(path: PathLike, **columns: Any) -> RankingData:
-    """Read ranking data from a Parquet file (or a folder of them) with one row per document.
+    """Read ranking data from a table with one row per document: Parquet, Arrow IPC (Feather) or JSON lines.
 
-    Needs ``pip install 'tautrank[parquet]'``.
+    The file's name says which: ``.feather`` or ``.arrow``, ``.jsonl`` or ``.ndjson``, and Parquet for any other, which
+    may be a folder too. Needs ``pip install 'tautrank[parquet]'``.
 
     Args:
         path: the file.
         **columns: `label`, `qid`, `doc_id`, `features`, `drop`, `categorical` as in :meth:`RankingData.from_frame`; for
             documents to rank also ``unlabelled=True``: the column of labels may be missing, and every label is then 0.
     """
-    table = _read_table(Path(path), _pyarrow("pyarrow.parquet").read_table)
+    module, name = _READERS.get(ending(Path(path)), ("parquet", "read_table"))
+    table = _read_table(Path(path), getattr(_pyarrow(f"pyarrow.{module}"), name))
     return RankingData.from_frame(table, where=str(path), **columns)
 
 
@@ -75,7 +78,7 @@ def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) ->
 
 
 def _pyarrow(module: str) -> Any:
-    return require(module, "reading Parquet needs PyArrow", "parquet")
+    return require(module, "reading Parquet, Arrow or JSON lines needs PyArrow", "parquet")
 
 
 def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") -> Any:
@@ -84,20 +87,21 @@ def _read_table(file: Path, read: Callable[[str], Any], separator: str = ",") ->
         table = read(str(file))
     except (ValueError, NotImplementedError, OSError) as error:  # PyArrow's and pandas' own errors are such
         raise DataError(f"{file}: cannot be read as a table ({str(error).splitlines()[0]})") from None
-    schema = getattr(table, "schema_arrow", None)
-    _check_header(file, column_names(table if schema is None else schema.empty_table(), str(file)), separator)
+    header = table if hasattr(table, "columns") else _schema(table).empty_table()
+    _check_header(file, column_names(header, str(file)), separator)
     return table
 
 
-def scan_parquet(path: Path, **columns: Any) -> RankingData:
-    """Read all of a Parquet file but its features; their names are there, and the first column of them.
+def scan_table(path: Path, **columns: Any) -> RankingData:
+    """Read all of a Parquet or Arrow file but its features; their names are there, and the first column of them.
 
     Args:
         path: the file.
         **columns: as in `read_parquet`.
     """
-    file = _read_table(path, _pyarrow("pyarrow.parquet").ParquetFile)
-    row = _pyarrow("pyarrow").Table.from_batches(list(itertools.islice(file.iter_batches(1), 1)), file.schema_arrow)
+    Table, file = _pyarrow("pyarrow").Table, _opened(path)
+    schema = _schema(file)
+    row = Table.from_batches(list(itertools.islice(_batches(file, schema.names, 1), 1)), schema)
     first = RankingData.from_frame(row, where=str(path), **columns)
     names = first.feature_names or ()
     if first.categories:
@@ -105,24 +109,42 @@ def scan_parquet(path: Path, **columns: Any) -> RankingData:
             f"{path}: column '{min(first.categories)}' holds categories; expected numbers, or data in memory"
         )
     kept = {"label": "label", "qid": "qid", **columns}
-    read = [name for name in (kept["label"], kept["qid"], names[0]) if name in file.schema_arrow.names]
+    read = [name for name in (kept["label"], kept["qid"], names[0]) if name in schema.names]
     columns |= {"features": names[:1], "drop": ()}
-    rest = RankingData.from_frame(file.read(columns=read), where=str(path), **columns)
+    rest = RankingData.from_frame(Table.from_batches(_batches(file, read, 2**20)), where=str(path), **columns)
     return replace(rest, feature_names=names)
 
 
-def parquet_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]:
-    """Yield the features of a Parquet file in order.
+def table_chunks(path: Path, names: Sequence[str], rows: int) -> Iterator[Array]:
+    """Yield the features of a Parquet or Arrow file in order.
 
     Args:
         path: the file.
         names: names of the columns.
         rows: number of rows to yield at a time, at most.
     """
-    file = _read_table(path, functools.partial(_pyarrow("pyarrow.parquet").ParquetFile, pre_buffer=False))
-    for group in range(file.num_row_groups):  # one after the other: PyArrow keeps what it has read for one iterator
-        for batch in file.iter_batches(rows, [group], list(names)):
-            yield checked_features(_pyarrow("pyarrow").Table.from_batches([batch]).select(list(names)))[0]
+    for batch in _batches(_opened(path), list(names), rows):
+        yield checked_features(_pyarrow("pyarrow").Table.from_batches([batch]))[0]
+
+
+def _opened(path: Path) -> Any:
+    if ending(path) in _READERS:
+        return _read_table(path, _pyarrow("pyarrow.ipc").open_file)
+    return _read_table(path, functools.partial(_pyarrow("pyarrow.parquet").ParquetFile, pre_buffer=False))
+
+
+def _schema(file: Any) -> Any:
+    return getattr(file, "schema_arrow", None) or file.schema
+
+
+def _batches(file: Any, columns: list[str], rows: int) -> Iterator[Any]:
+    """Yield some columns of a Parquet or Arrow file, at most so many rows at a time."""
+    is_arrow = hasattr(file, "get_batch")
+    for number in range(file.num_record_batches if is_arrow else file.num_row_groups):
+        # One after the other: PyArrow keeps what it has read for one iterator.
+        for batch in [file.get_batch(number)] if is_arrow else file.iter_batches(rows, [number], columns):
+            for start in range(0, batch.num_rows, rows):
+                yield batch.select(columns).slice(start, rows)
 
 
 def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
@@ -140,13 +162,14 @@ def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
             )
 
 
-_TABLES = {".parquet": read_parquet, ".pq": read_parquet, ".csv": read_csv, ".tsv": read_csv}
+IN_CHUNKS = (".parquet", ".pq", ".feather", ".arrow")
+TABLES = {**dict.fromkeys((*IN_CHUNKS, *_READERS), read_parquet), ".csv": read_csv, ".tsv": read_csv}
 
 
 def read_data(
     path: Path, *, separator: str | None = None, progress: Callable[[float], None] | None = None, **options: Any
 ) -> RankingData:
-    """Read Parquet, CSV or TSV if the file's name has that ending, else LETOR text.
+    """Read a table if the file's name has the ending of one (`TABLES`), else LETOR text.
 
     Args:
         path: the file, compressed or not.
@@ -155,8 +178,8 @@ def read_data(
         **options: of a table, label, qid, doc, features, drop, categorical and unlabelled, as in
             `RankingData.from_frame`; all others are options of `read_letor`.
     """
-    given = {name: value for name in _OF_TABLES if (value := options.pop(name, None))}
-    reader = _TABLES.get(ending(path))
+    given = {name: value for name in _OFTABLES if (value := options.pop(name, None))}
+    reader = TABLES.get(ending(path))
     if reader is None and separator is None:
         if wrong := [name for name in ("doc", "features", "drop", "categorical") if name in given]:
             raise OptionError(f"{wrong[0]}: found with {path}, which is read as LETOR text; expected a table")
@@ -187,102 +210,6 @@ def read_scores(path: str | os.PathLike[str]) -> F64:
     return np.array(scores, np.float64)
 
 
-def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
-    """Read a score file and its data, or a TREC run and its judgments.
-
-    Args:
-        scores: file of one score per line, or a run.
-        data: file of labelled data, or qrels.
-        options: options of `read_data`.
-    """
-    _first_line(scores)  # a file that is not there is reported before the data is read
-    return judge_given(scores, read_judgments(data, **options), str(scores), str(data))
-
-
-Judgments = Listing | RankingData
-
-
-def read_judgments(given: Any, **options: Any) -> Judgments:
-    """Return judgments: of named documents, or data with labels.
-
-    Args:
-        given: file of labelled data, or qrels; relevance by query and document; or data as it is.
-        options: options of `read_data`.
-
-    >>> read_judgments({"q1": {"d1": 2, "d9": 1}}).qids
-    ['q1']
-    """
-    if isinstance(given, RankingData):
-        return given
-    if isinstance(given, Mapping):
-        return Listing.of(given, "judged")
-    if not isinstance(given, str | os.PathLike):
-        raise DataError(
-            f"judged: found {type(given).__name__}; expected qrels, {{query: {{document: label}}}}, or RankingData"
-        )
-    path = Path(given)
-    is_qrels = ending(path) not in _TABLES and _looks_like_qrels(_first_line(path))
-    return list_qrels(path) if is_qrels else read_data(path, **options)
-
-
-def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: str = "judged") -> Judged:
-    """Judge a run of named documents, or the scores of labelled data.
-
-    Args:
-        given: TREC run, or scores by query and document, which labelled data judges by its document ids; score file, in
-            the order of the data's file, or one score per document of the data, in its order.
-        judgments: what `read_judgments` returns.
-        where, judged: what both are called in errors.
-
-    >>> judge_given({"q1": {"d1": 0.5}}, read_judgments({"q1": {"d1": 2, "d9": 1}})).labels.tolist()
-    [2.0, 1.0]
-    """
-    is_file = isinstance(given, str | os.PathLike)
-    columns = len(_first_line(Path(given))) if is_file else 0
-    if 1 < columns < RUN_COLUMNS:
-        expected = f"{RUN_COLUMNS}, a TREC run, or one score per line"
-        raise DataError(f"{where}: found {columns} columns in the first line; expected {expected}")
-    is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
-    if is_run:
-        qrels = judgments if isinstance(judgments, Listing) else Listing.of_data(judgments)
-        found = judge(list_run(Path(given)) if is_file else Listing.of(given, where), qrels, where)
-        if isinstance(judgments, RankingData) and not np.any(found.scores[found.judged] > -np.inf):
-            known = "" if judgments.doc_ids is not None else ", which has no document ids: they are called d1, d2, ..."
-            raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
-        return found
-    if isinstance(judgments, Listing):
-        raise DataError(
-            f"{judged}: is qrels, but {where} holds scores, one per line; expected ranking data with labels"
-        )
-    scores = read_scores(given) if is_file else flat_numbers(where, given)
-    if scores.size != judgments.n_documents:
-        raise DataError(
-            f"{where}: found {scores.size} scores, but {judged} has {judgments.n_documents} documents; "
-            "expected one per document"
-        )
-    check_each(
-        where, scores, scores < np.inf, "a finite number, or -inf for a document not retrieved", judgments.offsets
-    )
-    if is_file:
-        scores = judgments.in_document_order(scores)
-    return Judged(scores, judgments.labels, judgments.offsets, judgments.qids)
-
-
-def _first_line(path: Path) -> list[str]:
-    """Return the words of the first line that has any."""
-    buffer = bytearray(2**16)
-    with TextSource(path) as source:
-        while end := source.fill(buffer):
-            for line in buffer[:end].split(b"\n"):
-                if line.strip():
-                    return line.decode("utf-8", "replace").split()
-    return []
-
-
-def _looks_like_qrels(words: list[str]) -> bool:
-    return len(words) == QRELS_COLUMNS and not words[1].startswith("qid:") and not re.match(r"\d+:", words[3])
-
-
 def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: bool = False) -> None:
     """Write ranking data as ``label qid:ID index:value ...`` lines; `read_letor` returns the same arrays, bit for bit.
 
@@ -302,9 +229,7 @@ def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: 
     >>> print(file.read_text(), end="")
     1 qid:7 1:0.1 2:2.0
     """
-    for qid in data.qids[: data.n_queries]:
-        if data.qids.dtype.kind == "U" and (not qid or any(c.isspace() or c == "#" for c in qid)):
-            raise DataError(f"data: the query id '{qid}' cannot be written; expected text without spaces or '#'")
+    check_words("data: the query id", data.qids, "spaces or '#'")
     check_words("data: the document id", data.doc_ids)
     first = 0 if zero_based else 1
     with atomic_write(path) as raw, _compressor(Path(path), raw) as file:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 import re
 import sys
@@ -17,7 +18,6 @@ import numpy as np
 from tautrank.arguments import job_count, whole
 from tautrank.arrays import F32, I64, Array
 from tautrank.data import cache as parsed_cache
-from tautrank.data._letor_plain import SMALL, read_plain
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.data.cache import ParsedArrays, named_together, together
 from tautrank.data.feature_store import FeatureStore, Sparse
@@ -26,9 +26,20 @@ from tautrank.data.text_source import TextSource, file_size, first_file, read_li
 from tautrank.errors import DataError, OptionError, TautrankWarning
 
 PathLike = str | os.PathLike[str]
+Report = Callable[[int], None]
 
 _BLOCK = 2 * 2**20
 DEFAULT_MAX_FEATURES = 1_000_000
+SMALL = 3 * 2**20
+"""The largest file, in bytes, that is read without the compiler: in a quarter of a second."""
+_MOST_VALUES = 2**24
+# Documents as most tools write them. A float of a word is the nearest double, as the compiled reader finds it.
+_ROW = re.compile(
+    rb"^([0-9]{1,7}(?:\.[0-9]{1,9})?) qid:([^\s#]+)"
+    rb"((?: [0-9]{1,9}:-?[0-9]{1,7}(?:\.[0-9]*)?(?:[eE][-+]?[0-9]{1,2})?)*) ?"
+    rb"(?:# ?docid = ([^\s]{1,250})(?: [^\n]*)?)?\r?\n",
+    re.MULTILINE,
+)
 
 
 @dataclass(frozen=True)
@@ -49,14 +60,10 @@ class LetorOptions:
             raise OptionError(f"sparse: found {self.sparse!r}; expected True, False or 'auto'")
 
     @property
-    def first_index(self) -> int:
-        """The smallest feature index a file may use."""
-        return 0 if self.zero_based else 1
-
-    @property
-    def last_index(self) -> int:
-        """The largest feature index a file may use; int32 columns bound it in any case."""
-        return min(self.n_features or self.max_features, 2**31 - 2) + self.first_index - 1
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest feature index a file may use; int32 columns bound it in any case."""
+        first = 0 if self.zero_based else 1
+        return first, min(self.n_features or self.max_features, 2**31 - 2) + first - 1
 
 
 def read_letor(
@@ -173,22 +180,23 @@ def _decoded(ids: Sequence[Array | None]) -> Array | None:
 
 
 def _read_file(
-    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, report: Callable[[int], None]
+    file: Path, options: LetorOptions, store: FeatureStore, jobs: int, cache: bool | None, report: Report
 ) -> ParsedArrays:
-    key = parsed_cache.key_for(file, options, cache, jobs)
-    parsed = None if key is None else parsed_cache.load(key)
-    small = 0 < file_size(file) <= SMALL and key is None and store.rows == 0 and options.sparse is not True
+    """Read a file: its features into a store, and the rest as arrays."""
+    stamp = parsed_cache.stamp_of(file, options, cache)
+    parsed = None if stamp is None else parsed_cache.load(file, stamp, jobs)
+    small = 0 < file_size(file) <= SMALL and stamp is None and store.rows == 0 and options.sparse is not True
     if small and not _has_compiler():
-        parsed = read_plain(file, options.first_index, options.last_index, options.n_features)
+        parsed = read_plain(file, *options.limits, options.n_features)
     if parsed is None:
-        if key is None:
-            return _parse_file(file, options, store, jobs, report)
+        if stamp is None:
+            return parse_letor(file, options, jobs, store, report)
         own = FeatureStore(options.sparse, options.n_features)
-        parsed = _parse_file(file, options, own, jobs, report)
+        parsed = parse_letor(file, options, jobs, own, report)
         parsed.X = own.finished()
-        parsed_cache.save(key, parsed)
-    X, parsed.X = parsed.X, None
-    store.append_matrix(X)
+        parsed_cache.save(file, stamp, jobs, parsed)
+    store.append_matrix(parsed.X)
+    parsed.X = None
     return parsed
 
 
@@ -196,143 +204,148 @@ def _has_compiler() -> bool:
     return "numba" in sys.modules
 
 
+def read_plain(file: Path, first: int, last: int, n_features: int | None) -> ParsedArrays | None:
+    """Read a small, regular file without the compiler, whose import and loading take longer than the reading.
+
+    Returns what the compiled reader would; None for what only that one reads, or finds the words for.
+
+    Args:
+        file: file of at most `SMALL` bytes; a compressed one is not for this reader.
+        first, last: the smallest and the largest index of a feature.
+        n_features: number of columns, if known.
+    """
+    with TextSource(file) as source:
+        text = next(source.blocks(SMALL), b"")
+    rows = _ROW.findall(text) if len(text) <= SMALL and b"\0" not in text else []
+    if not rows or len(rows) != text.count(b"\n"):
+        return None
+    labels, qids, features, ids = zip(*rows, strict=True)
+    words = b"".join(features).replace(b":", b" ").split()
+    indices = np.array([*map(int, words[::2])], np.int64)
+    values = np.array([*map(float, words[1::2])])
+    sizes = np.array([part.count(b":") for part in features])
+    row = np.repeat(np.arange(sizes.size), sizes)
+    ascending = (np.diff(indices) > 0) | (np.diff(row) > 0)
+    if indices.size and not (ascending.all() and indices.min() >= first and indices.max() <= last):
+        return None
+    width = max(n_features or 0, int(indices.max(initial=first - 1)) - first + 1)
+    if width * sizes.size > _MOST_VALUES or not np.all(np.abs(values) <= _MOST_VALUES):
+        return None
+    dense = np.zeros((sizes.size, width), np.float32)
+    dense[row, indices - first] = values
+    starts = [0] + [at for at in range(1, len(qids)) if qids[at] != qids[at - 1]]
+    named = np.array(ids) if all(ids) else None
+    found = np.array([*map(float, labels)], np.float32)
+    return ParsedArrays(found, np.array(starts), [qids[at] for at in starts], width, named, dense)
+
+
 class _Block:
-    """Lines of text and the arrays they are parsed into; reused, so that memory is bounded by the blocks in flight."""
+    """Lines of text, and the arrays they are parsed into, which are used again and again."""
 
-    def __init__(self, size: int) -> None:
-        self.buffer = bytearray(size)
-        self._size = 0
+    text = b""
+    _size = -1
 
-    def parse(self, end: int, options: LetorOptions) -> None:
+    def parse(self, text: bytes, options: LetorOptions) -> _Block:
         from tautrank.data import _letor_kernel as kernel
 
-        if len(self.buffer) > self._size:
-            self._size = len(self.buffer)
+        self.text = text
+        if len(text) > self._size:
             # The shortest row is "0\n", the shortest feature " 1:0": these bounds cannot be exceeded. Pages that are
             # never touched cost no memory.
+            self._size = len(text) * 9 // 8
             rows, stored = self._size // 2 + 1, self._size // 4 + 1
-            self.labels = np.empty(rows, np.float32)
-            self.indptr = np.empty(rows + 1, np.int64)
-            self.indices = np.empty(stored, np.int32)
-            self.values = np.empty(stored, np.float32)
-            self._runs = np.empty((rows, 3), np.int64)
-            self._slow = np.empty((rows + stored, 3), np.int64)
-            self.ids = np.empty(self._size, np.uint8)
-            self.id_ends = np.empty(rows, np.int64)
-            self.rounded = np.empty(1, np.int64)
-        self.rounded[0] = -1
-        features = self.labels, self.indptr, self.indices, self.values
-        found = kernel.parse_block(
-            np.frombuffer(self.buffer, np.uint8, end),
-            options.first_index,
-            options.last_index,
-            options.allow_nan,
-            (*features, self._runs, self._slow, self.ids, self.id_ends, self.rounded),
-        )
-        self.status, self.stop, self.lines, self.rows, self.stored, n_runs, n_slow, self.width = found
-        text = memoryview(self.buffer)
-        self.runs = [(row, bytes(text[at : at + length])) for row, at, length in self._runs[:n_runs].tolist()]
-        for slot, begin, stop in self._slow[:n_slow].tolist():
+            labels, indptr = np.empty(rows, np.float32), np.empty(rows + 1, np.int64)
+            indices, values = np.empty(stored, np.int32), np.empty(stored, np.float32)
+            runs, slow = np.empty((rows, 3), np.int64), np.empty((rows + stored, 3), np.int64)
+            ids, id_ends = np.empty(self._size, np.uint8), np.empty(rows, np.int64)
+            self._arrays = labels, indptr, indices, values, runs, slow, ids, id_ends
+        labels, indptr, indices, values, runs, slow, ids, id_ends = self._arrays
+        rounded = np.full(1, -1)
+        how = (*options.limits, options.allow_nan, (*self._arrays, rounded))
+        found = kernel.parse_block(np.frombuffer(text, np.uint8), *how)
+        self.status, self.stop, self.lines, self.rows, stored, n_runs, n_slow, self.width = found
+        self.rounded = int(rounded[0])
+        self.runs = [(row, text[at : at + length]) for row, at, length in runs[:n_runs].tolist()]
+        for slot, begin, stop in slow[:n_slow].tolist():
             # Python reads the numbers whose nearest float32 the kernel could not prove.
             with np.errstate(over="ignore"):
-                value = np.float32(float(bytes(text[begin:stop])))
+                value = np.float32(float(text[begin:stop]))
             if not np.isfinite(value):
-                token = re.search(rb"[^ \t\r\n]*\Z", bytes(text[:begin]))
+                token = re.search(rb"[^ \t\r\n]*\Z", text[:begin])
                 self.status = kernel.BAD_LABEL if slot < 0 else kernel.VALUE_OVERFLOW
                 self.stop = token.start() if token else begin
                 break
             if slot < 0:
-                self.labels[-1 - slot] = value
+                labels[-1 - slot] = value
             else:
-                self.values[slot] = value
+                values[slot] = value
+        id_sizes = np.diff(id_ends[: self.rows], prepend=0)
+        self.documents = labels[: self.rows].copy(), ids[: id_sizes.sum()].copy(), id_sizes
+        self.features = indptr[: self.rows + 1], indices[:stored], values[:stored], self.width
+        return self
 
-    @property
-    def features(self) -> tuple[Array, Array, Array, int]:
-        """The compressed rows, as a `FeatureStore` takes them."""
-        return self.indptr[: self.rows + 1], self.indices[: self.stored], self.values[: self.stored], self.width
 
-
-def _parsed_blocks(
-    file: Path, options: LetorOptions, jobs: int, report: Callable[[int], None] = lambda _: None
-) -> Iterator[_Block]:
+def _parsed_blocks(file: Path, options: LetorOptions, jobs: int, report: Report | None = None) -> Iterator[_Block]:
     """Parse a file, and yield its blocks in order; each has its values until the next one is asked for."""
-    size = min(_BLOCK, max(file_size(file) + 2, 4096))
     free: list[_Block] = []
-    pending: deque[tuple[Future[None], _Block]] = deque()
-    lines, has_qid, warned = 0, None, False
-
-    def oldest() -> _Block:
-        nonlocal lines, has_qid, warned
-        future, block = pending.popleft()
-        future.result()
-        _check(block, file, lines, has_qid, options)
-        if block.rounded[0] >= 0 and not warned:
-            warned = True
-            warnings.warn(
-                f"{file}: feature {block.rounded[0]} has values of more than nine digits, which are "
-                "rounded to float32 (7 digits); arrays and tables keep them",
-                TautrankWarning,
-                stacklevel=6,
-            )
-        lines += block.lines
-        has_qid = bool(block.runs) if block.rows else has_qid
-        free.append(block)
-        return block
-
+    pending: deque[Future[_Block]] = deque()
+    lines, has_qid = 0, None
     with TextSource(file) as source, ThreadPoolExecutor(jobs) as pool:
-        block = _Block(size)
-        while end := source.fill(block.buffer):
-            pending.append((pool.submit(block.parse, end, options), block))
-            if len(pending) > jobs:
-                yield oldest()
+        texts = source.blocks(_BLOCK)
+        while True:
+            for text in itertools.islice(texts, jobs + 1 - len(pending)):
+                block = free.pop() if free else _Block()
+                pending.append(pool.submit(block.parse, text, options))
+            if not pending:
+                return
+            block = pending.popleft().result()
+            _check(block, file, lines, has_qid, options)
+            lines += block.lines
+            has_qid = bool(block.runs) if block.rows else has_qid
+            yield block
+            free.append(block)
+            if report is not None:
                 report(source.position())
-            block = free.pop() if free else _Block(size)
-        while pending:
-            yield oldest()
 
 
-def _parse_file(
-    file: Path, options: LetorOptions, store: FeatureStore | None, jobs: int, report: Callable[[int], None]
+def parse_letor(
+    file: Path, options: LetorOptions, jobs: int, store: FeatureStore | None = None, report: Report | None = None
 ) -> ParsedArrays:
-    """Read a file: its features into a store, if there is one, and the rest as arrays."""
-    labels: list[F32] = []
-    ids: list[Array] = []
-    lengths: list[I64] = []
-    starts: list[int] = []
-    tokens: list[bytes] = []
-    width, rows, block = options.n_features or 0, 0, None
-    for block in _parsed_blocks(file, options, jobs, report):
-        for row, qid in block.runs:
-            if not tokens or tokens[-1] != qid:
-                starts.append(rows + row)
-                tokens.append(qid)
-        ends = block.id_ends[: block.rows]
-        labels.append(block.labels[: block.rows].copy())
-        ids.append(block.ids[: ends.max(initial=0)].copy())
-        lengths.append(np.diff(ends, prepend=0))
-        if store is not None:
-            store.append(*block.features)
-        width = max(width, block.width)
-        rows += block.rows
-    if rows == 0:
-        what = "an empty file" if block is None else "no documents, only comments or blank lines"
-        raise DataError(f"{file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
-    sizes, named = np.concatenate(lengths), None
-    if sizes.all():  # every document has one
-        named = np.zeros(rows, f"S{sizes.max()}")
-        named.view(np.uint8).reshape(rows, -1)[np.arange(sizes.max()) < sizes[:, None]] = np.concatenate(ids)
-    return ParsedArrays(np.concatenate(labels), np.array(starts, np.int64), tokens, width, named)
-
-
-def scan_letor(file: Path, options: LetorOptions, jobs: int) -> ParsedArrays:
-    """Read all of a LETOR file but its features: labels, queries and ids of documents, and the number of columns.
+    """Read a LETOR file: labels, queries and ids of documents, and the number of columns.
 
     Args:
         file: the file.
         options: how to read it.
         jobs: number of threads.
+        store: what the features are added to; None to leave them out.
+        report: called with the number of bytes that have been read.
     """
-    return _parse_file(file, options, None, jobs, lambda _: None)
+    documents: list[tuple[F32, Array, I64]] = []
+    starts: list[int] = []
+    tokens: list[bytes] = []
+    width, rows, rounded, block = options.n_features or 0, 0, -1, None
+    for block in _parsed_blocks(file, options, jobs, report):
+        for row, qid in block.runs:
+            if not tokens or tokens[-1] != qid:
+                starts.append(rows + row)
+                tokens.append(qid)
+        documents.append(block.documents)
+        if store is not None:
+            store.append(*block.features)
+        width = max(width, block.width)
+        rows += block.rows
+        rounded = block.rounded if rounded < 0 else rounded
+    if rows == 0:
+        what = "an empty file" if block is None else "no documents, only comments or blank lines"
+        raise DataError(f"{file}: found {what}; expected lines such as '2 qid:1 1:0.5'")
+    if rounded >= 0:
+        note = f"feature {rounded} has values of more than nine digits, which are rounded to float32 (7 digits)"
+        warnings.warn(f"{file}: {note}; arrays and tables keep them", TautrankWarning, stacklevel=4)
+    labels, ids, sizes = (np.concatenate(parts) for parts in zip(*documents, strict=True))
+    named = np.zeros(rows, f"S{sizes.max()}") if sizes.all() else None  # if every document has one
+    if named is not None:
+        named.view(np.uint8).reshape(rows, -1)[np.arange(sizes.max()) < sizes[:, None]] = ids
+    return ParsedArrays(labels, np.array(starts, np.int64), tokens, width, named)
 
 
 def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Iterator[F32]:
@@ -348,16 +361,16 @@ def letor_chunks(file: Path, options: LetorOptions, jobs: int, rows: int) -> Ite
     for block in _parsed_blocks(file, options, jobs):
         store.append(*block.features)
         if store.rows >= rows:
-            yield np.asarray(store.finished())
+            yield store.finished()
             store = FeatureStore(False, options.n_features)
-    yield np.asarray(store.finished())
+    yield store.finished()
 
 
 def _check(block: _Block, file: Path, lines: int, has_qid: bool | None, options: LetorOptions) -> None:
     """Raise the error for what stopped the kernel in a block; the `lines` before it have qids or not."""
     from tautrank.data import _letor_kernel as kernel
 
-    status, stop, text = block.status, block.stop, block.buffer
+    status, stop, text = block.status, block.stop, block.text
     if block.rows and has_qid not in (None, bool(block.runs)) and status != kernel.BAD_LABEL:
         status = kernel.MISSING_QID if has_qid else kernel.UNEXPECTED_QID
         first_row = re.search(rb"^[ \t\r]*[^ \t\r\n#]", text, re.MULTILINE)
@@ -389,11 +402,11 @@ def _check(block: _Block, file: Path, lines: int, has_qid: bool | None, options:
         kernel.MISSING_QID: "found no 'qid:' after the label; expected one, as on the lines before",
         kernel.UNEXPECTED_QID: "found a 'qid:', but the lines before have none; expected it on all lines or none",
         kernel.BAD_INDEX: f"found '{token}' where a feature belongs; expected 'index:value' such as '3:0.5'",
-        kernel.INDEX_TOO_SMALL: f"found feature index {index}; expected indices from {options.first_index} on "
+        kernel.INDEX_TOO_SMALL: f"found feature index {index}; expected indices from {options.limits[0]} on "
         "(zero_based=True if the file counts from 0)",
         kernel.INDEX_NOT_ASCENDING: f"feature index {index} is {'repeated' if same else 'out of order'}; "
         "expected ascending indices, each once",
-        kernel.INDEX_TOO_LARGE: f"found feature index {index}; expected at most {options.last_index} "
+        kernel.INDEX_TOO_LARGE: f"found feature index {index}; expected at most {options.limits[1]} "
         f"({limit}={getattr(options, limit)})",
         kernel.BAD_VALUE: bad_value,
         kernel.VALUE_OVERFLOW: f"feature {index} has the value '{value}', too large for float32; "

@@ -132,9 +132,8 @@ class RankingData:
         has_labels = not unlabelled or label in known
         special = {"label": label} if has_labels else {}
         special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
-        asked = [*special.items(), *(("features", name) for name in features or ())]
-        asked += [("categorical", name) for name in categorical]
-        for kind, name in asked + ([] if unlabelled else [("drop", name) for name in drop]):
+        lists = {"features": features or (), "categorical": categorical, "drop": () if unlabelled else drop}
+        for kind, name in [*special.items(), *((kind, name) for kind, names in lists.items() for name in names)]:
             if name not in known:
                 raise DataError(f"{where}: {kind}: {unknown('column', name, known)}")
         rows = len(frame)

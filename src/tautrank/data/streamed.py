@@ -17,14 +17,13 @@ from tautrank.arguments import job_count
 from tautrank.arrays import I64, Array
 from tautrank.data.arrays import Queries
 from tautrank.data.cache import ParsedArrays, named_together, together
-from tautrank.data.files import parquet_chunks, scan_parquet
-from tautrank.data.letor import LetorOptions, letor_chunks, scan_letor
+from tautrank.data.files import IN_CHUNKS, TABLES, scan_table, table_chunks
+from tautrank.data.letor import LetorOptions, letor_chunks, parse_letor
 from tautrank.data.ranking_data import Names, RankingData
 from tautrank.data.text_source import ending
 from tautrank.errors import DataError, OptionError, counted
 
 PathLike = str | os.PathLike[str]
-_PARQUET, _OTHER_TABLES = (".parquet", ".pq"), (".csv", ".tsv")
 # Numbers in a chunk: dense float32 rows of 32 MiB.
 _CHUNK = 2**23
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -60,11 +59,11 @@ class StreamedRows:
         Args:
             n_jobs: threads that parse text.
         """
-        rows = max(1, _CHUNK // self.width)
+        rows = max(1, _CHUNK // max(1, self.width))
         for path, first, last in self.pieces:
             file, at = Path(path), 0
-            if ending(file) in _PARQUET:
-                found: Iterator[Array] = parquet_chunks(file, self.names or (), rows)
+            if ending(file) in IN_CHUNKS:
+                found: Iterator[Array] = table_chunks(file, self.names or (), rows)
             else:
                 options = LetorOptions(**{**self.options, "n_features": self.width, "sparse": False})
                 found = letor_chunks(file, options, job_count(n_jobs), rows)
@@ -133,9 +132,10 @@ def read_streamed(paths: PathLike | Sequence[PathLike], *, memory: Any = None, *
     to each other. Other uses of the features (`explain`, list features, other engines) need the data in memory.
 
     Args:
-        paths: LETOR text, compressed or not, or Parquet: a path, a pattern such as ``"part-*.parquet"``, or several.
+        paths: LETOR text, compressed or not, Parquet or Arrow IPC files: a path, a pattern such as
+            ``"part-*.parquet"``, or several.
         memory: what a training may use, in bytes or as ``"3G"``: too little is an error before it begins.
-        **options: for text as in `read_letor` (``zero_based``, ``allow_nan``, ``max_features``), for Parquet as in
+        **options: for text as in `read_letor` (``zero_based``, ``allow_nan``, ``max_features``), for tables as in
             `read_parquet` (``label``, ``qid``, ``features``, ``drop``, ``unlabelled``).
 
     >>> import tempfile, pathlib
@@ -179,8 +179,9 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
             raise DataError(f"{path}: no file has such a name; expected at least one")
         files += found
     for file in files:
-        if ending(Path(file)) in _OTHER_TABLES:
-            raise DataError(f"{file}: CSV is not read in chunks; expected Parquet or LETOR text")
+        kind = ending(Path(file))
+        if kind in TABLES and kind not in IN_CHUNKS:
+            raise DataError(f"{file}: {kind[1:].upper()} is not read in chunks; expected Parquet, Arrow or LETOR text")
     if not files:
         raise DataError("paths: found an empty list; expected at least one file")
     return files
@@ -194,14 +195,14 @@ def scan(path: str, options: Mapping[str, Any]) -> ParsedArrays:
         options: options of its reader.
     """
     file = Path(path)
-    if ending(file) in _PARQUET:
+    if ending(file) in IN_CHUNKS:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* scattered ")
-            found = scan_parquet(file, **options)
+            found = scan_table(file, **options)
         names = found.feature_names or ()
         _check_adjacent(path, (found.offsets, found.qids, found.source_rows))
         return ParsedArrays(found.labels, found.offsets[:-1], found.qids, len(names), names=names)
-    parsed = scan_letor(file, LetorOptions(**options), job_count(None))
+    parsed = parse_letor(file, LetorOptions(**options), job_count(None))
     if not parsed.tokens:
         raise DataError(f"{file}:1: no 'qid:' in the file; expected one in every line")
     return replace(parsed, ids=None)
@@ -221,7 +222,7 @@ def joined(
     known = scans[0].names
     for file, each in zip(files, scans, strict=True):
         if (each.names is None) != (known is None):
-            raise DataError(f"{file}: found another kind of file than {files[0]}; expected all text, or all Parquet")
+            raise DataError(f"{file}: found another kind of file than {files[0]}; expected all text, or all tables")
         if each.names != known:
             odd = sorted(set(each.names or ()) ^ set(known or ()))
             found = f"column '{odd[0]}' in only one of the two" if odd else "the same columns in another order"

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from tautrank.arrays import Array
-from tautrank.data.feature_store import row_ranges
 from tautrank.data.ranking_data import RankingData
 from tautrank.notebooks import html_table
 
@@ -106,7 +105,6 @@ def summarise(data: RankingData) -> DataSummary:
             extreme[filled] = of.reduceat(data.labels, data.offsets[:-1][filled])
     duplicates, contradicting = _duplicates(data)
     stored = data.X if isinstance(data.X, np.ndarray) else data.X.data
-    parts = list(row_ranges(stored.shape[0], stored.size // max(1, stored.shape[0])))
     return DataSummary(
         queries=data.n_queries,
         documents=data.n_documents,
@@ -118,30 +116,33 @@ def summarise(data: RankingData) -> DataSummary:
         constant_queries=int(np.count_nonzero(highest == lowest)),
         duplicate_rows=duplicates,
         contradicting_rows=contradicting,
-        missing_values=sum(int(np.isnan(stored[part]).sum()) for part in parts),
+        missing_values=sum(int(np.isnan(part).sum()) for part in _pieces(stored)),
         constant_features=_constant_features(data.X),
         sparse=not isinstance(data.X, np.ndarray),
         density=int(np.count_nonzero(stored)) / max(1, data.n_documents * data.n_features),
     )
 
 
+def _pieces(X: Array) -> list[Array]:
+    """Cut an array into ranges of rows of about four million entries, so that temporaries stay small beside it."""
+    return np.array_split(X, X.size // 2**22 + 1)
+
+
 def _constant_features(X: Any) -> int:
     if X.shape[0] == 0:
         return int(X.shape[1])
     if isinstance(X, np.ndarray):
-        same = np.ones(X.shape[1], bool)
-        for rows in row_ranges(*X.shape):
-            same &= np.all((X[rows] == X[0]) | (np.isnan(X[rows]) & np.isnan(X[0])), axis=0)
-        return int(same.sum())
-    highest, lowest = (np.asarray(extreme.todense()).ravel() for extreme in (X.max(axis=0), X.min(axis=0)))
-    return int(np.count_nonzero(highest == lowest))
+        same = (X.max(axis=0) == X.min(axis=0)) | np.isnan(np.fmax.reduce(X, axis=0))
+    else:
+        same = X.max(axis=0).toarray() == X.min(axis=0).toarray()
+    return int(np.count_nonzero(same))
 
 
 def _row_hashes(X: Any) -> npt.NDArray[np.uint64]:
     """Return two 64-bit hashes per row from the bits of its entries, so that other rows have other hashes."""
     weights = np.random.default_rng(0).integers(2**64, size=(X.shape[1], 2), dtype=np.uint64) | np.uint64(1)
     if isinstance(X, np.ndarray):
-        return np.concatenate([_bits(X[rows]) @ weights for rows in row_ranges(*X.shape)])
+        return np.concatenate([_bits(part) @ weights for part in _pieces(X)])
     return np.asarray(type(X)((_bits(X.data), X.indices, X.indptr), X.shape) @ weights)
 
 

@@ -11,7 +11,7 @@ import math
 import os
 import sys
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -22,6 +22,7 @@ _UNREADABLE = {
     b"PK\x03\x04": "a zip archive; expected text (unpack it first)",
     b"\x28\xb5\x2f\xfd": "zstd-compressed; expected plain text, .gz, .bz2 or .xz (unpack it first)",
     b"PAR1": "a Parquet file; expected LETOR text (tautrank.read_parquet reads it)",
+    b"ARROW1": "an Arrow file; expected LETOR text (tautrank.read_parquet reads it)",
     b"\xff\xfe": "UTF-16 text; expected UTF-8 or ASCII",
     b"\xfe\xff": "UTF-16 text; expected UTF-8 or ASCII",
 }
@@ -47,23 +48,6 @@ def ending(path: Path) -> str:
     return next((suffix for suffix in reversed(endings) if suffix not in COMPRESSED_ENDINGS), "")
 
 
-class _Rejoined(io.RawIOBase):
-    """A pipe together with the first bytes that were taken from it."""
-
-    def __init__(self, head: bytes, rest: io.BufferedReader) -> None:
-        self._head, self._rest = io.BytesIO(head), rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, target: Any) -> int:
-        return self._head.readinto(target) or self._rest.readinto1(target)
-
-    def close(self) -> None:
-        self._rest.close()
-        super().close()
-
-
 @functools.cache
 def _standard_input() -> bytes:
     """Return standard input; a file is opened several times, to see first what it holds."""
@@ -76,29 +60,23 @@ class TextSource:
     def __init__(self, path: Path) -> None:
         self.path = path
         self._compression: str | None = None
-        # The start of a line whose end is still to be read; None before the first read.
-        self._carry: bytes | None = None
         try:
             piped = str(path) == STANDARD
-            self._raw: Any = io.BufferedReader(io.BytesIO(_standard_input())) if piped else open(path, "rb")  # noqa: SIM115
+            self._raw: Any = io.BytesIO(_standard_input()) if piped else open(path, "rb")  # noqa: SIM115
             # Of a pipe `peek` would see only what was written first.
-            head = self._raw.read(6)
+            head = self._start = self._raw.read(6)
             if self._raw.seekable():
                 self._raw.seek(0)
-            else:
-                self._raw = io.BufferedReader(_Rejoined(head, self._raw))
-        except FileNotFoundError:
-            raise DataError(f"{path}: no such file") from None
-        except IsADirectoryError:
-            raise DataError(
-                f"{path}: is a directory; expected a file (tautrank.read_folder reads a data set's folder)"
-            ) from None
+                self._start = b""
         except OSError as error:
-            raise DataError(f"{path}: cannot be opened ({error.strerror})") from None
+            folder = "is a directory; expected a file (tautrank.read_folder reads a data set's folder)"
+            known: dict[type[OSError], str] = {FileNotFoundError: "no such file", IsADirectoryError: folder}
+            raise DataError(f"{path}: {known.get(type(error), f'cannot be opened ({error.strerror})')}") from None
         self._stream: Any = self._raw
         for magic, (name, opener) in _COMPRESSED.items():
             if head.startswith(magic):
-                self._compression, self._stream = name, opener(self._raw)
+                packed = io.BytesIO(head + self._raw.read()) if self._start else self._raw
+                self._compression, self._stream, self._start = name, opener(packed), b""
         for magic, what in _UNREADABLE.items():
             if head.startswith(magic):
                 self._raw.close()
@@ -114,43 +92,19 @@ class TextSource:
         """Return the number of bytes of the file taken so far, before decompression; 0 for a pipe."""
         return self._raw.tell() if self._raw.seekable() else 0
 
-    def fill(self, buffer: bytearray) -> int:
-        """Fill a buffer with whole lines and return where they end; 0 is the end of the text.
+    def blocks(self, size: int) -> Iterator[bytes]:
+        """Yield the text in blocks of whole lines, so many bytes and the rest of the last line.
 
-        The last line gets a newline if it has none, and a UTF-8 byte-order mark becomes spaces. A line longer than the
-        buffer makes the buffer grow, up to `LONGEST_LINE`.
+        The last line gets a newline if it has none, and a UTF-8 byte-order mark is left out.
         """
-        first, carry = self._carry is None, self._carry or b""
-        self._carry = b""
-        filled = len(carry)
-        if filled >= len(buffer) - 1:
-            buffer.extend(bytes(filled))
-        buffer[:filled] = carry
-        end = 0
-        while not end and (got := self._read_into(memoryview(buffer)[filled:-1])):  # a byte is kept for a newline
-            filled += got
-            if filled < len(buffer) - 1:
-                continue
-            end = buffer.rfind(b"\n", 0, filled) + 1
-            if not end and len(buffer) >= LONGEST_LINE:
-                raise DataError(
-                    f"{self.path}: a line is longer than {LONGEST_LINE // 2**20} MiB; "
-                    "expected lines of text (is this a binary file?)"
-                )
-            if not end:
-                buffer.extend(bytes(len(buffer)))
-        if end:
-            self._carry = bytes(buffer[end:filled])
-        elif filled:
-            buffer[filled] = ord("\n")
-            end = filled + (buffer[filled - 1] != ord("\n"))
-        if first and buffer.startswith(_BOM):
-            buffer[: len(_BOM)] = b" " * len(_BOM)
-        return end
+        text = (self._start + self._read(size)).removeprefix(_BOM)
+        while text:
+            yield text if text.endswith(b"\n") else text + b"\n"
+            text = self._read(size)
 
-    def _read_into(self, target: memoryview) -> int:
+    def _read(self, size: int) -> bytes:
         try:
-            return int(self._stream.readinto(target))
+            text, rest = self._stream.read(size), self._stream.readline(LONGEST_LINE)
         except EOFError:
             raise DataError(
                 f"{self.path}: the {self._compression} data ends too early; expected a complete file (is it truncated?)"
@@ -159,6 +113,12 @@ class TextSource:
             if self._compression is None:
                 raise DataError(f"{self.path}: cannot be read ({error})") from None
             raise DataError(f"{self.path}: the {self._compression} data is damaged ({error})") from None
+        if len(rest) == LONGEST_LINE:
+            raise DataError(
+                f"{self.path}: a line is longer than {LONGEST_LINE // 2**20} MiB; "
+                "expected lines of text (is this a binary file?)"
+            )
+        return bytes(text + rest)
 
 
 def first_file(candidates: Iterable[Path]) -> Path | None:
@@ -182,13 +142,10 @@ def file_size(path: Path) -> int:
     return os.path.getsize(path) if os.path.isfile(path) else 0
 
 
-def read_text(path: Path) -> bytearray:
+def read_text(path: Path) -> bytes:
     """Read a text file whole, in lines that end with a newline; bytes that are not UTF-8 are an error."""
-    buffer = bytearray(max(2**18, file_size(path) + 2))
     with TextSource(path) as source:
-        content = buffer[: source.fill(buffer)]
-        while end := source.fill(buffer):
-            content += memoryview(buffer)[:end]
+        content = b"".join(source.blocks(2**20))
     found, at = "binary data; expected text", content.find(0)
     if not content.isascii():
         try:
@@ -196,17 +153,9 @@ def read_text(path: Path) -> bytearray:
         except UnicodeDecodeError as error:
             found, at = "bytes that are not UTF-8; expected text (is this a binary file?)", error.start
     if at >= 0:
-        raise DataError(f"{path}:{line_of(content, at)}: found {found}")
+        line = content.count(b"\n", 0, at) + 1
+        raise DataError(f"{path}:{line}: found {found}")
     return content
-
-
-def line_of(text: bytearray, at: int) -> int:
-    """Return the number of the line, from 1, that a place of a text is on.
-
-    >>> line_of(bytearray(b"a\\nb\\n"), 2)
-    2
-    """
-    return text.count(b"\n", 0, at) + 1
 
 
 def read_lines(path: Path) -> list[str]:

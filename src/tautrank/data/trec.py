@@ -1,130 +1,35 @@
-"""TREC runs and relevance judgments (qrels), and both as flat arrays for the metrics."""
+"""TREC runs and relevance judgments (qrels); runs, or scores of labelled data, as flat arrays for the metrics."""
 
 from __future__ import annotations
 
 import csv
 import io
+import math
 import os
+import re
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, I64, Array, Bools, numbers, place
-from tautrank.data.arrays import check_words, gathered, offsets_from_sizes
+from tautrank.arrays import F64, I64, Array, Bools, check_each, flat_numbers, numbers
+from tautrank.data.arrays import check_words, offsets_from_sizes
+from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.text_source import finite_number, line_of, read_text
+from tautrank.data.text_source import TextSource, ending, finite_number, read_text
 from tautrank.errors import DataError
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4
 
-Run = dict[str, dict[str, float]]
-Qrels = dict[str, dict[str, float]]
+Named = dict[str, dict[str, float]]
+"""One number per document of each query: a run with its scores, or judgments."""
 
 
-class _Form(NamedTuple):
-    """What the lines of a file hold: how many columns, which one is the number, what it is, and all of it in words."""
-
-    columns: int
-    value_column: int
-    value: str
-    shape: str
-
-
-_RUN = _Form(RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
-_QRELS = _Form(QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
-
-
-@dataclass(frozen=True, eq=False)
-class Listing:
-    """One number per named document of each query: a run with its scores, or judgments.
-
-    Attributes:
-        text: all names, as UTF-8.
-        starts, lengths: where the name of each document is in `text`; documents of a query are adjacent.
-        values: one number per document.
-        offsets, qids: the queries.
-    """
-
-    text: bytearray
-    starts: I64
-    lengths: I64
-    values: F64
-    offsets: I64
-    qids: list[str]
-
-    @classmethod
-    def of(cls, given: Mapping[str, Mapping[str, float]], what: str = "run") -> Listing:
-        """Lay out numbers by query and document.
-
-        Args:
-            given: the numbers.
-            what: what they are, for errors.
-
-        >>> listing = Listing.of({"q1": {"d1": 9.5, "d2": 8.0}})
-        >>> listing.name(1), listing.values.tolist()
-        ('d2', [9.5, 8.0])
-        """
-        if not all(isinstance(documents, Mapping) for documents in given.values()):
-            raise DataError(f"{what}: expected {{query: {{document: number}}}}")
-        names = [str(name) for documents in given.values() for name in documents]
-        values = numbers(what, [value for documents in given.values() for value in documents.values()])
-        offsets = offsets_from_sizes(np.array([len(documents) for documents in given.values()], np.int64))
-        listing = cls._named(names, values, offsets, list(map(str, given)))
-        bad = np.flatnonzero(~np.isfinite(values))
-        if bad.size:
-            where = f"{what}: document '{listing.name(bad[0])}' of query '{listing.query(bad[0])}'"
-            raise DataError(f"{where}: found {values[bad[0]]:g}; expected a finite number")
-        return listing
-
-    @classmethod
-    def of_data(cls, data: RankingData) -> Listing:
-        """Return the labels of ranking data as judgments of its documents, by their ids.
-
-        Args:
-            data: the data; documents without ids are called d1, d2, ... by their rows in its source.
-
-        >>> Listing.of_data(RankingData.from_arrays([[1.0], [2.0]], [0, 2], group=[2])).to_dict()
-        {'0': {'d1': 0.0, 'd2': 2.0}}
-        """
-        qids = list(map(str, data.qids.tolist()))
-        return cls._named(data.document_names.tolist(), data.labels.astype(np.float64), data.offsets, qids)
-
-    @classmethod
-    def _named(cls, names: list[str], values: F64, offsets: I64, qids: list[str]) -> Listing:
-        words = [name.encode() for name in names]
-        lengths = np.fromiter(map(len, words), np.int64, len(words))
-        return cls(bytearray(b"".join(words)), np.cumsum(lengths) - lengths, lengths, values, offsets, qids)
-
-    @property
-    def names(self) -> tuple[Array, I64, I64]:
-        """The names as the kernels take them."""
-        return np.frombuffer(self.text, np.uint8), self.starts, self.lengths
-
-    def name(self, document: int) -> str:
-        """Return the name of a document."""
-        start = int(self.starts[document])
-        return self.text[start : start + int(self.lengths[document])].decode()
-
-    def query(self, document: int) -> str:
-        """Return the query of a document."""
-        return self.qids[place(self.offsets, document)[0]]
-
-    def to_dict(self) -> dict[str, dict[str, float]]:
-        """Return the numbers by query and document."""
-        names, values = map(self.name, range(self.values.size)), iter(self.values.tolist())
-        pairs = zip(names, values, strict=True)
-        return {
-            qid: dict(next(pairs) for _ in range(size))
-            for qid, size in zip(self.qids, np.diff(self.offsets).tolist(), strict=True)
-        }
-
-
-def read_run(path: str | os.PathLike[str]) -> Run:
+def read_run(path: str | os.PathLike[str]) -> Named:
     """Read a TREC run, ``qid Q0 docno rank score tag``, as scores by query and document.
 
     The score orders the documents; the rank column is ignored, as trec_eval does.
@@ -135,10 +40,10 @@ def read_run(path: str | os.PathLike[str]) -> Run:
     >>> read_run(file)
     {'q1': {'d1': 9.5, 'd2': 8.0}}
     """
-    return list_run(Path(path)).to_dict()
+    return _read(Path(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
 
 
-def read_qrels(path: str | os.PathLike[str]) -> Qrels:
+def read_qrels(path: str | os.PathLike[str]) -> Named:
     """Read TREC judgments, ``qid iteration docno relevance``, as relevance by query and document.
 
     >>> import tempfile, pathlib
@@ -147,17 +52,7 @@ def read_qrels(path: str | os.PathLike[str]) -> Qrels:
     >>> read_qrels(file)
     {'q1': {'d1': 2.0, 'd9': 1.0}}
     """
-    return list_qrels(Path(path)).to_dict()
-
-
-def list_run(file: Path) -> Listing:
-    """Read a TREC run as flat arrays: two million lines per second and core."""
-    return _read(file, _RUN)
-
-
-def list_qrels(file: Path) -> Listing:
-    """Read TREC judgments as flat arrays."""
-    return _read(file, _QRELS)
+    return _read(Path(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
 
 
 def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
@@ -173,13 +68,15 @@ def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:
     check_words("qid", qid)
     check_words("doc_ids: the document id", name)
     columns = qid.tolist(), name.tolist(), rank.tolist(), score.tolist()
-    if repeated := [pair for pair, n in Counter(zip(*columns[:2], strict=True)).items() if n > 1]:
-        raise DataError(
-            f"doc_ids: document '{repeated[0][1]}' of query '{repeated[0][0]}' is repeated; expected it once"
-        )
-    return "".join(
-        f"{qid} Q0 {name} {place} {score!r} {tag}\n" for qid, name, place, score in zip(*columns, strict=True)
-    )
+    _check_once(*columns[:2])
+    lines = (f"{qid} Q0 {name} {rank} {score!r} {tag}\n" for qid, name, rank, score in zip(*columns, strict=True))
+    return "".join(lines)
+
+
+def _check_once(qids: Sequence[Any], names: Sequence[str]) -> None:
+    if repeated := [pair for pair, n in Counter(zip(qids, names, strict=True)).items() if n > 1]:
+        qid, name = repeated[0]
+        raise DataError(f"doc_ids: document '{name}' of query '{qid}' is repeated; expected it once")
 
 
 def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
@@ -195,42 +92,65 @@ def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
     return text.getvalue()
 
 
-def _read(file: Path, form: _Form) -> Listing:
-    from tautrank.data._trec_kernel import first_repeated, parse_lines
+def _read(file: Path, columns: int, value_column: int, value: str, shape: str) -> Named:
+    """Read lines of words: the query first, the document third, and a number."""
+    found: Named = {}
+    for line, text in enumerate(io.BytesIO(read_text(file)), 1):
+        words = text.split()
+        if not words:
+            continue
+        if len(words) != columns:
+            raise DataError(f"{file}:{line}: found {len(words)} columns; expected {columns} ({shape})")
+        qid, name, word = words[0].decode(), words[2].decode(), words[value_column].decode()
+        number = finite_number(word)
+        if number is None:
+            raise DataError(f"{file}:{line}: found {value} '{word}'; expected a finite number")
+        documents = found.setdefault(qid, {})
+        if name in documents:
+            raise DataError(f"{file}:{line}: document '{name}' of query '{qid}' is repeated; expected it once")
+        documents[name] = number
+    if not found:
+        raise DataError(f"{file}: found an empty file; expected lines of {columns} columns ({shape})")
+    return found
 
-    text = read_text(file)
-    rows = text.count(b"\n")
-    starts, lengths, values = np.empty(rows, np.int64), np.empty(rows, np.int64), np.empty(rows)
-    runs, slow = np.empty((rows, 3), np.int64), np.empty((rows, 3), np.int64)  # pages never touched cost no memory
-    out = starts, lengths, values, runs, slow
-    stop, rows, n_runs, n_slow = parse_lines(np.frombuffer(text, np.uint8), form.columns, form.value_column, out)
-    for row, start, end in slow[:n_slow].tolist():
-        word = text[start:end].decode()
-        value = finite_number(word)
-        if value is None and row < rows:  # the line that stopped the kernel has another error
-            where = f"{file}:{line_of(text, start)}"
-            raise DataError(f"{where}: found {form.value} '{word}'; expected a finite number")
-        values[row] = value or 0.0
-    expected = f"{form.columns} columns ({form.shape})"
-    if stop < len(text):
-        found = len(text[stop : text.index(b"\n", stop)].split())
-        raise DataError(
-            f"{file}:{line_of(text, stop)}: found {found} columns; expected {expected.replace(' columns', '')}"
-        )
-    if not rows:
-        raise DataError(f"{file}: found an empty file; expected lines of {expected}")
-    runs = runs[:n_runs]
-    words = np.array([text[start : start + length].decode() for start, length in runs[:, 1:].tolist()])
-    offsets, qids, order = gathered(runs[:, 0], words, rows, None)
-    taken = slice(rows) if order is None else order
-    listing = Listing(text, starts[taken], lengths[taken], values[taken], offsets, qids.tolist())
-    repeated = first_repeated(listing.names, offsets)
-    if repeated >= 0:
-        raise DataError(
-            f"{file}:{line_of(text, int(listing.starts[repeated]))}: document '{listing.name(repeated)}' of query "
-            f"'{listing.query(repeated)}' is repeated; expected it once"
-        )
-    return listing
+
+def named_numbers(given: Mapping[str, Mapping[str, float]], what: str) -> Named:
+    """Return numbers by query and document after checking that they are finite.
+
+    Args:
+        given: the numbers.
+        what: what they are, for errors.
+
+    >>> named_numbers({7: {"d1": 2, "d9": 1}}, "qrels")
+    {'7': {'d1': 2.0, 'd9': 1.0}}
+    """
+    if not all(isinstance(documents, Mapping) for documents in given.values()):
+        raise DataError(f"{what}: expected {{query: {{document: number}}}}")
+    values = iter(numbers(what, [value for documents in given.values() for value in documents.values()]).tolist())
+    found = {str(qid): {str(name): next(values) for name in documents} for qid, documents in given.items()}
+    for qid, documents in found.items():
+        for name, value in documents.items():
+            if not math.isfinite(value):
+                where = f"{what}: document '{name}' of query '{qid}'"
+                raise DataError(f"{where}: found {value:g}; expected a finite number")
+    return found
+
+
+def named_labels(data: RankingData) -> Named:
+    """Return the labels of ranking data as judgments of its documents, by their ids.
+
+    Args:
+        data: the data; documents without ids are called d1, d2, ... by their rows in its source.
+
+    >>> named_labels(RankingData.from_arrays([[1.0], [2.0]], [0, 2], group=[2]))
+    {'0': {'d1': 0.0, 'd2': 2.0}}
+    """
+    found: Named = {str(qid): {} for qid in data.qids.tolist()}
+    columns = data.qid_of_document.tolist(), data.document_names.tolist(), data.labels.tolist()
+    _check_once(*columns[:2])
+    for qid, name, label in zip(*columns, strict=True):
+        found[str(qid)][name] = label
+    return found
 
 
 @dataclass(frozen=True)
@@ -244,7 +164,7 @@ class Judged:
         not_in_run: judged queries without a document in the run; they count, with nothing retrieved (trec_eval -c).
         not_judged: queries of the run without judgments; they are left out.
         judged: which documents have a judgment, one of at least 0; None if all have.
-        names: the run and the place of each document in it; None for documents without names.
+        names: the names of the documents; None for documents without names.
     """
 
     scores: F64
@@ -254,7 +174,7 @@ class Judged:
     not_in_run: int = 0
     not_judged: int = 0
     judged: Bools | None = None
-    names: tuple[Listing, I64] | None = field(default=None, repr=False)
+    names: list[str] | None = field(default=None, repr=False)
 
     @property
     def remarks(self) -> list[str]:
@@ -284,21 +204,20 @@ class Judged:
         scores = self.scores.astype(np.float32)
         if self.names is None:
             return replace(self, scores=scores.astype(np.float64))
-        run, places = self.names
         query = np.repeat(np.arange(self.qids.size), np.diff(self.offsets))
         order = np.lexsort((-scores, query))
         ranked, query = scores[order], query[order]
         same = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1]) & (ranked[1:] > -np.inf)
         tied = np.flatnonzero(np.append(same, False) | np.append(False, same))
         group = np.cumsum(np.append(True, ~same))[tied]
-        words = np.array([run.name(document) for document in places[order[tied]]])
+        words = np.array([self.names[document] for document in order[tied]])
         order[tied] = order[tied[np.lexsort((words, -group))[::-1]]]
         return replace(
             self,
             scores=ranked.astype(np.float64),
             labels=self.labels[order],
             judged=None if self.judged is None else self.judged[order],
-            names=(run, places[order]),
+            names=[self.names[document] for document in order],
         )
 
 
@@ -309,10 +228,10 @@ def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mappin
     >>> judged.scores.tolist(), judged.labels.tolist()
     ([9.5, 8.0, -inf], [2.0, 0.0, 1.0])
     """
-    return judge(Listing.of(run), Listing.of(qrels, "qrels"))
+    return judge(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
 
 
-def judge(run: Listing, qrels: Listing, where: str = "run") -> Judged:
+def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
     """Turn a run and its judgments into flat arrays.
 
     Args:
@@ -320,32 +239,120 @@ def judge(run: Listing, qrels: Listing, where: str = "run") -> Judged:
         qrels: judgments by query and document.
         where: the name of the run, for errors.
     """
-    from tautrank.data._trec_kernel import join
-
-    places = {qid: i for i, qid in enumerate(run.qids)}
-    at = np.array([places.get(qid, -1) for qid in qrels.qids], np.int64)
-    missing = int(np.count_nonzero(at < 0))
-    if missing == at.size:
-        theirs, its = (f"'{ids[0]}'" if ids else "none" for ids in (qrels.qids, run.qids))
+    shared = run.keys() & qrels.keys()
+    if not shared:
+        its, theirs = (f"'{next(iter(ids))}'" if ids else "none" for ids in (run, qrels))
         raise DataError(
             f"{where}: shares no query with the judgments; expected the same ids (found {its} and {theirs} first)"
         )
-    room = run.values.size + qrels.values.size
-    of_run, of_qrels, sizes = np.empty(room, np.int64), np.empty(room, np.int64), np.empty(at.size, np.int64)
-    n = join(run.names, run.offsets, qrels.names, qrels.offsets, at, (of_run, of_qrels, sizes))
-    of_run, of_qrels = of_run[:n], of_qrels[:n]
-    labels = _looked_up(qrels.values, of_qrels, -1.0)
+    names: list[str] = []
+    scores: list[float] = []
+    labels: list[float] = []
+    sizes: list[int] = []
+    for qid, judged in qrels.items():
+        retrieved = run.get(qid, {})
+        documents = list(retrieved | judged)  # those of the run first
+        names += documents
+        scores += [retrieved.get(name, -math.inf) for name in documents]
+        labels += [judged.get(name, -1.0) for name in documents]
+        sizes.append(len(documents))
+    grades = np.array(labels)
     return Judged(
-        scores=_looked_up(run.values, of_run, -np.inf),
-        labels=np.maximum(labels, 0.0),
-        offsets=offsets_from_sizes(sizes),
-        qids=np.array(qrels.qids),
-        not_in_run=missing,
-        not_judged=len(run.qids) - (at.size - missing),
-        judged=labels >= 0,
-        names=(run, of_run),
+        scores=np.array(scores),
+        labels=np.maximum(grades, 0.0),
+        offsets=offsets_from_sizes(np.array(sizes)),
+        qids=np.array(list(qrels)),
+        not_in_run=len(qrels) - len(shared),
+        not_judged=len(run) - len(shared),
+        judged=grades >= 0,
+        names=names,
     )
 
 
-def _looked_up(values: F64, places: I64, otherwise: float) -> F64:
-    return np.append(values, otherwise)[places]  # a place of -1 is the last
+def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
+    """Read a score file and its data, or a TREC run and its judgments.
+
+    Args:
+        scores: file of one score per line, or a run.
+        data: file of labelled data, or qrels.
+        options: options of `read_data`.
+    """
+    _first_line(scores)  # a file that is not there is reported before the data is read
+    return judge_given(scores, read_judgments(data, **options), str(scores), str(data))
+
+
+Judgments = Named | RankingData
+
+
+def read_judgments(given: Any, **options: Any) -> Judgments:
+    """Return judgments: of named documents, or data with labels.
+
+    Args:
+        given: file of labelled data, or qrels; relevance by query and document; or data as it is.
+        options: options of `read_data`.
+
+    >>> read_judgments({"q1": {"d1": 2, "d9": 1}})
+    {'q1': {'d1': 2.0, 'd9': 1.0}}
+    """
+    if isinstance(given, RankingData):
+        return given
+    if isinstance(given, Mapping):
+        return named_numbers(given, "judged")
+    if not isinstance(given, str | os.PathLike):
+        raise DataError(
+            f"judged: found {type(given).__name__}; expected qrels, {{query: {{document: label}}}}, or RankingData"
+        )
+    path = Path(given)
+    words = [] if ending(path) in TABLES else _first_line(path)
+    is_letor = len(words) > 3 and (words[1].startswith("qid:") or re.match(r"\d+:", words[3]))
+    return read_qrels(path) if len(words) == QRELS_COLUMNS and not is_letor else read_data(path, **options)
+
+
+def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: str = "judged") -> Judged:
+    """Judge a run of named documents, or the scores of labelled data.
+
+    Args:
+        given: TREC run, or scores by query and document, which labelled data judges by its document ids; score file, in
+            the order of the data's file, or one score per document of the data, in its order.
+        judgments: what `read_judgments` returns.
+        where, judged: what both are called in errors.
+
+    >>> judge_given({"q1": {"d1": 0.5}}, read_judgments({"q1": {"d1": 2, "d9": 1}})).labels.tolist()
+    [2.0, 1.0]
+    """
+    is_file = isinstance(given, str | os.PathLike)
+    columns = len(_first_line(Path(given))) if is_file else 0
+    if 1 < columns < RUN_COLUMNS:
+        expected = f"{RUN_COLUMNS}, a TREC run, or one score per line"
+        raise DataError(f"{where}: found {columns} columns in the first line; expected {expected}")
+    is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
+    if is_run:
+        qrels = named_labels(judgments) if isinstance(judgments, RankingData) else judgments
+        found = judge(read_run(given) if is_file else named_numbers(given, where), qrels, where)
+        if isinstance(judgments, RankingData) and not np.any(found.scores[found.judged] > -np.inf):
+            known = "" if judgments.doc_ids is not None else ", which has no document ids: they are called d1, d2, ..."
+            raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
+        return found
+    if not isinstance(judgments, RankingData):
+        raise DataError(
+            f"{judged}: is qrels, but {where} holds scores, one per line; expected ranking data with labels"
+        )
+    scores = read_scores(given) if is_file else flat_numbers(where, given)
+    if scores.size != judgments.n_documents:
+        raise DataError(
+            f"{where}: found {scores.size} scores, but {judged} has {judgments.n_documents} documents; "
+            "expected one per document"
+        )
+    check_each(
+        where, scores, scores < np.inf, "a finite number, or -inf for a document not retrieved", judgments.offsets
+    )
+    if is_file:
+        scores = judgments.in_document_order(scores)
+    return Judged(scores, judgments.labels, judgments.offsets, judgments.qids)
+
+
+def _first_line(path: Path) -> list[str]:
+    """Return the words of the first line that has any."""
+    with TextSource(path) as source:
+        lines = (line for block in source.blocks(2**16) for line in block.split(b"\n") if line.strip())
+        return next(lines, b"").decode("utf-8", "replace").split()

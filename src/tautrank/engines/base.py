@@ -11,32 +11,35 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import choice, job_count, real, whole
-from tautrank.arrays import F32, F64, I64
+from tautrank.arrays import F32, F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
-from tautrank.engines.binned import Bins
 from tautrank.engines.langevin import Langevin, check_langevin
-from tautrank.engines.packages import make_safe, package, usable_threads
-from tautrank.engines.registry import ENGINES, AnyLoss, engine_named, other_name
+from tautrank.engines.registry import (
+    ENGINES,
+    AnyLoss,
+    NativeLoss,
+    engine_named,
+    make_safe,
+    other_name,
+    package,
+    usable_threads,
+)
 from tautrank.engines.trees import Tree, more_than_comparisons
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
 
 if TYPE_CHECKING:
-    from tautrank.engines.boosting import Watch
-    from tautrank.engines.query_bagging import QueryBagging
+    from tautrank.engines.binned import Bins
+    from tautrank.engines.boosting import QueryBagging, Watch
     from tautrank.engines.scoring import Scorer
 
 History: TypeAlias = dict[str, dict[str, list[float]]]
 """``{"train": {"ndcg@10": [...]}, "valid": {"ndcg@10": [...]}}``, one value per round."""
 Part: TypeAlias = Literal["train", "valid"]
-GradientsAt: TypeAlias = Callable[[NDArray[Any]], tuple[F32, F32]]
+GradientsAt: TypeAlias = Callable[[Array], tuple[F32, F32]]
 """From the scores of the training documents to their gradients and hessians."""
-LeafValues: TypeAlias = Callable[[NDArray[Any], float], F64]
-"""From the leaf of each training document (numbers from 0) and the engine's L2 regularisation to the value of each
-leaf, not yet scaled by the learning rate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,6 +89,7 @@ class Task:
         whole: number of documents and of queries of a training that `train` is one worker's part of. The queries before
             its own have no documents in it, so that each query has the same number on any worker.
         sample: features of some documents of the whole training, which bins are found from; None for the data itself.
+        own_columns: number of features that describe a document by itself, before the list features; None if all do.
     """
 
     train: RankingData
@@ -103,6 +107,19 @@ class Task:
     bin_seed: int | None = None
     whole: tuple[int, int] | None = None
     sample: F32 | None = None
+    own_columns: int | None = None
+
+    @property
+    def document_weights(self) -> F64 | None:
+        """The weight of each training document's query, for tools' own objectives; other losses have the weights."""
+        if self.weights is None or not isinstance(self.loss, NativeLoss):
+            return None
+        return np.repeat(self.weights, self.train.sizes)
+
+    @property
+    def parts(self) -> dict[Part, RankingData]:
+        """The training data, and the validation data if there is any."""
+        return {"train": self.train} if self.valid is None else {"train": self.train, "valid": self.valid}
 
     def validation_sets(self) -> dict[str, tuple[RankingData, slice]]:
         """Return the validation sets by name, each with its documents' place in `valid`; the first one decides."""
@@ -210,7 +227,7 @@ class Settings:
 
     @property
     def threads(self) -> int:
-        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `packages`)."""
+        """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `registry`)."""
         return usable_threads(self.n_jobs)
 
 
@@ -258,7 +275,7 @@ class FittedModel(abc.ABC):
     by_list: bool = False
     """Whether a score depends on the other documents of the list; `_scores` then takes their offsets too."""
 
-    def predict(self, X: Any, n_jobs: int | None = None, offsets: NDArray[Any] | None = None) -> F64:
+    def predict(self, X: Any, n_jobs: int | None = None, offsets: Array | None = None) -> F64:
         """Return raw scores, one per row.
 
         Args:
@@ -294,8 +311,9 @@ class FittedModel(abc.ABC):
     @functools.cached_property
     def scorer(self) -> Scorer | None:
         """The trees packed for this library's own scoring, to the same bits; None where the tool itself must score."""
-        trees = self.unscaled_trees()
-        if trees is None:
+        try:
+            trees = self.unscaled_trees()
+        except OptionError:
             return None
         from tautrank.engines.scoring import Scorer
 
@@ -321,10 +339,10 @@ class FittedModel(abc.ABC):
         if X.shape[0] == 0:
             return np.zeros((0, self.n_features + 1))
         make_safe(self.tool)
-        unable: tuple[type[Exception], ...] = (NotImplementedError,)
+        unable: tuple[type[Exception], ...] = (NotImplementedError, *engine_named(self.tool).errors())
         try:
             parts = self._contributions(X, usable_threads(n_jobs))
-        except unable + engine_named(self.tool).errors():
+        except unable:
             raise OptionError(
                 f"explain: {self.tool} has no contributions for this kind of model; expected trees with one number per "
                 "leaf, of lightgbm or xgboost"
@@ -354,9 +372,6 @@ class FittedModel(abc.ABC):
         Args:
             trees: their number.
         """
-        return read_model(self.tool, self._first(trees), self.n_features, self.scale)
-
-    def _first(self, trees: int) -> bytes:
         raise OptionError(f"num_iteration: a model of {self.tool} predicts as a whole; expected None")
 
     @abc.abstractmethod
@@ -377,20 +392,16 @@ class FittedModel(abc.ABC):
             n_features: columns of the data it was trained on, for tools that do not keep it.
         """
 
-    def unscaled_trees(self) -> list[Tree] | None:
-        """Return the trees as arrays, in the order in which the tool adds them up; None if the model has none."""
-        return None
+    def unscaled_trees(self) -> list[Tree]:
+        """Return the trees as arrays, in the order in which the tool adds them up; an error if the model has none."""
+        raise OptionError(
+            f"format: found a model trained by {self.tool}, which can only be saved; expected one trained by "
+            "lightgbm or xgboost"
+        )
 
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays, scaled: what exports are written from."""
         trees = self.unscaled_trees()
-        if trees is None:
-            none = FittedModel.unscaled_trees
-            able = [name for name in ENGINES if engine_named(name).model_class.unscaled_trees is not none]
-            raise OptionError(
-                f"format: found a model trained by {self.tool}, which can only be saved; expected one trained by "
-                f"{' or '.join(able)}"
-            )
         if (more := more_than_comparisons(trees)) is not None:
             wanted = "lightgbm, which can do so too" if self.tool == "lightgbm" else "a model without that"
             raise OptionError(f"format: the model {more}; expected {wanted}")
@@ -447,8 +458,9 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
 class Learner(Protocol):
     """One training in progress: what an engine brings to the loop (`boosting.boost`).
 
-    Langevin boosting needs one method more: ``refill(values: LeafValues)`` replaces the leaf values of the round that
-    `grow` has just added, at the rate it was added with, and `scores` follow them.
+    Langevin boosting needs more: ``leaves(part)`` returns the leaf of each document in the tree that `grow` has just
+    added, ``fill(leaves, values)`` gives leaves of that tree other values, and returns them as they are kept, and
+    ``l2`` is the L2 regularisation. `scores` need not follow.
     """
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
@@ -459,7 +471,7 @@ class Learner(Protocol):
             rate: factor to scale the round by; it changes from round to round if the model shrinks.
         """
 
-    def scores(self, part: Part) -> NDArray[Any]:
+    def scores(self, part: Part) -> Array:
         """Return the current score of each document of a part, not scaled by `FittedModel.scale`."""
 
     @property
@@ -495,11 +507,9 @@ class Engine(abc.ABC):
     one_at_a_time: ClassVar[bool] = False
     """Whether its trainings within a process wait for each other."""
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {}
-    """Its parameters that sample ``"features"`` and ``"rows"`` for each round, under their main names."""
+    """Its parameters that sample ``"features"``, ``"rows"`` and ``"thresholds"``, under their main names."""
     has_fast: bool = False
     """Whether it knows a faster way to train, ``speed="fast"``."""
-    uses_openmp: ClassVar[bool] = False
-    """Whether it hangs in a forked process unless it is held to one thread (see `packages`)."""
 
     def start(self, task: Task, settings: Settings) -> Learner:
         """Begin a training.
@@ -550,7 +560,7 @@ class Engine(abc.ABC):
         return None
 
     def may_sample(self, what: str, extra: Collection[str]) -> bool:
-        """Whether ``"features"`` or ``"rows"`` can be sampled, and the user has not said how.
+        """Whether ``"features"``, ``"rows"`` or ``"thresholds"`` can be sampled, and the user has not said how.
 
         Args:
             what: a key of `sampling`.
@@ -584,7 +594,7 @@ class Engine(abc.ABC):
         """Hold the tool to one thread in this process."""
         import threadpoolctl  # type: ignore[import-untyped, unused-ignore]  # comes with scikit-learn
 
-        _limits.append(threadpoolctl.threadpool_limits(1, user_api="openmp"))
+        threadpoolctl.threadpool_limits(1, user_api="openmp")
 
     @contextmanager
     def in_one_sentence(self, loss: object) -> Iterator[None]:
@@ -605,11 +615,7 @@ class Engine(abc.ABC):
             raise DataError(f"loss {loss}: {self.written} cannot train on this ({reason})") from None
 
 
-# Limits hold as long as the objects that set them.
-_limits: list[Any] = []
-
-
-def scaled(scores: NDArray[Any], scale: float) -> NDArray[Any]:
+def scaled(scores: Array, scale: float) -> Array:
     """Return ``scores * scale``; the same array where the scale is 1."""
     return scores if scale == 1 else scores * scale
 

@@ -1,30 +1,34 @@
-"""The one loop of all engines, and what happens around a round: gradients before it, the metric after it."""
+"""The one loop of all engines, and what happens around a round: gradients before it, the metric and progress after it.
+
+Progress is shown on standard error: a bar on a terminal, a few lines elsewhere if asked for.
+"""
 
 from __future__ import annotations
 
 import dataclasses
 import math
+import multiprocessing
+import sys
 import threading
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arrays import F32, F64, Bools, place
+from tautrank.arrays import F32, F64, Array, Bools, place
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.distributed import DistributedData
-from tautrank.engines.base import Engine, FittedModel, History, LeafValues, Part, Record, Settings, Step, Task, scaled
+from tautrank.engines.base import Engine, FittedModel, History, Part, Record, Settings, Step, Task, scaled
 from tautrank.engines.binned import shared_bins
-from tautrank.engines.langevin import leaf_values, with_noise
-from tautrank.engines.progress import Show, show_progress
-from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import DEFAULT_ENGINE, ENGINES, NativeLoss, engine_named
+from tautrank.engines.langevin import Refilled, leaf_values, with_noise
+from tautrank.engines.registry import DEFAULT_ENGINE, OPENMP, NativeLoss
 from tautrank.errors import DataError, OptionError, TautrankWarning, refuse
 from tautrank.losses.base import Loss
+from tautrank.metrics.base import BoundMetric
 
 # Leaves of the engine grow as the scale of the model falls; this ratio is still far from where doubles end.
 _SMALLEST_SCALE = 2.0**-800
@@ -33,6 +37,66 @@ _EXACT_BITS = 52
 _VALUES_PER_THREAD = 1_000_000
 # Beyond this a float32 power of two overflows; gradients below 2^-68 are as good as zero.
 _LARGEST_SHIFT = 100
+
+
+Show: TypeAlias = Callable[[int, str], None]
+"""Called with the number of trees so far and the value of the metric."""
+After: TypeAlias = Callable[[Array], bool]
+"""Called with scores; training stops when it returns True."""
+
+
+def silent(done: int, value: str) -> None:
+    """Show nothing."""
+
+
+@contextmanager
+def show_progress(label: str, total: int, verbose: int | None) -> Iterator[Show]:
+    """Show how many trees there are, the value of the metric, and the time left.
+
+    Args:
+        label: name of what is trained.
+        total: maximum number of trees.
+        verbose: 0 (or less) for silence, 1 for progress, None for a bar if standard error is a terminal or this is a
+            notebook.
+    """
+    asked = None if verbose is None else verbose > 0  # -1 is silence in LightGBM
+    terminal = (sys.stderr is not None and sys.stderr.isatty()) or "ipykernel" in sys.modules
+    # The workers of a process pool share one terminal: their bars would overwrite each other.
+    in_main = multiprocessing.current_process().name == "MainProcess"
+    if terminal and (in_main if asked is None else asked):
+        yield from _bar(label, total)
+    elif asked and not terminal:
+        yield _lines(label, total)
+    else:
+        yield silent
+
+
+def _bar(label: str, total: int) -> Iterator[Show]:
+    from rich.console import Console
+    from rich.errors import LiveError
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TimeRemainingColumn
+
+    columns = "{task.description}", BarColumn(), MofNCompleteColumn(), "{task.fields[value]}", TimeRemainingColumn()
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    row = bar.add_task(label, total=total, value="")
+    with suppress(LiveError):  # another bar is being drawn already
+        bar.start()
+    try:
+        yield lambda done, value: bar.update(row, completed=done, value=value)
+    finally:
+        bar.stop()
+
+
+def _lines(label: str, total: int) -> Show:
+    began = time.perf_counter()
+
+    def show(done: int, value: str) -> None:
+        if done == total or done % max(1, total // 10) == 0:
+            left = (time.perf_counter() - began) / done * (total - done)
+            text = f"{label}: {done}/{total} trees{', ' * bool(value)}{value}, {left:.0f} s left"
+            print(text, file=sys.stderr, flush=True)
+
+    return show
 
 
 class CutShortError(DataError):
@@ -59,24 +123,19 @@ def fit(engine: Engine, task: Task, settings: Settings) -> tuple[FittedModel, Re
         what = f"loss {task.loss}" if isinstance(task.loss, NativeLoss) else "langevin"
         raise OptionError(f"{what}: needs features in memory; expected a loss of this library without langevin")
     task = dataclasses.replace(task, bins=shared_bins())
-    if settings.n_jobs is None and engine.uses_openmp:
+    if settings.n_jobs is None and engine.name in OPENMP:
         worth = max(1, task.train.n_documents * task.train.n_features // _VALUES_PER_THREAD)
         settings = dataclasses.replace(settings, n_jobs=min(settings.threads, worth))
     with show_progress(str(task.loss), engine.most_rounds(task, settings), settings.verbose) as show:
         model, record = train_model(engine, task, settings, show)
     if not model.importances().any():
-        warnings.warn(
-            f"loss {task.loss}: no tree could be split, so every document gets the same score; expected queries with "
-            "different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)",
-            TautrankWarning,
-            stacklevel=2,
-        )
+        found = f"loss {task.loss}: no tree could be split, so every document gets the same score"
+        needed = "different labels, features that vary, and more documents than a leaf must hold (min_data_in_leaf)"
+        warnings.warn(f"{found}; expected queries with {needed}", TautrankWarning, stacklevel=2)
     return model, record
 
 
-def train_model(
-    engine: Engine, task: Task, settings: Settings, show: Show = lambda done, value: None
-) -> tuple[FittedModel, Record]:
+def train_model(engine: Engine, task: Task, settings: Settings, show: Show = silent) -> tuple[FittedModel, Record]:
     """Train one model, or choose its number of trees by cross-validation and train it on all queries.
 
     Args:
@@ -110,10 +169,9 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     """
     own_loss = isinstance(task.loss, Loss)
     if settings.langevin is not None and not own_loss:
-        able = " or ".join(f"{engine_named(name).written}'s" for name in ENGINES if engine_named(name).has_langevin)
         raise OptionError(
             f"langevin: the gradients of {task.loss} are out of reach; expected a loss of this library, or one of "
-            f"{able}, which has Langevin boosting of its own"
+            "CatBoost's, which has Langevin boosting of its own"
         )
     factor = 1.0 if settings.langevin is None else settings.langevin.factor(settings.learning_rate)
     # A tool's own objective sees the tool's own scores: it continues a model that has its scale in its leaves.
@@ -129,8 +187,7 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
         learner: Any = ClusterLearner(engine.name, task, settings)
     else:
         learner = engine.start(task, settings)
-    refill: Callable[[LeafValues], None] | None = getattr(learner, "refill", None)
-    if settings.langevin is not None and refill is None:
+    if settings.langevin is not None and not hasattr(learner, "fill"):
         raise OptionError(
             f"langevin: {engine.written} cannot fill the leaves of a tree again; expected another engine, such as "
             f"{DEFAULT_ENGINE}"
@@ -139,25 +196,58 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     gradients: Any = getattr(learner, "gradients", None)
     if own_loss and gradients is None:
         gradients = Gradients(task, settings, settings.bagging or engine.query_bagging(settings))
+    training = learner if settings.langevin is None else Refilled(learner, task, gradients.leaf_values)
     scales: list[float] = []
     for step in range(task.start_step, task.start_step + settings.n_estimators):
         at = None if gradients is None else partial(gradients, step=step, scale=scale)
         scale *= factor
         try:
-            learner.grow(at, settings.rate(step - task.start_step) / scale)
+            training.grow(at, settings.rate(step - task.start_step) / scale)
         except CutShortError as error:
             if not scales:
                 raise
             warnings.warn(f"{error}; the model has the {len(scales)} trees so far", TautrankWarning, stacklevel=2)
             break
-        if settings.langevin is not None and gradients is not None and refill is not None:
-            refill(partial(gradients.leaf_values, step=step))
         scales.append(scale)
-        if watch.judge(learner.rounds, learner.scores, scale):
+        if watch.judge(learner.rounds, training.scores, scale):
             break
     model: FittedModel = learner.model(watch.rounds_to_keep)
     model.scale = scales[watch.record().steps - task.start_step - 1]
     return model
+
+
+@dataclasses.dataclass(frozen=True)
+class QueryBagging:
+    """Which queries a round learns from: a new draw without replacement every ``every`` rounds.
+
+    All documents of a query are in or out together. A round is grown for gradients and hessians of 0 in all other
+    queries: they add nothing to any sum.
+
+    Args:
+        share: share of the queries that are drawn.
+        every: number of rounds with the same queries.
+        seed: seed of the draws, which depend on it and on the number of the round only.
+
+    >>> half = QueryBagging(share=0.5, every=2, seed=0)
+    >>> [half.drawn(6, step).nonzero()[0].tolist() for step in range(3)]
+    [[2, 3, 5], [2, 3, 5], [1, 3, 4]]
+    """
+
+    share: float
+    every: int
+    seed: int
+
+    def drawn(self, queries: int, step: int) -> Bools:
+        """Return which queries the round learns from.
+
+        Args:
+            queries: number of queries.
+            step: number of the round.
+        """
+        mask = np.zeros(queries, bool)
+        order = np.random.default_rng((self.seed, step // self.every)).permutation(queries)
+        mask[order[: max(1, round(self.share * queries))]] = True
+        return mask
 
 
 class Gradients:
@@ -175,22 +265,17 @@ class Gradients:
     def __init__(self, task: Task, settings: Settings, bagging: QueryBagging | None = None) -> None:
         assert isinstance(task.loss, Loss)
         data = task.train
-        self._loss = task.loss
-        self._data = data
+        self._loss, self._data, self._settings, self._bagging = task.loss, data, settings, bagging
         self._objective = task.loss.bind(
             data.labels, data.offsets, task.weights, settings.seed, settings.threads, propensities=task.propensities
         )
-        self._settings = settings
         self._documents, self._queries = task.whole or (data.n_documents, data.n_queries)
-        self._bagging = bagging
         self._used: Bools | None = None  # all
         self._deviation = settings.langevin.deviation(settings.learning_rate) if settings.langevin is not None else 0.0
-        self._scores = np.empty(data.n_documents, np.float32)
-        self._grad = np.empty_like(self._scores)
-        self._hess = np.empty_like(self._scores)
+        self._scores, self._grad, self._hess = np.empty((3, data.n_documents), np.float32)
         self._plain = self._curvature = self._grad  # gradients without noise and hessians; of the last call
 
-    def __call__(self, scores: NDArray[Any], step: int, scale: float = 1.0) -> tuple[F32, F32]:
+    def __call__(self, scores: Array, step: int, scale: float = 1.0) -> tuple[F32, F32]:
         """Return gradient and hessian.
 
         Args:
@@ -200,8 +285,9 @@ class Gradients:
         """
         return self.rounded(*self.measured(scores, step, scale), step)
 
-    def measured(self, scores: NDArray[Any], step: int, scale: float = 1.0) -> tuple[float, float]:
+    def measured(self, scores: Array, step: int, scale: float = 1.0) -> tuple[float, float]:
         """Compute gradient and hessian, and return the largest absolute value of each; arguments as in a call."""
+        self._step = step
         with np.errstate(over="ignore"):  # a score beyond float32 becomes infinite, which is reported
             np.copyto(self._scores, scaled(scores, scale), casting="same_kind")
         _check_bounded(self._scores, self._loss)
@@ -232,15 +318,14 @@ class Gradients:
         round_to_grid(noisy, largest, self._grad, self._documents)
         return self._grad, self._hess
 
-    def leaf_values(self, leaves: NDArray[Any], l2: float, step: int) -> F64:
+    def leaf_values(self, leaves: Array, l2: float) -> F64:
         """Return the values of leaves for the gradients of the last call, with noise of their own.
 
         Args:
             leaves: number of each training document's leaf.
             l2: the engine's L2 regularisation.
-            step: number of the tree.
         """
-        return leaf_values(leaves, self._plain, self._hess, l2, self._deviation, self._settings.seed, step)
+        return leaf_values(leaves, self._plain, self._hess, l2, self._deviation, self._settings.seed, self._step)
 
     def _checked(self, kind: str, values: Any, step: int) -> tuple[F32, float]:
         """Return the values as float32, and the largest absolute value among them."""
@@ -292,7 +377,7 @@ def round_to_grid(values: F32, largest: float, out: F32, documents: int | None =
     np.multiply(out, np.float32(2.0**-shift), out=out)
 
 
-def _check_bounded(scores: NDArray[Any], loss: object) -> None:
+def _check_bounded(scores: Array, loss: object) -> None:
     """Refuse infinite scores: a leaf whose hessians are near 0 may get a value beyond all bounds."""
     if scores.size and not (-math.inf < scores.min() and scores.max() < math.inf):
         raise DataError(
@@ -308,11 +393,11 @@ class Watch:
         task: what is being learnt.
         settings: early stopping and callbacks.
         show: shows the progress of the training.
+        after: called with the validation scores after each step but the last; returns whether to stop.
     """
 
-    def __init__(self, task: Task, settings: Settings, show: Show = lambda done, value: None) -> None:
-        self._task = task
-        self._settings = settings
+    def __init__(self, task: Task, settings: Settings, show: Show = silent, after: After | None = None) -> None:
+        self._task, self._settings, self.show, self._after = task, settings, show, after
         self._name = str(task.metric)
         self._sign = 1.0 if task.metric.higher_is_better else -1.0
         sets = task.validation_sets()
@@ -320,11 +405,11 @@ class Watch:
         judged: dict[str, tuple[Part, RankingData, slice]] = {name: ("valid", *found) for name, found in sets.items()}
         if settings.eval_train:
             judged = {"train": ("train", task.train, slice(None)), **judged}
-        self._judges = {
-            name: (part, documents, {str(each): each.bind(data.labels, data.offsets) for each in metrics})
-            for metrics in [(task.metric, *task.metrics)]
-            for name, (part, data, documents) in judged.items()
-        }
+
+        def bound(data: RankingData) -> dict[str, BoundMetric]:
+            return {str(each): each.bind(data.labels, data.offsets) for each in (task.metric, *task.metrics)}
+
+        self._judges = {name: (part, documents, bound(data)) for name, (part, data, documents) in judged.items()}
         if self._decides is not None and settings.early_stopping_rounds is not None:
             valid = sets[self._decides][0]
             if math.isnan(self._judges[self._decides][2][self._name].mean(np.zeros(valid.n_documents))):
@@ -336,10 +421,9 @@ class Watch:
         self._rounds: list[int] = []
         self._best = 0
         self._best_value = -math.inf
-        self.show = show
         self._began = time.perf_counter()
 
-    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
+    def judge(self, rounds: int, scores: Callable[[Part], Array], scale: float = 1.0) -> bool:
         """Note one more step; return whether training should stop.
 
         Args:
@@ -347,16 +431,15 @@ class Watch:
             scores: scores of the model so far, called for each part that is judged.
             scale: what they are multiplied by.
         """
-        found: dict[Part, NDArray[Any]] = {}
+        found: dict[Part, Array] = {}
         for name, (part, documents, judges) in self._judges.items():
             if part not in found:
                 found[part] = scaled(scores(part), scale)
                 _check_bounded(found[part], self._task.loss)
             for each, judge in judges.items():
                 self.history[name][each].append(judge.mean(found[part][documents]))
-        train, valid = (
-            self.history[name][self._name][-1] if name in self.history else None for name in ("train", self._decides)
-        )
+        last: dict[str | None, float] = {name: found[self._name][-1] for name, found in self.history.items()}
+        train, valid = last.get("train"), last.get(self._decides)
         index = len(self._rounds)
         self._rounds.append(rounds)
         if valid is None:
@@ -372,7 +455,8 @@ class Watch:
             answer = callback(Step(start + index, train, valid, start + self._best, seconds, self.history))
             stop = stop or (isinstance(answer, bool | np.bool_) and bool(answer))
         patience = self._settings.early_stopping_rounds
-        return stop or (patience is not None and index - self._best >= patience)
+        stop = stop or (patience is not None and index - self._best >= patience)
+        return stop or (self._after is not None and self._after(scaled(scores("valid"), scale)))
 
     @property
     def rounds_to_keep(self) -> int:
@@ -399,9 +483,9 @@ class InStep:
         at_once: how many may grow at the same time.
     """
 
-    def __init__(self, members: int, judge: Callable[[list[NDArray[Any]]], bool], at_once: int) -> None:
+    def __init__(self, members: int, judge: Callable[[list[Array]], bool], at_once: int) -> None:
         self._judge = judge
-        self._scores: list[NDArray[Any]] = [np.zeros(0)] * members
+        self._scores: list[Array] = [np.zeros(0)] * members
         self._growing = set(range(members))
         self._waiting: set[int] = set()
         self._changed = threading.Condition()
@@ -420,7 +504,7 @@ class InStep:
         """
         try:
             with self._places:
-                return engine.train(task, settings, _StepWatch(self, number, task, settings))
+                return engine.train(task, settings, Watch(task, settings, after=partial(self.after_round, number)))
         except BaseException:
             self.stop = True
             raise
@@ -429,7 +513,7 @@ class InStep:
                 self._growing.remove(number)
                 self._judge_round()
 
-    def after_round(self, number: int, scores: NDArray[Any]) -> bool:
+    def after_round(self, number: int, scores: Array) -> bool:
         """Wait for the others; return whether to stop.
 
         Args:
@@ -451,23 +535,3 @@ class InStep:
             self._changed.notify_all()
             stopped, self.stop = self.stop, True  # also if the judge fails
             self.stop = stopped or self._judge(self._scores)
-
-
-class _StepWatch(Watch):
-    def __init__(self, together: InStep, number: int, task: Task, settings: Settings) -> None:
-        super().__init__(task, settings)
-        self._together, self._number = together, number
-
-    def judge(self, rounds: int, scores: Callable[[Part], NDArray[Any]], scale: float = 1.0) -> bool:
-        stop = super().judge(rounds, scores, scale)
-        return stop or self._together.after_round(self._number, scaled(scores("valid"), scale))
-
-
-def document_weights(data: RankingData, weights: F64 | None) -> F64 | None:
-    """Return the weight of each document's query, for tools that take weights by document.
-
-    Args:
-        data: the documents.
-        weights: one per query, or None.
-    """
-    return None if weights is None else np.repeat(weights, data.sizes)

@@ -11,15 +11,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arrays import F64
+from tautrank.arrays import F64, Array
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
-from tautrank.engines.boosting import Watch, document_weights
+from tautrank.engines.boosting import Watch
 from tautrank.engines.langevin import Langevin
-from tautrank.engines.packages import package
-from tautrank.engines.registry import NativeLoss
+from tautrank.engines.registry import NativeLoss, package
 from tautrank.errors import OptionError
 
 if TYPE_CHECKING:
@@ -41,8 +39,7 @@ class CatBoostModel(FittedModel):
     member: ClassVar[str] = "model.cbm"
 
     def __init__(self, model: Model, n_features: int) -> None:
-        self.model = model
-        self.n_features = n_features
+        self.model, self.n_features = model, n_features
         self.n_trees = int(model.tree_count_)
 
     def _scores(self, X: Any, threads: int) -> Any:
@@ -122,6 +119,7 @@ class CatBoost(Engine):
         if settings.langevin is not None:
             _check_langevin(settings.langevin, task, settings)
         judge = _Judge(watch, task.start.n_trees if task.start is not None else 0)
+        start = task.start.model if isinstance(task.start, CatBoostModel) else None
         params = _parameters(task, settings)
         # CatBoost shows its scores only to a metric.
         if watch.history:
@@ -130,12 +128,9 @@ class CatBoost(Engine):
             # CatBoost tries to compile the metric with Numba, and warns that it cannot.
             warnings.filterwarnings("ignore", message="Can't optim|Failed to optim")
             model = package(self.name).CatBoost(params)
-            model.fit(
-                _pool(task.train, task.weights),
-                eval_set=None if task.valid is None else _pool(task.valid, None),
-                callbacks=[judge],
-                init_model=task.start.model if isinstance(task.start, CatBoostModel) else None,
-            )
+            train = _pool(task.train, task.document_weights)
+            valid = None if task.valid is None else _pool(task.valid, None)
+            model.fit(train, eval_set=valid, callbacks=[judge], init_model=start)
         if judge.failure is not None:
             raise judge.failure
         later = model.tree_count_ - watch.rounds_to_keep
@@ -195,9 +190,8 @@ class _Judge:
     """A metric and a callback for CatBoost: as a metric it sees the scores, as a callback it may stop the training."""
 
     def __init__(self, watch: Watch, first: int) -> None:
-        self._watch = watch
-        self._rounds = first
-        self._scores: list[NDArray[Any]] = []
+        self._watch, self._rounds = watch, first
+        self._scores: list[Array] = []
         self.failure: BaseException | None = None
 
     def __deepcopy__(self, memo: Any) -> _Judge:
@@ -225,12 +219,8 @@ class _Judge:
 
 
 def _pool(data: RankingData, weights: F64 | None) -> Any:
-    return package("catboost").Pool(
-        data.X,
-        label=data.labels,
-        group_id=np.repeat(np.arange(data.n_queries), data.sizes),
-        group_weight=document_weights(data, weights),
-    )
+    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    return package("catboost").Pool(data.X, label=data.labels, group_id=queries, group_weight=weights)
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -253,7 +243,6 @@ def _parameters(task: Task, settings: Settings) -> dict[str, Any]:
             "langevin": True,
             "diffusion_temperature": settings.langevin.temperature,
             "model_shrink_rate": settings.langevin.shrink_rate,
-            "model_shrink_mode": "Constant",
         }
     if not {"depth", "max_depth", "grow_policy"} & set(settings.extra):
         params["depth"] = min(_DEEPEST, max(1, math.ceil(math.log2(settings.num_leaves))))

@@ -1,7 +1,9 @@
 """Committees: several losses trained on the same data and added up to one model.
 
 Losses make different errors, and a sum of models that err differently ranks better than any of them. Each member learns
-from its own sample of the queries and of the features; all of them stop together, when their sum has stopped improving.
+from its own sample of the queries and of the features, and tries one threshold per feature, drawn at random; all of
+them stop together, when their sum has stopped improving. With list features, every second member sees them, and tries
+all thresholds.
 The scores of a member are divided by one constant, their spread within the training queries, so that no member
 outweighs the others. A sum of scaled trees is a model of trees, so a committee is saved, exported and continued like
 any other model.
@@ -27,8 +29,7 @@ from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
 from tautrank.engines.binned import Bins
-from tautrank.engines.boosting import InStep, Watch, train_model
-from tautrank.engines.query_bagging import QueryBagging
+from tautrank.engines.boosting import InStep, QueryBagging, Watch, train_model
 from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError
@@ -153,14 +154,17 @@ class CommitteeEngine(Engine):
         settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)
         progress = _Progress(watch)
         bins = task.bins or Bins()
+        without_lists = _own_columns(task)
         together = None
         if task.valid is not None and settings.early_stopping_rounds is not None and not self._take_turns(losses):
             together = InStep(len(losses), _judge_of_sum(task, settings), side_by_side)
         trained = []
         with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
             for number, loss in enumerate(losses):
-                member = dataclasses.replace(task, loss=loss, bins=bins, bin_seed=settings.seed)
-                own = self._own_settings(number, loss, settings)
+                sees_lists = without_lists is not None and number % 2 == 0
+                member = task if sees_lists or without_lists is None else without_lists
+                member = dataclasses.replace(member, loss=loss, bins=bins, bin_seed=settings.seed)
+                own = self._own_settings(number, loss, settings, sees_lists)
                 trained.append(pool.submit(self._member, number, member, own, progress, together))
             try:
                 models = [future.result() for future in trained]
@@ -182,7 +186,7 @@ class CommitteeEngine(Engine):
         """
         return engine_named(self._engine).in_its_words(parameters, fixed)
 
-    def _own_settings(self, number: int, loss: Member, settings: Settings) -> Settings:
+    def _own_settings(self, number: int, loss: Member, settings: Settings, sees_lists: bool = False) -> Settings:
         seed = (settings.seed + number * _SEED_STEP) % 2**31
         engine = engine_for(self._engine, loss)
         # The parameters of the committee's engine mean nothing to members of other tools.
@@ -193,7 +197,11 @@ class CommitteeEngine(Engine):
             else:
                 extra |= engine.in_its_words({"subsample": _QUERY_SHARE}, extra)
         if engine.may_sample("features", extra):
-            extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
+            # LightGBM's integers are wrong where a whole tree has some of the features only.
+            of = "colsample_bynode" if settings.speed == "fast" else "colsample_bytree"
+            extra |= engine.in_its_words({of: _FEATURE_SHARE}, extra)
+        if engine.may_sample("thresholds", extra) and not sees_lists:
+            extra |= dict.fromkeys(engine.sampling["thresholds"], True)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
     def _take_turns(self, losses: Sequence[Member]) -> bool:
@@ -224,6 +232,18 @@ class _Progress:
         with self._lock:
             self._watch.show(next(self._done), "")
         return self.stopped
+
+
+def _own_columns(task: Task) -> Task | None:
+    """Return the task without the list features; None if there are none."""
+    if task.own_columns is None:
+        return None
+
+    def own(data: RankingData) -> RankingData:
+        names = data.feature_names and data.feature_names[: task.own_columns]
+        return dataclasses.replace(data, X=data.X[:, : task.own_columns].copy(), feature_names=names)
+
+    return dataclasses.replace(task, train=own(task.train), valid=None if task.valid is None else own(task.valid))
 
 
 def _judge_of_sum(task: Task, settings: Settings) -> Callable[[list[NDArray[Any]]], bool]:
@@ -265,7 +285,17 @@ def scores_of(model: FittedModel, data: RankingData, n_jobs: int | None = None) 
         data: the lists.
         n_jobs: threads.
     """
-    return model.predict(data.X, n_jobs, data.offsets)
+    return model.predict(columns_of(data.X, model), n_jobs, data.offsets)
+
+
+def columns_of(X: Any, model: FittedModel) -> Any:
+    """Return the columns that a model has seen: a member of a committee may not know the list features.
+
+    Args:
+        X: features.
+        model: the model.
+    """
+    return X if X.shape[1] == model.n_features else X[:, : model.n_features]
 
 
 def _some_queries(data: RankingData) -> RankingData:
@@ -339,14 +369,14 @@ class SeveralModels(FittedModel):
     def __init__(self, models: Sequence[FittedModel], factors: Sequence[float]) -> None:
         self.models = tuple(models)
         self.factors = tuple(factors)
-        self.n_features = models[0].n_features
+        self.n_features = max(model.n_features for model in models)
         self.n_trees = sum(model.n_trees for model in models)
         self.by_list = any(model.by_list for model in models)
 
     def _scores(self, X: Any, threads: int, offsets: Any = None) -> Any:
         total = np.zeros(X.shape[0])
         for model, factor in zip(self.models, self.factors, strict=True):
-            total += factor * model.predict(X, threads, offsets)
+            total += factor * model.predict(columns_of(X, model), threads, offsets)
         return total
 
     def contributions(self, X: Any, n_jobs: int | None = None) -> F64:
@@ -356,20 +386,31 @@ class SeveralModels(FittedModel):
             X: as for `predict`.
             n_jobs: threads.
         """
-        parts = [
-            factor * model.contributions(X, n_jobs) for model, factor in zip(self.models, self.factors, strict=True)
-        ]
-        return scaled(np.sum(parts, axis=0), self.scale)
+        total: F64 = np.zeros((X.shape[0], self.n_features + 1))
+        for model, factor in zip(self.models, self.factors, strict=True):
+            part = factor * model.contributions(columns_of(X, model), n_jobs)
+            total[:, : model.n_features] += part[:, :-1]
+            total[:, -1] += part[:, -1]
+        return scaled(total, self.scale)
 
     def importances(self) -> F64:
         """Return the mean share of each feature over the members."""
-        return shares(np.sum([model.importances() for model in self.models], axis=0))
+        total: F64 = np.zeros(self.n_features)
+        for model in self.models:
+            total[: model.n_features] += model.importances()
+        return shares(total)
 
     def to_bytes(self) -> bytes:
         """Return a line of JSON that describes the members, and their own bytes."""
         contents = [model.to_bytes() for model in self.models]
         described = [
-            {"tool": model.tool, "bytes": len(content), "scale": model.scale, "factor": factor}
+            {
+                "tool": model.tool,
+                "bytes": len(content),
+                "scale": model.scale,
+                "factor": factor,
+                "features": model.n_features,
+            }
             for model, content, factor in zip(self.models, contents, self.factors, strict=True)
         ]
         return json.dumps(described).encode() + b"\n" + b"".join(contents)
@@ -380,16 +421,16 @@ class SeveralModels(FittedModel):
 
         Args:
             content: the bytes.
-            n_features: number of features that each member must have.
+            n_features: number of features of the data; a member that says nothing else must have as many.
         """
         head, _, rest = content.partition(b"\n")
         models, factors = [], []
         try:
             for described in json.loads(head):
-                size = int(described["bytes"])
-                if described["tool"] == cls.tool or not 0 <= size <= len(rest):
+                size, width = int(described["bytes"]), int(described.get("features", n_features))
+                if described["tool"] == cls.tool or not (0 <= size <= len(rest) and 0 < width <= n_features):
                     raise ValueError
-                models.append(read_model(described["tool"], rest[:size], n_features, float(described["scale"])))
+                models.append(read_model(described["tool"], rest[:size], width, float(described["scale"])))
                 factors.append(float(described["factor"]))
                 rest = rest[size:]
         except (ValueError, KeyError, TypeError):

@@ -18,8 +18,7 @@ import numpy as np
 from tautrank.arrays import I64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Record, Settings, Task
-from tautrank.engines.boosting import InStep, Watch
-from tautrank.engines.progress import Show
+from tautrank.engines.boosting import InStep, Show, Watch
 from tautrank.errors import DataError, OptionError
 
 FOLDS = 4

@@ -28,18 +28,16 @@ from typing import Any, ClassVar
 from urllib.parse import urlsplit
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arrays import F32
+from tautrank.arrays import F32, Array
 from tautrank.data import RankingData
 from tautrank.data.distributed import DistributedData, check_versions
 from tautrank.engines import lightgbm, xgboost
-from tautrank.engines.base import Engine, FittedModel, GradientsAt, Part, Settings, Task
+from tautrank.engines.base import FittedModel, GradientsAt, Part, Settings, Task
+from tautrank.engines.binned import sampled_rows
 from tautrank.engines.boosting import CutShortError, Gradients
-from tautrank.engines.lightgbm_bins import sampled_rows
-from tautrank.engines.packages import package
-from tautrank.engines.registry import read_loss
-from tautrank.errors import DataError, OptionError, TautrankError
+from tautrank.engines.registry import package, read_loss
+from tautrank.errors import DataError, OptionError
 from tautrank.losses.own_losses import OwnLoss, import_own, sendable
 
 MOST_LOSSES = 3
@@ -68,24 +66,24 @@ class WorkerPart:
     Args:
         task: its part of the training; the loss is sent as text.
         settings: how to train.
-        loss: the loss.
+        number: its place among all parts.
         own: losses of the user's own to import.
     """
 
-    engine: ClassVar[Engine]
-    parameters: ClassVar[Any]
-    """Checks the engine's parameters for a task and settings, and returns all of them."""
+    engine: ClassVar[Any]
     draws: ClassVar[Mapping[str, Any]]
     """Parameters that sample documents, by which trees would depend on the number of workers, and their values for not
     at all."""
     instead: ClassVar[str] = "it unset"
     unset: ClassVar[tuple[str, ...]]
     """Parameters for which a cluster takes no more than `_USUAL` values."""
+    portable: ClassVar[Any] = bytes
+    """Returns the bytes of a model without what they say about the network."""
 
-    def __init__(self, task: Task, settings: Settings, loss: str, own: tuple[OwnLoss, ...]) -> None:
+    def __init__(self, task: Task, settings: Settings, number: int, own: tuple[OwnLoss, ...]) -> None:
         import_own(own)
-        self._task = replace(task, loss=read_loss(loss))
-        self._settings = settings
+        self._task = replace(task, loss=read_loss(task.loss))
+        self._settings, self._number = settings, number
         # A network belongs to the thread that made it.
         self._thread = ThreadPoolExecutor(1)
         self._learner: Any = None
@@ -99,94 +97,96 @@ class WorkerPart:
         """
         return await asyncio.wrap_future(self._thread.submit(getattr(self, what), *given))
 
-    def sample(self, rows: Any) -> Any:
-        """Return the features of some documents."""
-        return self._task.train.X.take(rows, self._settings.threads)
+    def sample(self, rows: list[Any]) -> Any:
+        """Return the features of some documents of this part, whose numbers are given for all parts."""
+        return self._task.train.X.take(rows[self._number], self._settings.threads)
 
-    def _bin(self, sample: F32) -> None:
-        """Put the features into bins."""
+    def bin(self, sample: F32, hosts: list[str]) -> Any:
+        """Put the features into bins, and return what the other parts need to know to find this one."""
         bagging = self._settings.bagging or self.engine.query_bagging(self._settings)
         self._gradients = Gradients(self._task, self._settings, bagging)
         self._learner = self.engine.start(replace(self._task, sample=sample), self._settings)
+        return self.address(hosts)
+
+    def address(self, hosts: list[str]) -> Any:
+        """Return where this part is, for those that must know it; ``hosts`` are those of all parts."""
 
     def measure(self, step: int, scale: float) -> tuple[float, float]:
         """Compute the gradients; return the largest gradient and hessian."""
         return self._gradients.measured(self.scores("train"), step, scale)
 
-    def grow(self, largest: float, most: float, step: int, rate: float, told: bool) -> tuple[int, Any, bytes]:
-        """Add a tree; return the number of rounds, the scores of the validation data, and, if told so, the tree."""
+    def grow(self, largest: float, most: float, step: int, rate: float) -> tuple[int, Any, bytes]:
+        """Add a tree; return the number of rounds, the scores of the validation data, and, from one part, the tree."""
         self._learner.grow(lambda _: self._gradients.rounded(largest, most, step), rate)
-        rounds = self._learner.rounds
-        tree = self._learner.last_tree() if told else b""
-        return rounds, None if self._task.valid is None else self.scores("valid"), tree
+        tree = self._learner.last_tree() if self._number == 0 else b""
+        return self._learner.rounds, None if self._task.valid is None else self.scores("valid"), tree
 
-    def scores(self, part: Part) -> NDArray[Any]:
+    def scores(self, part: Part) -> Array:
         """Return the scores of this part's documents."""
         return np.asarray(self._learner.scores(part))
-
-    def model(self, rounds: int) -> bytes:
-        """Return the model."""
-        return bytes(self._learner.model(rounds).to_bytes())
 
     def close(self) -> None:
         """Leave the network."""
         self._learner = None
 
 
+def without_network(text: bytes) -> bytes:
+    """Return a model text whose parameters are those of a training on one machine.
+
+    Args:
+        text: LightGBM's model text.
+
+    >>> without_network(b"[num_machines: 4]\\n[max_bin: 255]\\n")
+    b'[num_machines: 1]\\n[max_bin: 255]\\n'
+    """
+    for name, value in {**_NETWORK, "num_threads": 0}.items():
+        text = re.sub(rf"^\[{name}: .*\]$".encode(), f"[{name}: {value}]".encode(), text, flags=re.M)
+    return text
+
+
 class LightGBMPart(WorkerPart):
     """A part that LightGBM's network connects with the others; it is made with the first tree."""
 
     engine = lightgbm.LightGBM()
-    parameters = staticmethod(lightgbm.parameters)
-    draws: ClassVar[Mapping[str, Any]] = {
-        "bagging_fraction": 1.0,
-        "bagging_freq": 0,
-        "pos_bagging_fraction": 1.0,
-        "neg_bagging_fraction": 1.0,
-    }
+    draws: ClassVar[Mapping[str, Any]] = {"bagging_fraction": 1.0, "bagging_freq": 0}
     instead = "bagging_by_query=True beside it"
+    portable = staticmethod(without_network)
     unset = ("boosting", "data_sample_strategy", "linear_tree", "tree_learner", "num_machines", "machines", "time_out")
 
-    def bin(self, sample: F32, parts: int, number: int, host: str) -> str:
-        """Put the features into bins, and return the address of this part."""
-        self._bin(sample)
+    def address(self, hosts: list[str]) -> str:
+        """Return the host and a free port of this part."""
         first = self._settings.extra.get("local_listen_port")
         with socket.socket() as probe:
-            probe.bind(("", 0 if first is None else first + number))
-            return f"{host}:{probe.getsockname()[1]}"
+            probe.bind(("", 0 if first is None else first + self._number))
+            return f"{hosts[self._number]}:{probe.getsockname()[1]}"
 
-    def join(self, addresses: list[Any], number: int) -> None:
-        """Say where all parts are, and which of them this is."""
-        port = int(addresses[number].rpartition(":")[2])
+    def join(self, addresses: list[Any]) -> None:
+        """Say where all parts are."""
+        port = int(addresses[self._number].rpartition(":")[2])
         network = {"machines": ",".join(addresses), "local_listen_port": port, "num_machines": len(addresses)}
         self._learner.params |= {**network, "tree_learner": "data", "time_out": _TIME_OUT}
-
-    def model(self, rounds: int) -> bytes:
-        """Return the model without what it says about the network."""
-        return without_network(super().model(rounds).decode()).encode()
 
 
 class XGBoostPart(WorkerPart):
     """A part that XGBoost's collective connects with the others; the tracker that introduces them is in the first."""
 
     engine = xgboost.XGBoost()
-    parameters = staticmethod(xgboost.parameters)
     draws: ClassVar[Mapping[str, Any]] = {"subsample": 1.0}
     unset = ("booster", "tree_method", "process_type", "updater", "num_parallel_tree", "multi_strategy", "device")
 
-    def bin(self, sample: F32, parts: int, number: int, host: str) -> Any:
-        """Put the features into bins, and return the address of the tracker, if it is here."""
-        self._bin(sample)
-        if number > 0:
+    def address(self, hosts: list[str]) -> Any:
+        """Return the address of the tracker, if it is here."""
+        if self._number > 0:
             return None
-        self._tracker = package("xgboost").tracker.RabitTracker(n_workers=parts, host_ip=host, sortby="task")
+        tracker = package("xgboost").tracker
+        self._tracker = tracker.RabitTracker(n_workers=len(hosts), host_ip=hosts[0], sortby="task")
         self._tracker.start()
         return self._tracker.worker_args()
 
-    def join(self, addresses: list[Any], number: int) -> None:
-        """Say where all parts are, and which of them this is."""
+    def join(self, addresses: list[Any]) -> None:
+        """Say where all parts are."""
         package("xgboost").core._LIB.XGBRegisterLogCallback(_SILENCE)
-        given = {**addresses[0], "dmlc_task_id": f"{number:06}", "dmlc_timeout": 60 * _TIME_OUT}
+        given = {**addresses[0], "dmlc_task_id": f"{self._number:06}", "dmlc_timeout": 60 * _TIME_OUT}
         collective = package("xgboost").collective
         collective.init(**given)
         _of_thread.leaving = _Leaving(collective.finalize)
@@ -225,20 +225,6 @@ class _Leaving:
 _of_thread = threading.local()
 
 
-def without_network(text: str) -> str:
-    """Return a model text whose parameters are those of a training on one machine.
-
-    Args:
-        text: LightGBM's model text.
-
-    >>> without_network("[num_machines: 4]\\n[max_bin: 255]\\n")
-    '[num_machines: 1]\\n[max_bin: 255]\\n'
-    """
-    for name, value in {**_NETWORK, "num_threads": 0}.items():
-        text = re.sub(rf"^\[{name}: .*\]$", f"[{name}: {value}]", text, flags=re.M)
-    return text
-
-
 _PARTS: dict[str, type[WorkerPart]] = {"lightgbm": LightGBMPart, "xgboost": XGBoostPart}
 
 
@@ -255,10 +241,9 @@ class ClusterLearner:
         self._kind = kind = _PARTS[engine]
         if task.propensities is not None:
             raise OptionError("propensities: cannot be used on a cluster; expected none")
-        self._params = kind.parameters(task, settings)
-        by_query = str(settings.extra.get("bagging_by_query", False)).lower() in ("true", "1")
+        self._params = {"lightgbm": lightgbm, "xgboost": xgboost}[engine].parameters(task, settings)
         for name, off in kind.draws.items():
-            if self._params.get(name, off) != off and not by_query:
+            if self._params.get(name, off) != off:
                 raise OptionError(
                     f"{name}: samples the documents of each worker, so that trees depend on the number of workers; "
                     f"expected {kind.instead}"
@@ -281,7 +266,6 @@ class ClusterLearner:
         self._valid: Any = None
         self._sample: Any = None
         self.rounds = self._before = 0 if task.start is None else task.start.n_trees
-        self._persist(lambda: None)
 
     def gradients(self, scores: Any, step: int, scale: float = 1.0) -> Any:
         """Have the gradients computed where the documents are; return the step and the largest of all.
@@ -295,25 +279,32 @@ class ClusterLearner:
         return max(each[0] for each in found), max(each[1] for each in found), step
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        """Add one tree, whatever happens to workers.
+        """Add one tree; after the loss of a worker, begin again with those that are left.
 
         Args:
             gradients: `gradients` at a step.
             rate: learning rate.
         """
         assert gradients is not None
+        answers: list[Any] = []
+        while not answers:
+            try:
+                if not self._parts:
+                    self._begin()
+                answers = self._all("grow", *gradients(np.empty(0)), rate)
+            except BaseException as error:  # noqa: PERF203
+                self._release()
+                if not isinstance(error, LostError):
+                    raise
+                self._losses += 1
+                if self._losses > MOST_LOSSES:
+                    raise CutShortError(f"client: workers were lost {self._losses} times ({error})") from None
+        if answers[0][0] > self.rounds:
+            self._trees.append(answers[0][2])
+        self.rounds = answers[0][0]
+        self._valid = [scores for _, scores, _ in answers if scores is not None]
 
-        def grow() -> None:
-            agreed: Any = gradients(np.empty(0))
-            answers = self._all("grow", *agreed, rate, each=lambda number: (number == 0,))
-            if answers[0][0] > self.rounds:
-                self._trees.append(answers[0][2])
-            self.rounds = answers[0][0]
-            self._valid = [scores for _, scores, _ in answers if scores is not None]
-
-        self._persist(grow)
-
-    def scores(self, part: Part) -> NDArray[Any]:
+    def scores(self, part: Part) -> Array:
         """Return the scores of all documents of a part.
 
         Args:
@@ -327,36 +318,15 @@ class ClusterLearner:
         Args:
             rounds: number of rounds.
         """
-        try:
-            content = self._all("model", rounds, parts=self._parts[:1])[0]
-        except (LostError, IndexError):
-            return self._so_far(rounds)
         self._release()
-        return self._kind.engine.model_class.from_bytes(content, self._task.train.n_features)
+        return self._so_far(rounds)
 
-    def _so_far(self, rounds: int | None = None) -> FittedModel:
+    def _so_far(self, rounds: int) -> FittedModel:
         """Return the model of the trees that the client has."""
         start = [] if self._task.start is None else [self._task.start.to_bytes()]
-        new = self._trees[: None if rounds is None else rounds - self._before]
-        kind: Any = self._kind.engine.model_class
-        model: FittedModel = kind.joined(start + new, self._task.train.n_features)
+        contents = map(self._kind.portable, start + self._trees[: rounds - self._before])
+        model: FittedModel = self._kind.engine.model_class.joined([*contents], self._task.train.n_features)
         return model
-
-    def _persist(self, work: Callable[[], None]) -> None:
-        """Do something; after the loss of a worker, begin again with those that are left."""
-        while True:
-            try:
-                if not self._parts:
-                    self._begin()
-                return work()
-            except LostError as error:  # noqa: PERF203
-                self._losses += 1
-                self._release()
-                if self._losses > MOST_LOSSES:
-                    raise CutShortError(f"client: workers were lost {self._losses} times ({error})") from None
-            except BaseException:
-                self._release()
-                raise
 
     def _begin(self) -> None:
         task, client = self._task, self._client
@@ -364,56 +334,43 @@ class ClusterLearner:
         n = max(2, min(len(workers), task.train.n_queries))
         train = _shares(task.train, n)
         valid = [None] * n if task.valid is None else _shares(task.valid, n)
-        start, queries = (self._so_far() if self._trees else task.start), 0
-        settings = replace(self._settings, callbacks=(), verbose=0, eval_train=False)
-        futures = []
-        for number, (part, judged) in enumerate(zip(train, valid, strict=True)):
-            address = workers[number % len(workers)]
-            weights = None if task.weights is None else task.weights[: queries + part.n_queries]
-            given = replace(
-                task,
-                train=_placed(part, queries),
-                valid=judged,
-                loss="",  # type: ignore[arg-type]
-                weights=weights,
-                start=start,
-                whole=(task.train.n_documents, task.train.n_queries),
-            )
-            threads = settings.n_jobs or max(1, self._threads[address] * len(workers) // n)
-            how = replace(settings, n_jobs=threads)
-            queries += part.n_queries
-            futures.append(
-                client.submit(
-                    self._kind, given, how, str(task.loss), self._own, actor=True, workers=[address], pure=False
-                )
-            )
+        shared: dict[str, Any] = {
+            "loss": str(task.loss),
+            "start": self._so_far(self.rounds) if self._trees else task.start,
+            "whole": (task.train.n_documents, task.train.n_queries),
+        }
+        addresses, queries, futures = [workers[number % len(workers)] for number in range(n)], 0, []
+        for number, address in enumerate(addresses):
+            placed = _placed(train[number], queries)
+            queries = placed.n_queries
+            weights = None if task.weights is None else task.weights[:queries]
+            given = replace(task, train=placed, valid=valid[number], weights=weights, **shared)
+            threads = self._settings.n_jobs or max(1, self._threads[address] * len(workers) // n)
+            how = replace(self._settings, n_jobs=threads, callbacks=(), verbose=0, eval_train=False)
+            on = {"actor": True, "workers": [address], "pure": False}
+            futures.append(client.submit(self._kind, given, how, number, self._own, **on))
         try:
             with client.as_current():  # actors look for it
                 self._parts = [future.result(timeout=_PATIENCE) for future in futures]
         except (OSError, TimeoutError, RuntimeError) as error:
             raise LostError(str(error) or type(error).__name__) from None
-        hosts = [urlsplit(workers[number % len(workers)]).hostname or "" for number in range(n)]
-        self._connect(train, hosts)
-
-    def _connect(self, train: list[Any], hosts: list[str]) -> None:
-        """Let all parts find the same bins and each other."""
+        # All parts find the same bins, and each other.
         if self._sample is None:
             firsts = np.cumsum([0, *(part.n_documents for part in train)])
             rows = sampled_rows(int(firsts[-1]), {"data_random_seed": self._settings.seed, **self._params})
-            cuts = np.searchsorted(rows, firsts)
-            asked = [rows[cuts[i] : cuts[i + 1]] - firsts[i] for i in range(len(train))]
-            self._sample = np.concatenate(self._all("sample", each=lambda number: (asked[number],)))
-        found = self._all("bin", self._sample, len(train), each=lambda number: (number, hosts[number]))
-        self._all("join", found, each=lambda number: (number,))
+            asked = np.split(rows, np.searchsorted(rows, firsts[1:-1]))
+            own_rows = [some - first for some, first in zip(asked, firsts, strict=False)]
+            self._sample = np.concatenate(self._all("sample", own_rows))
+        hosts = [urlsplit(address).hostname or "" for address in addresses]
+        self._all("join", self._all("bin", self._sample, hosts))
 
     def _workers(self) -> list[str]:
         """Return the addresses of the workers, in order; wait for one if there is none."""
         end = time.monotonic() + _PATIENCE
         while True:
             try:
-                self._threads = {
-                    address: threads for address, threads in self._client.nthreads().items() if address not in self._odd
-                }
+                found = self._client.nthreads().items()
+                self._threads = {address: threads for address, threads in found if address not in self._odd}
             except Exception as error:
                 raise CutShortError(f"client: the Dask cluster is gone ({error or type(error).__name__})") from None
             if self._threads:
@@ -422,12 +379,11 @@ class ClusterLearner:
                 raise CutShortError("client: the Dask cluster has no workers left")
             time.sleep(0.2)
 
-    def _all(self, what: str, *given: Any, each: Any = lambda number: (), parts: list[Any] | None = None) -> list[Any]:
+    def _all(self, what: str, *given: Any) -> list[Any]:
         """Call a method of all parts at the same time."""
-        parts = self._parts if parts is None else parts
         try:
             with self._client.as_current():
-                waiting = [part.do(what, *given, *each(number)) for number, part in enumerate(parts)]
+                waiting = [part.do(what, *given) for part in self._parts]
         except RuntimeError as error:
             raise LostError(str(error)) from None
         answers: list[Any] = [None] * len(waiting)
@@ -437,8 +393,6 @@ class ClusterLearner:
             for number in sorted(left):
                 try:
                     answers[number] = waiting[number].result(timeout=1.0)
-                except TautrankError:
-                    raise
                 except (TimeoutError, asyncio.TimeoutError):
                     if not waiting[number].done():
                         continue
@@ -449,7 +403,7 @@ class ClusterLearner:
                     end = min(end, time.monotonic() + _GRACE)
                 left.discard(number)
         if lost:
-            self._odd |= {str(parts[number]._address) for number in left}
+            self._odd |= {str(self._parts[number]._address) for number in left}
             raise LostError(lost)
         return answers
 

@@ -28,17 +28,19 @@ Engines cannot rescale the trees they have, and need not: see `boosting.boost`, 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import real
-from tautrank.arrays import F32, F64, I64
+from tautrank.arrays import F32, F64, I64, Array
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
+
+if TYPE_CHECKING:
+    from tautrank.engines.base import Part, Task
 
 # A document costs about as much as this many of the pairs that `balanced_ranges` counts in.
 _COST = 30.0
@@ -158,14 +160,12 @@ def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
             )
 
 
-def with_noise(
-    gradients: F32, hessians: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int
-) -> F32:
+def with_noise(grad: F32, hess: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int) -> F32:
     """Return gradients with the noise that a tree's structure is chosen by.
 
     Args:
-        gradients: one per document.
-        hessians: one per document; the variance of its noise is in proportion.
+        grad: gradients, one per document.
+        hess: hessians, one per document; the variance of its noise is in proportion.
         offsets: start of each query, and the number of documents at the end.
         deviation: standard deviation of the noise where the hessian is 1.
         seed: seed of the training.
@@ -179,20 +179,18 @@ def with_noise(
     from tautrank.kernels.randomness import add_noise
     from tautrank.kernels.streams import LANGEVIN_STREAM
 
-    out = np.zeros_like(gradients)
+    out = np.zeros_like(grad)
 
     def task(first: int, last: int) -> None:
         add_noise(out, offsets, deviation, np.uint64(seed), step, LANGEVIN_STREAM, first, last, out)
 
     run(task, balanced_ranges(_COST * np.diff(offsets), threads), threads)
-    out *= np.sqrt(np.maximum(hessians, 0))
-    out += gradients
+    out *= np.sqrt(np.maximum(hess, 0))
+    out += grad
     return out
 
 
-def leaf_values(
-    leaves: NDArray[Any], gradients: F32, hessians: F32, l2: float, deviation: float, seed: int, step: int
-) -> F64:
+def leaf_values(leaves: Array, gradients: F32, hessians: F32, l2: float, deviation: float, seed: int, step: int) -> F64:
     """Return the values of a tree's leaves, noise included, before they are scaled by the learning rate.
 
     A leaf of documents whose hessians are all 0 has the value 0.
@@ -220,6 +218,45 @@ def leaf_values(
     mass = np.where(told, mass + l2, 1.0)
     values: F64 = np.where(told, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
     return values
+
+
+class Refilled:
+    """The scores of a model whose leaves are filled again; those of the tool that grows it do not follow.
+
+    Args:
+        learner: what grows the trees, with ``leaves``, ``fill`` and ``l2`` (see `Learner`).
+        task: what to learn from what.
+        values: from the leaf of each training document (numbers from 0) and the engine's L2 regularisation to the value
+            of each leaf for the last gradients, not yet scaled by the learning rate.
+    """
+
+    def __init__(self, learner: Any, task: Task, values: Callable[[Array, float], F64]) -> None:
+        self._learner, self._values = learner, values
+        self._filled = 0 if task.start is None else task.start.n_trees
+        self._scores: dict[Part, F64] = {part: learner.scores(part).astype(np.float64) for part in task.parts}
+
+    def scores(self, part: Part) -> F64:
+        """Return the score of each document of a part."""
+        return self._scores[part]
+
+    def grow(self, gradients: Any, rate: float) -> None:
+        """Add one tree to these scores, if a split is found, and fill its leaves again.
+
+        Args:
+            gradients: the gradients to choose the splits by, a function of scores.
+            rate: factor to scale the tree by.
+        """
+        self._learner.grow(lambda _: gradients(self._scores["train"]), rate)
+        if self._learner.rounds == self._filled:
+            return
+        self._filled = self._learner.rounds
+        leaves = {part: self._learner.leaves(part) for part in self._scores}
+        reached = np.flatnonzero(np.bincount(leaves["train"]))
+        new = rate * self._values(np.searchsorted(reached, leaves["train"]), self._learner.l2)
+        added = np.zeros(1 + max(int(found.max(initial=0)) for found in leaves.values()))
+        added[reached] = self._learner.fill(reached, new)
+        for part, scores in self._scores.items():
+            scores += added[leaves[part]]
 
 
 def _format(number: float) -> str:

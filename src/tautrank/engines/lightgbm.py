@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import ctypes
+import dataclasses
 import functools
-import math
+import re
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arguments import whole
-from tautrank.arrays import F64
-from tautrank.data import RankingData, StreamedRows
-from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
+from tautrank.arguments import real, whole
+from tautrank.arrays import F64, I64, Array
+from tautrank.data import StreamedRows
+from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, read_model, shares
+from tautrank.engines.binned import LightGBMBinning, check_memory
+from tautrank.engines.boosting import QueryBagging
 from tautrank.engines.langevin import check_leaves
-from tautrank.engines.lightgbm_bins import LightGBMBinning, check_memory
-from tautrank.engines.lightgbm_text import joined_text, lightgbm_trees, scaled_text
-from tautrank.engines.packages import make_safe, package
-from tautrank.engines.query_bagging import QueryBagging
-from tautrank.engines.registry import OTHER_NAMES, AnyLoss, NativeLoss, other_name
+from tautrank.engines.registry import OTHER_NAMES, AnyLoss, NativeLoss, make_safe, other_name, package
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, refuse, unknown
 
@@ -41,9 +39,6 @@ _FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result"
 # The kinds of boosting that add each tree at the learning rate and never change it again.
 _ADDING = ("gbdt", "gbrt", "goss")
 
-# Leaves whose values differ by more than this part of the scores can be told apart by what they add to them.
-_CLEAR = 2.0**-40
-
 # What `speed="fast"` sets. Shi et al., Quantized Training of Gradient Boosting Decision Trees, NeurIPS 2022: integers
 # of a few bits instead of gradients find the splits, the gradients themselves fill the leaves. Rounding must be random:
 # to the nearest of even 64 levels most gradients of a list are 0, since a few are much larger than the rest.
@@ -55,6 +50,12 @@ _FAST = {
     "num_grad_quant_bins": 16,
     "quant_train_renew_leaf": True,
 }
+
+# LightGBM's decision_type of a split: a bit for categories, one for where missing values go, two for what is missing.
+_BY_CATEGORY = 1
+_DEFAULT_LEFT = 2
+_MISSING = 12
+_ZERO_IS_MISSING = 4
 
 _TRUE = ("true", "1", "+")
 _FEW_FEATURES = 300
@@ -93,8 +94,14 @@ class LightGBMModel(FittedModel):
     def _leaves(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, pred_leaf=True, num_threads=threads)
 
-    def _first(self, trees: int) -> bytes:
-        return str(self.unscaled.model_to_string(num_iteration=trees)).encode()
+    def first(self, trees: int) -> FittedModel:
+        """Return the model of the first trees.
+
+        Args:
+            trees: their number.
+        """
+        content = str(self.unscaled.model_to_string(num_iteration=trees)).encode()
+        return read_model(self.tool, content, self.n_features, self.scale)
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
@@ -172,9 +179,9 @@ class LightGBM(Engine):
     sampling: ClassVar[Mapping[str, tuple[str, ...]]] = {
         "features": ("feature_fraction", "feature_fraction_bynode"),
         "rows": ("bagging_fraction", "bagging_freq", "bagging_by_query"),
+        "thresholds": ("extra_trees",),
     }
     has_fast = True
-    uses_openmp: ClassVar[bool] = True
 
     def start(self, task: Task, settings: Settings) -> Learner:
         """Begin a training.
@@ -183,7 +190,7 @@ class LightGBM(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of LightGBM.
         """
-        return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
+        return _Learner(task, settings)
 
     def wrong_names(self, loss: AnyLoss, names: Iterable[str]) -> list[str]:
         """Return a sentence about each parameter that LightGBM does not have, or that has another name here.
@@ -195,10 +202,10 @@ class LightGBM(Engine):
         known = main_names()
         wrong, seen = [], set()
         for name in names:
-            main = known.get(name) if known else name
-            if main is None:
+            if name not in known:
                 wrong.append(str(unknown("parameter of lightgbm", name, {*known, *OTHER_NAMES})))
                 continue
+            main = known[name]
             wrong += other_name(name, main)
             if main in _OF_OBJECTIVES and not isinstance(loss, NativeLoss):
                 wrong.append(f"{name}: is for LightGBM's own objectives; expected {_OF_OBJECTIVES[main]}")
@@ -221,7 +228,9 @@ class LightGBM(Engine):
         if not _by_query(extra):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
-        return QueryBagging.of(extra.get("bagging_fraction", 1.0), extra.get("bagging_freq", 0), seed)
+        share = real("bagging_fraction", extra.get("bagging_fraction", 1.0), least=0.0, above=True, most=1.0)
+        every = whole("bagging_freq", extra.get("bagging_freq", 0))
+        return QueryBagging(share, every, seed) if every > 0 and share < 1 else None
 
     def may_sample(self, what: str, extra: Collection[str]) -> bool:
         """Whether features or rows can be sampled, and the user has not said how under any of LightGBM's names.
@@ -258,16 +267,16 @@ class LightGBM(Engine):
         """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a model."""
         from lightgbm.basic import _LIB  # type: ignore[attr-defined, unused-ignore]
 
-        _LIB.LGBM_SetMaxThreads(ctypes.c_int(1))
+        _LIB.LGBM_SetMaxThreads(1)
 
 
 class _Learner:
     """One LightGBM training: `lightgbm.train` for the first tree, which sets everything up, `update` for the rest."""
 
     def __init__(self, task: Task, settings: Settings) -> None:
-        self._task = task
-        self._settings = settings
+        self._task, self._settings = task, settings
         self.params = parameters(task, settings)
+        self.l2 = float(self.params.get("lambda_l2", 0.0))
         self._booster: Any = None  # until the first tree
         self._rate = settings.learning_rate
         # On a cluster the network is waiting from the first tree on.
@@ -289,34 +298,46 @@ class _Learner:
     def rounds(self) -> int:
         return self._before + int(self._booster.num_trees())
 
-    def scores(self, part: Part) -> NDArray[Any]:
-        """Return the scores LightGBM keeps for its data sets, which it shows to evaluation functions."""
-        if self._booster is None:  # on a cluster, where gradients are computed first
-            start, X = self._task.start, self._task.train.X
+    def scores(self, part: Part) -> Array:
+        """Return the scores LightGBM keeps for its data sets."""
+        if self._booster is None:
+            start, X = self._task.start, self._task.parts[part].X
             return np.zeros(X.shape[0]) if start is None else start.unscaled_scores(X, self._settings.threads)
-        seen: list[NDArray[Any]] = []
-
-        def take(scores: NDArray[Any], _: Any) -> tuple[str, float, bool]:
-            seen.append(scores)
-            return "seen", 0.0, True
-
-        evaluate = self._booster.eval_train if part == "train" else self._booster.eval_valid
-        evaluate(take)
-        return seen[0]
+        kept: Array = self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1)
+        return kept
 
     def model(self, rounds: int) -> FittedModel:
-        # The text ends with the parameters of the training; the rate of its last tree is not one of them.
-        self._set_rate(self._settings.learning_rate)
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
-        text = self._booster.model_to_string(num_iteration=rounds - self._before)
+        text = self._text(0, rounds - self._before)
         if self._joined is not None:
             text = joined_text([self._joined.to_bytes().decode(), text])
         return LightGBMModel._of_text(text)
 
+    def leaves(self, part: Part) -> Array:
+        """Return the leaf of each document in the last tree."""
+        from tautrank.engines.scoring import Scorer
+
+        X, last, threads = self._task.parts[part].X, self.rounds - 1, self._settings.threads
+        (tree,) = lightgbm_trees(self._booster.model_to_string(start_iteration=last, num_iteration=1))
+        numbers = Scorer.of([dataclasses.replace(tree, leaf=np.arange(tree.leaf.size, dtype=np.float64))])
+        if numbers is None or not isinstance(X, np.ndarray):
+            return np.ravel(self._booster.predict(X, last, 1, pred_leaf=True, num_threads=threads))
+        return numbers.scores(X, threads).astype(np.int64)
+
+    def fill(self, leaves: Array, values: F64) -> F64:
+        """Change the values of leaves of the last tree."""
+        for leaf, value in zip(leaves, values, strict=True):
+            self._booster.set_leaf_output(self.rounds - 1, leaf, value)
+        return values
+
     def last_tree(self) -> bytes:
         """Return a model of the last of the trees."""
-        last = int(self._booster.num_trees()) - 1
-        return str(self._booster.model_to_string(start_iteration=last, num_iteration=1)).encode()
+        return self._text(int(self._booster.num_trees()) - 1, 1).encode()
+
+    def _text(self, first: int, trees: int) -> str:
+        # The text ends with the parameters of the training; the rate of its last tree is not one of them.
+        self._set_rate(self._settings.learning_rate)
+        return str(self._booster.model_to_string(start_iteration=first, num_iteration=trees))
 
     def _begin(self, objective: Callable[..., Any] | None, rate: float) -> None:
         lightgbm, task = package("lightgbm"), self._task
@@ -332,14 +353,10 @@ class _Learner:
         threads = params["num_threads"]
         quantised = str(params.get("use_quantized_grad", False)).lower() in _TRUE
         params |= {"num_threads": 1} if quantised else {}
-        self._booster = lightgbm.train(
-            {**params, "objective": objective} if own else params,
-            train,
-            num_boost_round=1,
-            valid_sets=None if valid is None else [valid],
-            init_model=None if self._joined or start is None else start.unscaled if own else start.booster,
-            keep_training_booster=True,
-        )
+        params |= {"objective": objective} if own else {}
+        begun = None if self._joined or start is None else start.unscaled if own else start.booster
+        valids = None if valid is None else [valid]
+        self._booster = lightgbm.train(params, train, 1, valids, init_model=begun, keep_training_booster=True)
         if quantised:
             self._booster.reset_parameter({"num_threads": threads})
 
@@ -347,52 +364,6 @@ class _Learner:
         if rate != self._rate:
             self._booster.reset_parameter({"learning_rate": rate})
             self._rate = rate
-
-
-class _RefillingLearner(_Learner):
-    """A training whose leaves are filled again. LightGBM's own scores do not follow: the model's are kept here."""
-
-    def __init__(self, task: Task, settings: Settings) -> None:
-        super().__init__(task, settings)
-        parts: dict[Part, RankingData | None] = {"train": task.train, "valid": task.valid}
-        self._X = {part: data.X for part, data in parts.items() if data is not None}
-        self._kept: dict[Part, F64] = {
-            part: np.zeros(X.shape[0]) if task.start is None else task.start._scores(X, settings.threads)
-            for part, X in self._X.items()
-        }
-        self._grown = {part: scores.copy() for part, scores in self._kept.items()}  # LightGBM's own
-        self._filled = 0 if task.start is None else task.start.n_trees
-
-    def grow(self, gradients: GradientsAt | None, rate: float) -> None:
-        super().grow(None if gradients is None else lambda _: gradients(self._kept["train"]), rate)
-
-    def refill(self, values: LeafValues) -> None:
-        tree = self._filled
-        if self.rounds == tree:  # no split was found
-            return
-        self._filled += 1
-        text = self._booster.model_to_string(start_iteration=tree, num_iteration=1)
-        grown = np.array(text.partition("\nleaf_value=")[2].partition("\n")[0].split(), np.float64)
-        leaves = {part: self._leaves(part, tree, grown) for part in self._kept}
-        new = self._rate * values(leaves["train"], float(self.params.get("lambda_l2", 0.0)))
-        for leaf, value in enumerate(new):
-            self._booster.set_leaf_output(tree, leaf, value)
-        for part, scores in self._kept.items():
-            scores += new[leaves[part]]
-
-    def scores(self, part: Part) -> NDArray[Any]:
-        return self._kept[part]
-
-    def _leaves(self, part: Part, tree: int, grown: F64) -> NDArray[Any]:
-        """Return the leaf of each document in the tree that was just grown, whose leaves added ``grown`` to scores."""
-        after = super().scores(part)
-        change, self._grown[part] = after - self._grown[part], after.copy()
-        order = np.argsort(grown)
-        steps = np.diff(grown[order])
-        if steps.min(initial=math.inf) > _CLEAR * np.abs(after).max(initial=0.0):
-            return order[np.searchsorted(grown[order][1:] - steps / 2, change)]  # ten times as fast as asking LightGBM
-        threads = self._settings.threads
-        return np.ravel(self._booster.predict(self._X[part], tree, 1, pred_leaf=True, num_threads=threads))
 
 
 def parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -420,9 +391,8 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         # The loop samples the queries: without an objective of its own, LightGBM would draw none.
         extra = {name: value for name, value in extra.items() if not name.startswith("bagging_")}
     check_leaves(settings.langevin, extra)
-    streams = [part.X for part in (task.train, task.valid) if part is not None and isinstance(part.X, StreamedRows)]
-    if streams:
-        check_memory(streams, extra.get("max_bin", 255))
+    streams = [data.X for data in task.parts.values() if isinstance(data.X, StreamedRows)]
+    check_memory(streams, extra.get("max_bin", 255))
     params: dict[str, Any] = {
         "learning_rate": settings.learning_rate,
         "num_leaves": settings.num_leaves,
@@ -460,11 +430,100 @@ def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
 
 @functools.cache
 def main_names() -> dict[str, str]:
-    """Return LightGBM's main name for each of its names; empty if this LightGBM does not have the list."""
-    try:
-        from lightgbm.basic import _ConfigAliases
+    """Return LightGBM's main name for each of its names."""
+    from lightgbm.basic import _ConfigAliases
 
-        known = _ConfigAliases._get_all_param_aliases()
-    except (ImportError, AttributeError):
+    return {alias: main for main, aliases in _ConfigAliases._get_all_param_aliases().items() for alias in aliases}
+
+
+def scaled_text(text: str, scale: float) -> str:
+    """Multiply all that the trees of a model text add to a score, and what it says about inner nodes in that unit.
+
+    LightGBM's own reader gives the same bits back, and finds its trees by their lengths.
+
+    Args:
+        text: a model as LightGBM writes it.
+        scale: the factor.
+
+    >>> text = "tree\\ntree_sizes=27\\n\\nTree=0\\nleaf_value=0.5 -1\\n\\n\\nend of trees\\n"
+    >>> scaled_text(text, 0.5).splitlines()[4]
+    'leaf_value=0.25 -0.5'
+    """
+    if scale == 1:
+        return text
+
+    def product(line: re.Match[str]) -> str:
+        digits = ".17g" if line[1].startswith("leaf") else "g"
+        return f"{line[1]}={re.sub(r'[^ ]+', lambda word: f'{float(word[0]) * scale:{digits}}', line[2])}"
+
+    text = re.sub(r"^(leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage)=(.*)$", product, text, flags=re.M)
+    return _with_sizes(text)
+
+
+def joined_text(texts: Sequence[str]) -> str:
+    """Join models of the same features to one that adds up all their trees.
+
+    Args:
+        texts: models as LightGBM writes them.
+
+    >>> text = "tree\\ntree_sizes=27\\n\\nTree=0\\nleaf_value=0.5 -1\\n\\n\\nend of trees\\n"
+    >>> joined_text([text, text]).splitlines()[1], joined_text([text, text]).count("leaf_value")
+    ('tree_sizes=27 27', 2)
+    """
+    tail = texts[0].partition("\nend of trees\n")[2]
+    parts = [re.split(r"^Tree=\d+\n", text.partition("\nend of trees\n")[0] + "\n", flags=re.M) for text in texts]
+    blocks = enumerate(block for _, *found in parts for block in found)
+    body = "".join(f"Tree={number}\n{block}" for number, block in blocks)
+    return _with_sizes(f"{parts[0][0]}{body}end of trees\n{tail}")
+
+
+def _with_sizes(text: str) -> str:
+    """Write the lengths of the trees, by which LightGBM finds them, into a model text."""
+    starts = [tree.start() for tree in re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)]
+    lengths = " ".join(str(length) for length in np.diff(starts))
+    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={lengths}", text, count=1, flags=re.M)
+
+
+def lightgbm_trees(text: str) -> list[Tree]:
+    """Read the trees of a LightGBM model text; the sum of their leaves is the raw score, of random forests too.
+
+    Args:
+        text: a model as LightGBM writes it.
+
+    >>> text = "tree\\n\\nTree=0\\nnum_cat=0\\nsplit_feature=2\\nthreshold=0.5\\ndecision_type=2\\nleft_child=-1\\n"
+    >>> text += "right_child=-2\\nleaf_value=-1 1\\nis_linear=0\\n\\n\\nend of trees\\n"
+    >>> lightgbm_trees(text)[0].leaf
+    array([-1.,  1.])
+    """
+    trees = []
+    for block in text.partition("\nend of trees")[0].split("\nTree=")[1:]:
+        found = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        threshold, decision = _numbers(found["threshold"], np.float64), _numbers(found["decision_type"], np.int64)
+        missing = decision & _MISSING
+        # Where no value was missing in training, LightGBM reads a missing one as 0.
+        missing_left = np.where(missing == 0, threshold >= 0.0, (decision & _DEFAULT_LEFT) != 0)
+        splits = np.flatnonzero(decision & _BY_CATEGORY)
+        missing_left[splits] = False
+        feature = _numbers(found["split_feature"], np.int64)
+        left, right = (_numbers(found[name], np.int64) for name in ("left_child", "right_child"))
+        more = {
+            "zero_is_missing": (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0),
+            "categories": _categories(found, threshold, splits),
+            "linear": found.get("is_linear", "0") != "0",
+        }
+        leaf = _numbers(found["leaf_value"], np.float64)
+        trees.append(Tree.of(feature, threshold, missing_left, left, right, leaf, **more))
+    return trees
+
+
+def _numbers(text: str, kind: type[np.generic]) -> Array:
+    return np.fromstring(text, kind, sep=" ") if text else np.zeros(0, kind)
+
+
+def _categories(found: Mapping[str, str], threshold: F64, splits: I64) -> dict[int, I64]:
+    """Return the categories that go left, by split: the threshold of such a split is the number of its set of bits."""
+    if not splits.size:
         return {}
-    return {alias: main for main, aliases in known.items() for alias in aliases}
+    starts, words = (_numbers(found[name], np.int64) for name in ("cat_boundaries", "cat_threshold"))
+    sets = [np.flatnonzero(words[first:last, np.newaxis] >> np.arange(32) & 1) for first, last in pairwise(starts)]
+    return {int(split): sets[int(threshold[split])] for split in splits}

@@ -12,17 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from tautrank.arrays import F32, F64, I64, Array
-from tautrank.engines._scoring_kernel import (
-    CATEGORY_NAN_LEFT,
-    EXITS,
-    NAN_AS_ZERO,
-    NAN_LEFT,
-    TILE,
-    WORD,
-    ZERO_LEFT,
-    score_rows,
-)
-from tautrank.engines.trees import Tree
+from tautrank.engines import _scoring_kernel as kernel
+from tautrank.engines.trees import Tree, greatest_float32
 from tautrank.kernels.threads import balanced_ranges, run
 
 # Nodes and columns are numbered in 16 bits; splits by category take a column each, and many of them no longer pay.
@@ -41,8 +32,7 @@ class Scorer:
     """
 
     def __init__(self, model: tuple[Array, ...], single: bool) -> None:
-        self._model = model
-        self.single = single
+        self._model, self.single = model, single
         self._cost = _TREE_COST * (model[2].shape[0] - 1)
         self.few = int(1e6 / self._cost)
         """Up to this many rows, further threads would not pay."""
@@ -72,13 +62,14 @@ class Scorer:
         n = X.shape[0]
         out = np.empty(n)
         if threads == 1 or n <= self.few:
-            score_rows(X, 0, n, self._model, self.single, out)
+            kernel.score_rows(X, 0, n, self._model, self.single, out)
             return out
-        run(
-            lambda first, last: score_rows(X, first * TILE, min(n, last * TILE), self._model, self.single, out),
-            balanced_ranges(np.full(-(-n // TILE), TILE * self._cost), threads),
-            threads,
-        )
+
+        def score(first: int, last: int) -> None:
+            kernel.score_rows(X, first * kernel.TILE, min(n, last * kernel.TILE), self._model, self.single, out)
+
+        tiles = np.full(-(-n // kernel.TILE), kernel.TILE * self._cost)
+        run(score, balanced_ranges(tiles, threads), threads)
         return out
 
 
@@ -105,9 +96,10 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
     left, right = np.where(given >= 0, given + first_split[owner], first_leaf[owner] + ~given)
     tree_of = np.concatenate((owner, np.repeat(np.arange(len(trees)), sizes + 1)))
 
-    levels = [np.where(sizes > 0, first_split, first_leaf)]
+    levels, inner_levels = [np.where(sizes > 0, first_split, first_leaf)], []
     while levels[-1].size:
         inner = levels[-1][levels[-1] < splits]
+        inner_levels.append(inner)
         levels.append(np.stack((left[inner], right[inner]), axis=1).ravel())
     layout = np.concatenate(levels)
     layout = layout[np.argsort(tree_of[layout], kind="stable")]
@@ -115,14 +107,13 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
     place[layout] = np.arange(layout.size)
     root = first_split * 2 + np.arange(len(trees))
 
-    inner_levels = [level[level < splits] for level in levels]
     height = np.zeros(layout.size, np.int64)
     for inner in reversed(inner_levels):
         height[inner] = 1 + np.maximum(height[left[inner]], height[right[inner]])
     # The highest splits are the top of a tree: a split is higher than its children.
     order = np.lexsort((-height[:splits], owner))
     in_top = np.zeros(splits, np.bool_)
-    in_top[order[np.arange(splits) - first_split[owner] < EXITS - 1]] = True
+    in_top[order[np.arange(splits) - first_split[owner] < kernel.EXITS - 1]] = True
     # How many exits each split of the top has, and the number of the first of them.
     exits, first_exit = np.ones(layout.size, np.int64), np.zeros(layout.size, np.int64)
     for inner in reversed(inner_levels):
@@ -136,16 +127,16 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
     top = np.flatnonzero(in_top)
     # Each split clears the exits to its left: one entry for each word that they have bits in, the highest word first.
     begin, end = first_exit[top], first_exit[top] + exits[left[top]]
-    entries = (end - 1) // WORD - begin // WORD + 1
+    entries = (end - 1) // kernel.WORD - begin // kernel.WORD + 1
     of = np.repeat(np.arange(top.size), entries)
-    word = begin[of] // WORD + np.arange(of.size) - (np.cumsum(entries) - entries)[of]
-    first_word = np.append(0, np.cumsum(-(-exits[levels[0]] // WORD)))
+    word = begin[of] // kernel.WORD + np.arange(of.size) - (np.cumsum(entries) - entries)[of]
+    first_word = np.append(0, np.cumsum(-(-exits[levels[0]] // kernel.WORD)))
     slot = first_word[owner[top[of]] + 1] - 1 - word
     order = np.argsort(slot, kind="stable")
-    of, start = of[order], WORD * word[order]
+    of, start = of[order], kernel.WORD * word[order]
     top_columns, top_thresholds = column[top[of]].astype(np.uint16), threshold[top[of]]
-    cleared = (1 << np.minimum(end[of] - start, WORD)) - (1 << np.maximum(begin[of] - start, 0))
-    top_masks = (2**WORD - 1 - cleared).astype(np.uint32)
+    cleared = (1 << np.minimum(end[of] - start, kernel.WORD)) - (1 << np.maximum(begin[of] - start, 0))
+    top_masks = (2**kernel.WORD - 1 - cleared).astype(np.uint32)
     ends = np.append(0, np.cumsum(np.bincount(slot, minlength=first_word[-1])))
 
     below = np.setdiff1d(np.concatenate((levels[0], left[top], right[top])), top, assume_unique=True)
@@ -164,9 +155,8 @@ def packed(trees: Sequence[Tree]) -> tuple[Array, ...] | None:
     values[~is_split] = np.concatenate([tree.leaf for tree in trees])[layout[~is_split] - splits]
     exit_values = values[place[exit_nodes]]
     exit_nodes = (place[exit_nodes] - root[tree_of[exit_nodes]]).astype(np.uint16)
-    table = np.stack(
-        (first_of_tree, first_word, *(np.append(each, 0) for each in (root, rest, height[levels[0]]))), axis=1
-    )
+    of_trees = (np.append(each, 0) for each in (root, rest, height[levels[0]]))
+    table = np.column_stack((first_of_tree, first_word, *of_trees))
     tops = top_columns, top_thresholds, top_masks, ends, exit_nodes, exit_values
     arrays = columns, bits, table, thresholds, links.ravel(), values, *tops
     return tuple(np.ascontiguousarray(array) for array in arrays)
@@ -177,19 +167,17 @@ def _columns(trees: Sequence[Tree], threshold: F64) -> tuple[Array, Array, I64, 
     feature = np.concatenate([tree.feature for tree in trees])
     left = np.concatenate([tree.missing_left for tree in trees])
     zero = np.concatenate([tree.zero_is_missing for tree in trees])
+    aside = np.where(zero, kernel.ZERO_LEFT, kernel.NAN_LEFT) + ~left
     # Where a missing value goes the way of 0, it can be taken for 0.
-    rule = np.where(left == (threshold >= 0.0), NAN_AS_ZERO, np.where(zero, ZERO_LEFT, NAN_LEFT) + ~left)
-    with np.errstate(over="ignore"):
-        single = threshold.astype(np.float32)
-    # The next float32 below: the same answers to all float32 numbers.
-    single = np.where(single > threshold, np.nextafter(single, np.float32(-np.inf)), single)
+    rule = np.where(left == (threshold >= 0.0), kernel.NAN_AS_ZERO, aside)
+    single = greatest_float32(threshold)
     sets: dict[bytes, int] = {}
     number = np.full(feature.size, -1)
     start = 0
     for tree in trees:
         for split, codes in tree.categories.items():
             at = start + split
-            rule[at] = CATEGORY_NAN_LEFT + (not left[at])
+            rule[at] = kernel.CATEGORY_NAN_LEFT + (not left[at])
             number[at] = sets.setdefault(np.asarray(codes, np.int64).tobytes(), len(sets))
             single[at] = 0.5
         start += tree.feature.size
@@ -199,9 +187,8 @@ def _columns(trees: Sequence[Tree], threshold: F64) -> tuple[Array, Array, I64, 
     words = [_bits(np.frombuffer(codes, np.int64)) for codes in sets]
     starts = np.cumsum([0] + [each.size for each in words])
     of = keys >> 40  # 0 for no set
-    columns = np.stack(
-        (keys >> 3 & 2**37 - 1, keys & 7, starts[of - 1] * (of > 0), np.diff(starts, prepend=0)[of]), axis=1
-    )
+    first, count = starts[of - 1] * (of > 0), np.diff(starts, prepend=0)[of]
+    columns = np.column_stack((keys >> 3 & 2**37 - 1, keys & 7, first, count))
     return columns.astype(np.int32), np.concatenate([*words, np.zeros(1, np.uint32)]), column, single
 
 

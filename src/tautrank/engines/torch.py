@@ -13,24 +13,20 @@ import dataclasses
 import functools
 import json
 import threading
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64, dense
+from tautrank.arrays import F32, F64, Array, dense
 from tautrank.data import RankingData
-from tautrank.engines.base import Engine, FittedModel, Part, Settings, Task, shares
-from tautrank.engines.packages import package
-from tautrank.engines.registry import NativeLoss
+from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
+from tautrank.engines.boosting import Watch
+from tautrank.engines.registry import NativeLoss, package
 from tautrank.errors import DataError, OptionError, require, unknown
 from tautrank.losses import REGISTRY, SoftmaxLoss
 from tautrank.losses.base import Loss
 from tautrank.names import changed_options, write_name
-
-if TYPE_CHECKING:
-    from tautrank.engines.boosting import Watch
 
 # The learning rate of trees, divided by this, is Adam's: 0.05 becomes 0.001.
 _RATE = 50.0
@@ -82,13 +78,8 @@ class Shape:
         if self.device is not None:
             choice("device", self.device, ("cpu", "cuda"))
 
-    @property
-    def place(self) -> str:
-        """The device to train on; an error if it is not there."""
-        there = bool(package("torch").cuda.is_available())
-        if self.device == "cuda" and not there:
-            raise OptionError("device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None")
-        return self.device or ("cuda" if there else "cpu")
+
+_PARAMETERS = {field.name for field in dataclasses.fields(Shape)}
 
 
 class TorchModel(FittedModel):
@@ -103,10 +94,8 @@ class TorchModel(FittedModel):
     tool: ClassVar[str] = "torch"
     member: ClassVar[str] = "model.safetensors"
 
-    def __init__(self, weights: dict[str, NDArray[np.float32]], hidden: tuple[int, ...], attention: int = 0) -> None:
-        self.weights = weights
-        self.hidden = hidden
-        self.attention = attention
+    def __init__(self, weights: dict[str, F32], hidden: tuple[int, ...], attention: int = 0) -> None:
+        self.weights, self.hidden, self.attention = weights, hidden, attention
         self.by_list = attention > 0
         self.n_features = int(weights["mean"].size)
         self.n_trees = 0
@@ -114,11 +103,12 @@ class TorchModel(FittedModel):
     @functools.cached_property
     def network(self) -> Any:
         """The network as a PyTorch module, in evaluation mode."""
-        tensor, made = package("torch").from_numpy, network(self.n_features, self.hidden, self.attention)
+        tensor = package("torch").from_numpy
+        made = network(self.n_features, Shape(self.hidden, attention=self.attention))
         made.load_state_dict({name: tensor(array) for name, array in self.weights.items()})
         return made.eval()
 
-    def _scores(self, X: Any, threads: int, offsets: NDArray[Any] | None = None) -> Any:
+    def _scores(self, X: Any, threads: int, offsets: Array | None = None) -> Any:
         return _scores(self.network, X, "cpu", offsets)
 
     def importances(self) -> F64:
@@ -178,17 +168,17 @@ class Torch(Engine):
         """
         torch, kind, chosen = package(self.name), task.loss, dict(settings.extra)
         for name in chosen:
-            if name not in _parameters():
-                raise unknown("parameter of torch", name, _parameters())
+            if name not in _PARAMETERS:
+                raise unknown("parameter of torch", name, _PARAMETERS)
         if isinstance(kind, NativeLoss):
             kind, own = _network_loss(kind.objective)
             chosen = {"epochs": _EPOCHS, **chosen, **own}
         assert isinstance(kind, Loss)
         shape = Shape(**chosen)
-        for what, given in (("langevin", settings.langevin), ("categorical_feature", task.categorical),
-                            ("init_model", task.start), ("propensities", task.propensities),
-                            ("refit", settings.refit or None)):  # fmt: skip
-            if given is not None and given != ():
+        given: dict[str, Any] = {"categorical_feature": task.categorical or None, "refit": settings.refit or None}
+        given |= {"langevin": settings.langevin, "init_model": task.start, "propensities": task.propensities}
+        for what, value in given.items():
+            if value is not None:
                 raise OptionError(f"{what}: a network has no use for it; expected none, or the engine lightgbm")
         with _ONE_AT_A_TIME:
             threads = torch.get_num_threads()
@@ -214,31 +204,22 @@ class Torch(Engine):
         return write_name(loss.name, {**changed_options(loss), **changed_options(Shape(**own))})
 
 
-def _parameters() -> set[str]:
-    return {field.name for field in dataclasses.fields(Shape)}
-
-
 def _network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
     """Return a loss and the parameters of the network that stand among its own; ``noise`` is the loss's."""
     kind, typed = REGISTRY.read(text)
-    of_network = _parameters() - {"noise"}
+    of_network = _PARAMETERS - {"noise"}
     loss = REGISTRY.make(kind.name, **{name: value for name, value in typed if name not in of_network})
     return loss, {name: value for name, value in typed if name in of_network}
 
 
-def network(
-    n_features: int, hidden: tuple[int, ...], attention: int = 0, dropout: float = 0.0, noise: float = 0.0
-) -> Any:
-    """Return an untrained network: features to one score per row.
+def network(n_features: int, shape: Shape) -> Any:
+    """Return an untrained network: features to one score per row; with attention it takes the sizes of lists too.
 
     Args:
         n_features: number of features.
-        hidden: units of each hidden layer.
-        attention: heads of self-attention; the network then takes the number of documents of each list too.
-        dropout: as in `Shape`, as is ``noise``.
-        noise: see there.
+        shape: its layers, dropout and noise.
     """
-    torch = package("torch")
+    torch, hidden, attention = package("torch"), shape.hidden, shape.attention
     nn = torch.nn
 
     class Network(nn.Module):  # type: ignore[name-defined, misc]
@@ -248,7 +229,7 @@ def network(
             self.register_buffer("spread", torch.ones(n_features))
             layers: list[Any] = []
             for before, units in zip((n_features, *hidden), hidden, strict=False):
-                layers += [nn.Linear(before, units), nn.LayerNorm(units), nn.ReLU(), nn.Dropout(dropout)]
+                layers += [nn.Linear(before, units), nn.LayerNorm(units), nn.ReLU(), nn.Dropout(shape.dropout)]
             last = (n_features, *hidden)[-1]
             self.layers = nn.Sequential(*layers, nn.Linear(last, 1))
             if attention:
@@ -259,8 +240,8 @@ def network(
         def forward(self, x: Any, sizes: Any = None) -> Any:
             x = (transformed(x) - self.mean) / self.spread
             x = torch.nan_to_num(x, nan=0.0)  # missing: the mean
-            if self.training and noise > 0:
-                x = x + noise * torch.randn_like(x)
+            if self.training and shape.noise > 0:
+                x = x + shape.noise * torch.randn_like(x)
             x = self.layers[:-1](x)
             if attention:
                 x = self.norm(x + self.joined(attended(self.mixed(x), sizes, attention)))
@@ -298,47 +279,45 @@ def transformed(x: Any) -> Any:
 def _train(task: Task, kind: Loss, settings: Settings, shape: Shape, watch: Watch) -> TorchModel:
     from tautrank.losses.torch_loss import torch_loss
 
-    torch, place = package("torch"), shape.place
+    torch = package("torch")
+    has_cuda = bool(torch.cuda.is_available())
+    if shape.device == "cuda" and not has_cuda:
+        raise OptionError("device: found cuda, but PyTorch sees no CUDA device; expected cpu, or None")
+    place = shape.device or ("cuda" if has_cuda else "cpu")
     if isinstance(kind, SoftmaxLoss) and not kind.gradient_is_derivative:
         kind = dataclasses.replace(kind, hessian="diagonal")  # the numerator of a Newton step is for boosters
     listwise = torch_loss(kind, seed=settings.seed)
-    net = network(task.train.n_features, shape.hidden, shape.attention, shape.dropout, shape.noise)
+    net = network(task.train.n_features, shape)
     net.mean, net.spread = _standards(task.train)
     net.to(place)
     parameters = {"lr": settings.learning_rate / _RATE, "weight_decay": shape.weight_decay}
     optimiser = torch.optim.AdamW(net.parameters(), **parameters)
-    parts: dict[Part, Any] = {"train": task.train, "valid": task.valid}
-    labels = torch.from_numpy(np.asarray(task.train.labels, np.float32)).to(place)
-    weights = None if task.weights is None else torch.from_numpy(task.weights)
     rng = np.random.default_rng(settings.seed)
-    best, best_rounds = None, -1
+    best: dict[str, F32] = {}
+    best_rounds = -1
     for epoch in range(shape.epochs or settings.n_estimators):
         net.train()
         order = rng.permutation(task.train.n_queries)
         for first in range(0, order.size, shape.batch_queries):
             queries = order[first : first + shape.batch_queries]
-            rows = np.concatenate([np.arange(*task.train.offsets[query : query + 2]) for query in queries])
-            x = torch.from_numpy(_single(task.train.X[rows])).to(place)
-            sizes = torch.from_numpy(task.train.sizes[queries])
+            batch = task.train.subset(queries)
+            x, labels = (torch.from_numpy(_single(each)).to(place) for each in (batch.X, batch.labels))
+            sizes = torch.from_numpy(batch.sizes)
+            weights = None if task.weights is None else torch.from_numpy(task.weights[queries])
             optimiser.zero_grad()
-            own = None if weights is None else weights[torch.from_numpy(queries)]
-            value = listwise(net(x, sizes), labels[torch.from_numpy(rows).to(place)], lengths=sizes, weights=own)
-            value.backward()
+            listwise(net(x, sizes), labels, lengths=sizes, weights=weights).backward()
             optimiser.step()
         net.eval()
-        stop = watch.judge(epoch + 1, lambda part: _scores(net, parts[part].X, place, parts[part].offsets))
+        stop = watch.judge(epoch + 1, lambda part: _scores(net, task.parts[part].X, place, task.parts[part].offsets))
         if watch.rounds_to_keep != best_rounds:
-            best, best_rounds = _copy(net), watch.rounds_to_keep
+            best = {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
+            best_rounds = watch.rounds_to_keep
         if stop:
             break
-    return TorchModel(best or _copy(net), shape.hidden, shape.attention)
+    return TorchModel(best, shape.hidden, shape.attention)
 
 
-def _copy(net: Any) -> dict[str, NDArray[np.float32]]:
-    return {name: tensor.detach().cpu().numpy().copy() for name, tensor in net.state_dict().items()}
-
-
-def _scores(net: Any, X: Any, place: str, offsets: NDArray[Any] | None) -> NDArray[Any]:
+def _scores(net: Any, X: Any, place: str, offsets: Array | None) -> Array:
     """Score documents, or whole lists with self-attention, a part at a time; without offsets all rows are one list."""
     torch, n = package("torch"), X.shape[0]
     ends, step = np.append(np.arange(0, n, _CHUNK), n), 1
@@ -367,7 +346,7 @@ def _standards(data: RankingData) -> tuple[Any, Any]:
     return torch.from_numpy(mean).float(), torch.from_numpy(np.where(spread > 1e-9, spread, 1.0)).float()
 
 
-def _single(X: Any) -> NDArray[np.float32]:
+def _single(X: Any) -> F32:
     return np.ascontiguousarray(dense(X), dtype=np.float32)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, I64, Bools
+from tautrank.arrays import F32, F64, I64, Bools
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,8 +115,7 @@ class Tree:
                 written.append(leaf(~node, depth))
                 continue
             before, between, after = split(node, depth)
-            written.append(before)
-            waiting += [after, (int(self.right[node]), depth + 1), between, (int(self.left[node]), depth + 1)]
+            waiting += [after, (int(self.right[node]), depth + 1), between, (int(self.left[node]), depth + 1), before]
         return "".join(written)
 
 
@@ -137,3 +136,20 @@ def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
         if torn.size:
             return f"sends 0 aside as a missing value, at the threshold {torn[0]:g} among others (zero_as_missing)"
     return None
+
+
+def greatest_float32(thresholds: F64) -> F32:
+    """Return the greatest float32 not above each threshold: for float32 values ``<=`` means the same with either.
+
+    Rounding to the nearest could send a value left that lies between the two.
+
+    Args:
+        thresholds: doubles.
+
+    >>> low = greatest_float32(np.array([0.1, 0.5, 1e300]))
+    >>> low[0] < np.float32(0.1), low[1], low[2] == np.finfo(np.float32).max
+    (np.True_, np.float32(0.5), np.True_)
+    """
+    with np.errstate(over="ignore"):
+        nearest = thresholds.astype(np.float32)
+    return np.where(nearest > thresholds, np.nextafter(nearest, np.float32(-np.inf)), nearest)

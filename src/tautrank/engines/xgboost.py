@@ -5,21 +5,18 @@ from __future__ import annotations
 import functools
 import json
 import math
+import re
 from collections.abc import Collection, Mapping, Sequence
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arrays import F64, dense
+from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData, StreamedRows
-from tautrank.engines.base import Engine, FittedModel, GradientsAt, LeafValues, Learner, Part, Settings, Task, shares
+from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, read_model, shares
 from tautrank.engines.binned import content_key
-from tautrank.engines.boosting import document_weights
 from tautrank.engines.langevin import check_leaves
-from tautrank.engines.packages import package
-from tautrank.engines.registry import OTHER_NAMES, NativeLoss
+from tautrank.engines.registry import OTHER_NAMES, NativeLoss, package
 from tautrank.engines.trees import Tree
 from tautrank.errors import DataError, OptionError, unknown
 
@@ -62,15 +59,18 @@ class XGBoostModel(FittedModel):
     def _leaves(self, X: Any, threads: int) -> Any:
         return self._predict(X, threads, pred_leaf=True)
 
-    def _first(self, trees: int) -> bytes:
-        return bytes(self.booster[:trees].save_raw("ubj"))
+    def first(self, trees: int) -> FittedModel:
+        """Return the model of the first trees.
+
+        Args:
+            trees: their number.
+        """
+        return read_model(self.tool, bytes(self.booster[:trees].save_raw("ubj")), self.n_features, self.scale)
 
     def importances(self) -> F64:
         """Return the gain of each feature over all splits, as shares that sum to 1."""
-        gains = np.zeros(self.n_features)
-        for name, gain in self.booster.get_score(importance_type="total_gain").items():
-            gains[int(name[1:])] = gain
-        return shares(gains)
+        gains = self.booster.get_score(importance_type="total_gain")
+        return shares([gains.get(f"f{column}", 0.0) for column in range(self.n_features)])
 
     def to_bytes(self) -> bytes:
         """Return the model as UBJSON."""
@@ -97,22 +97,19 @@ class XGBoostModel(FittedModel):
             factors: one per model.
         """
         described = [model._described() for model in models]
-        boosters = [each["learner"]["gradient_booster"] for each in described]
-        if any(booster["name"] != "gbtree" for booster in boosters):
+        if any(each["learner"]["gradient_booster"]["name"] != "gbtree" for each in described):
             return None
         trees, base = [], 0.0
-        for each, booster, model, factor in zip(described, boosters, models, factors, strict=True):
+        for each, model, factor in zip(described, models, factors, strict=True):
             scale = factor * model.scale
             base += scale * _base_score(each["learner"])
-            for tree in booster["model"]["trees"]:
+            for tree in _trees_in(each):
                 numbers = np.array(tree["split_conditions"], np.float64)
                 numbers[np.array(tree["left_children"]) < 0] *= scale  # leaves
                 trees.append({**tree, "split_conditions": numbers.tolist()})
-        total = described[0]
-        _put_trees(total["learner"]["gradient_booster"]["model"], trees)
-        kept = total["learner"]["learner_model_param"]
+        kept = described[0]["learner"]["learner_model_param"]
         kept["base_score"] = f"[{base!r}]" if kept["base_score"].startswith("[") else repr(base)
-        return cls.from_bytes(json.dumps(total).encode(), models[0].n_features)
+        return cls.from_bytes(_with_trees(described[0], trees), models[0].n_features)
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
@@ -122,32 +119,21 @@ class XGBoostModel(FittedModel):
             contents: what `to_bytes` returned for each.
             n_features: number of features that each has.
         """
-        if len(contents) == 1:
-            return cls.from_bytes(contents[0], n_features)
         described = [cls.from_bytes(content, n_features)._described() for content in contents]
-        models = [each["learner"]["gradient_booster"]["model"] for each in described]
-        _put_trees(models[0], [tree for model in models for tree in model["trees"]])
-        return cls.from_bytes(json.dumps(described[0]).encode(), n_features)
+        trees = [tree for each in described for tree in _trees_in(each)]
+        return cls.from_bytes(_with_trees(described[0], trees), n_features)
 
-    def _described(self) -> dict[str, Any]:
+    def _described(self) -> Any:
         """Return the model as XGBoost describes it in JSON."""
-        found: dict[str, Any] = json.loads(self.booster.save_raw("json"))
-        return found
+        return json.loads(self.booster.save_raw("json"))
 
-    def unscaled_trees(self) -> list[Tree] | None:
-        """Return the trees as arrays, the first of one leaf: the score that all start from. None for other boosters."""
-        learner = self._described()["learner"]
-        booster = learner["gradient_booster"]
-        if booster["name"] != "gbtree":
-            return None
-        return [Tree.constant(_base_score(learner)), *map(_tree, booster["model"]["trees"])]
-
-    def trees(self) -> list[Tree]:
-        """Return the trees as plain arrays, scaled, and a tree of one leaf for the score they start from."""
-        kind = json.loads(self.booster.save_config())["learner"]["gradient_booster"]["name"]
+    def unscaled_trees(self) -> list[Tree]:
+        """Return the trees as arrays, the first of one leaf: the score that all start from."""
+        described = self._described()
+        kind = described["learner"]["gradient_booster"]["name"]
         if kind != "gbtree":
             raise OptionError(f"format: found XGBoost's booster {kind}; expected gbtree")
-        return super().trees()
+        return [Tree.constant(_base_score(described["learner"])), *map(_tree, _trees_in(described))]
 
 
 class XGBoost(Engine):
@@ -173,7 +159,6 @@ class XGBoost(Engine):
         "features": ("colsample_bytree", "colsample_bylevel", "colsample_bynode"),
         "rows": ("subsample",),
     }
-    uses_openmp: ClassVar[bool] = True
 
     def start(self, task: Task, settings: Settings) -> Learner:
         """Begin a training.
@@ -182,7 +167,7 @@ class XGBoost(Engine):
             task: what to learn from what.
             settings: how; `extra` holds any parameter of XGBoost.
         """
-        return _Learner(task, settings) if settings.langevin is None else _RefillingLearner(task, settings)
+        return _Learner(task, settings)
 
     def errors(self) -> tuple[type[Exception], ...]:
         """Return XGBoost's exceptions about a training that it cannot do."""
@@ -208,16 +193,16 @@ class _Learner:
     def __init__(self, task: Task, settings: Settings) -> None:
         self._rate = settings.learning_rate
         self._params = parameters(task, settings)
+        self.l2 = float(self._params.get("reg_lambda", 1.0))
+        self._filled: dict[int, dict[int, float]] = {}
         make = _matrices if task.sample is None else _sampled_matrices
         self._parts: dict[Part, Any] = make(task, settings, self._params)
         self._documents = (task.whole or (task.train.n_documents,))[0]
         self._start = task.start if isinstance(task.start, XGBoostModel) else None
         self._before = self._start.n_trees if self._start is not None and task.sample is not None else 0
-        self._booster: Booster = package("xgboost").Booster(
-            self._params,
-            cache=list(self._parts.values()),
-            model_file=None if self._start is None or self._before else self._start.booster,
-        )
+        begun = None if self._start is None or self._before else self._start.booster
+        matrices = list(self._parts.values())
+        self._booster: Booster = package("xgboost").Booster(self._params, cache=matrices, model_file=begun)
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         if rate != self._rate:
@@ -227,7 +212,7 @@ class _Learner:
         if gradients is None:
             self._booster.update(train, self.rounds)
         else:
-            grad, hess = gradients(self._scores_to_fit())
+            grad, hess = gradients(self.scores("train"))
             if "min_child_weight" not in self._params:
                 # Kept in the model: a training that continues it goes on with the same number.
                 kept = None if self._start is None else self._start.booster.attr("min_child_weight")
@@ -240,72 +225,39 @@ class _Learner:
                 self._booster.set_attr(min_child_weight=least)
             self._booster.boost(train, iteration=self.rounds, grad=grad, hess=hess)
 
-    def _scores_to_fit(self) -> NDArray[Any]:
-        return self.scores("train")
-
     @property
     def rounds(self) -> int:
         return self._before + int(self._booster.num_boosted_rounds())
 
-    def scores(self, part: Part) -> NDArray[Any]:
+    def scores(self, part: Part) -> Array:
         # XGBoost keeps the scores of the matrices in its cache, so that this costs one tree.
         return np.asarray(self._booster.predict(self._parts[part], output_margin=True))
 
     def model(self, rounds: int) -> FittedModel:
-        kept = self._booster if rounds == self.rounds else self._booster[: rounds - self._before]
-        contents = [bytes(kept.save_raw("ubj"))]
-        if self._start is not None and self._before:
-            contents.insert(0, self._start.to_bytes())
-        return XGBoostModel.joined(contents, self._booster.num_features())
+        kept = self._booster if rounds == self.rounds else self._booster[:rounds]
+        content = bytes(kept.save_raw("json" if self._filled else "ubj"))
+        if self._filled:
+            described = json.loads(content)
+            for number, tree in enumerate(_trees_in(described)):
+                for leaf, value in self._filled.get(number, {}).items():
+                    tree["split_conditions"][leaf] = value
+            content = json.dumps(described).encode()
+        return XGBoostModel.from_bytes(content, self._booster.num_features())
+
+    def leaves(self, part: Part) -> Array:
+        """Return the leaf of each document in the last tree."""
+        last = self._booster[self.rounds - 1 :]
+        return np.ravel(last.predict(self._parts[part], pred_leaf=True)).astype(np.int64)
+
+    def fill(self, leaves: Array, values: F64) -> F64:
+        """Change the values of leaves of the last tree, in float32 as XGBoost keeps them."""
+        new: F64 = values.astype(np.float32).astype(np.float64)
+        self._filled[self.rounds - 1] = dict(zip(leaves.tolist(), new.tolist(), strict=True))
+        return new
 
     def last_tree(self) -> bytes:
         """Return a model of the last of the trees."""
         return bytes(self._booster[self._booster.num_boosted_rounds() - 1 :].save_raw("ubj"))
-
-
-class _RefillingLearner(_Learner):
-    """A training whose leaves are filled again: the new ones, and the scores that follow from them, are kept here."""
-
-    def __init__(self, task: Task, settings: Settings) -> None:
-        super().__init__(task, settings)
-        self._kept: dict[Part, F64] = {
-            part: super(_RefillingLearner, self).scores(part).astype(np.float64) for part in self._parts
-        }
-        self._filled: dict[int, tuple[NDArray[Any], F64]] = {}
-
-    def _scores_to_fit(self) -> NDArray[Any]:
-        return self._kept["train"]
-
-    def scores(self, part: Part) -> NDArray[Any]:
-        return self._kept[part]
-
-    def refill(self, values: LeafValues) -> None:
-        tree = self.rounds - 1
-        grown = self._booster[tree : tree + 1]
-        nodes = {
-            part: np.ravel(grown.predict(matrix, pred_leaf=True)).astype(np.int64)
-            for part, matrix in self._parts.items()
-        }
-        leaves, numbered = np.unique(nodes["train"], return_inverse=True)
-        # In float32, as XGBoost keeps leaves.
-        new = (self._rate * values(numbered, float(self._params["reg_lambda"]))).astype(np.float32).astype(np.float64)
-        self._filled[tree] = leaves, new
-        table = np.zeros(max(int(found.max()) for found in nodes.values()) + 1)
-        table[leaves] = new
-        for part, scores in self._kept.items():
-            scores += table[nodes[part]]
-
-    def model(self, rounds: int) -> FittedModel:
-        described = json.loads(self._booster[:rounds].save_raw("json"))
-        trees = described["learner"]["gradient_booster"]["model"]["trees"]
-        for tree, (leaves, new) in self._filled.items():
-            if tree < rounds:
-                numbers = np.array(trees[tree]["split_conditions"], np.float64)
-                # A leaf that no training document reaches says nothing.
-                numbers[np.array(trees[tree]["left_children"]) < 0] = 0.0
-                numbers[leaves] = new
-                trees[tree]["split_conditions"] = numbers.tolist()
-        return XGBoostModel.from_bytes(json.dumps(described).encode(), self._booster.num_features())
 
 
 def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
@@ -314,27 +266,16 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
     Trainings side by side share them, with their bins. XGBoost adds those to a matrix when it is first trained on, so
     one tree is grown on it before any other training may see it.
     """
-    native = task.loss if isinstance(task.loss, NativeLoss) else None
-    ranks = native is not None and native.objective.startswith("rank:")
+    ranks = isinstance(task.loss, NativeLoss) and task.loss.objective.startswith("rank:")
+    # XGBoost takes weights of queries when it ranks, of documents when it does not.
+    weights = task.weights if ranks else task.document_weights
 
     def matrix(data: RankingData, weights: F64 | None) -> Any:
-        return package("xgboost").DMatrix(
-            dense(data.X),
-            label=data.labels,
-            weight=weights,
-            group=data.sizes if ranks else None,
-            **_how(task, settings),
-        )
-
-    # XGBoost takes weights of queries when it ranks, of documents when it does not; a loss of this library has them.
-    weights = None
-    if native is not None:
-        weights = task.weights if ranks else document_weights(task.train, task.weights)
+        how = {"group": data.sizes if ranks else None, **_how(task, settings)}
+        return package("xgboost").DMatrix(dense(data.X), label=data.labels, weight=weights, **how)
 
     def make() -> dict[Part, Any]:
-        made: dict[Part, Any] = {"train": matrix(task.train, weights)}
-        if task.valid is not None:
-            made["valid"] = matrix(task.valid, None)
+        made = {part: matrix(data, weights if part == "train" else None) for part, data in task.parts.items()}
         if task.bins is not None:
             package("xgboost").Booster(dict(params), cache=[made["train"]]).update(made["train"], 0)
         return made
@@ -342,17 +283,15 @@ def _matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict
     if task.bins is None:
         return make()
     more = "xgboost", ranks, weights, task.categorical, params.get("max_bin")
-    kept: Any = SimpleNamespace(make=make)  # XGBoost has no files for bins
-    found: dict[Part, Any] = task.bins.get(content_key((task.train, task.valid), *more), 0, kept)
+    found: dict[Part, Any] = task.bins.get(content_key((task.train, task.valid), *more), make)
     return found
 
 
 def _how(task: Task, settings: Settings) -> dict[str, Any]:
     """Return what all matrices of a training are made with."""
-    kinds = None
-    if task.categorical:
-        kinds = ["c" if column in task.categorical else "q" for column in range(task.train.n_features)]
-    return {"feature_types": kinds, "enable_categorical": bool(task.categorical), "nthread": settings.threads}
+    some = bool(task.categorical)
+    kinds = ["c" if column in task.categorical else "q" for column in range(task.train.n_features)]
+    return {"feature_types": kinds if some else None, "enable_categorical": some, "nthread": settings.threads}
 
 
 def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any]) -> dict[Part, Any]:
@@ -389,12 +328,10 @@ def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any])
             return chunk is not None
 
     found: dict[Part, Any] = {}
-    parts: dict[Part, RankingData | None] = {"train": task.train, "valid": task.valid}
-    for part, data in parts.items():
-        if data is not None:
-            found[part] = xgboost.QuantileDMatrix(Chunks(data.X), ref=reference, **how)
-            if task.start is not None:
-                found[part].set_base_margin(task.start.unscaled_scores(data.X, settings.threads))
+    for part, data in task.parts.items():
+        found[part] = xgboost.QuantileDMatrix(Chunks(data.X), ref=reference, **how)
+        if task.start is not None:
+            found[part].set_base_margin(task.start.unscaled_scores(data.X, settings.threads))
     return found
 
 
@@ -419,8 +356,6 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         # Trees that are added to a model take other samples.
         "seed": (settings.seed + (task.start_step if own else 0)) % 2**31,
         "disable_default_eval_metric": 1,
-        "verbosity": 1,
-        "reg_lambda": 1.0,
     }
     if own:
         params |= {"base_score": 0.0, "reg_lambda": 0.0}
@@ -439,20 +374,12 @@ _MAIN_NAMES = {"lambda": "reg_lambda", "alpha": "reg_alpha", "gamma": "min_split
 @functools.cache
 def _known_names() -> frozenset[str]:
     """Return the names of XGBoost's parameters, as it lists them itself; it would only warn about others."""
-    xgboost = package("xgboost")
-    found = {"booster", "tree_method", "grow_policy", "base_score", "num_parallel_tree", "updater", "process_type"}
-
-    def collect(described: dict[str, Any]) -> None:
-        for name, value in described.items():
-            if isinstance(value, dict):
-                collect(value)
-            else:
-                found.add(_MAIN_NAMES.get(str(name), str(name)))
-
+    xgboost, found = package("xgboost"), set()
     tiny = xgboost.DMatrix(np.zeros((1, 1), np.float32), label=[0.0])
     for booster in ("gbtree", "dart"):
-        collect(json.loads(xgboost.Booster({"booster": booster, "tree_method": "hist"}, cache=[tiny]).save_config()))
-    return frozenset(found - {"version", "name"})
+        config = xgboost.Booster({"booster": booster, "tree_method": "hist"}, cache=[tiny]).save_config()
+        found |= {_MAIN_NAMES.get(name, name) for name in re.findall(r'"(\w+)": ?"', config)}
+    return frozenset(found - {"name"})
 
 
 def _tree(described: Mapping[str, Any]) -> Tree:
@@ -467,19 +394,12 @@ def _tree(described: Mapping[str, Any]) -> Tree:
     left[by_category], right[by_category] = right[by_category], left[by_category]
     default_left[by_category] = ~default_left[by_category]
     codes = np.array(described["categories"], np.int64)
-    parts = zip(described["categories_segments"], described["categories_sizes"], strict=True)
-    return Tree.of(
-        np.array(described["split_indices"], np.int64)[inner],
-        np.nextafter(numbers[inner], np.float32(-math.inf)),
-        default_left[inner],
-        place[left[inner]],
-        place[right[inner]],
-        numbers[~inner],
-        categories={
-            int(place[node]): codes[first : first + size]
-            for node, (first, size) in zip(by_category, parts, strict=True)
-        },
-    )
+    parts = zip(by_category, described["categories_segments"], described["categories_sizes"], strict=True)
+    sets = {int(place[node]): codes[first : first + size] for node, first, size in parts}
+    feature = np.array(described["split_indices"], np.int64)[inner]
+    threshold = np.nextafter(numbers[inner], np.float32(-math.inf))
+    children = place[left[inner]], place[right[inner]]
+    return Tree.of(feature, threshold, default_left[inner], *children, numbers[~inner], categories=sets)
 
 
 def _base_score(learner: Mapping[str, Any]) -> float:
@@ -496,12 +416,16 @@ def _base_score(learner: Mapping[str, Any]) -> float:
     return float(base)
 
 
-def _put_trees(model: dict[str, Any], trees: list[dict[str, Any]]) -> None:
-    """Replace the trees of a model as XGBoost describes it."""
+def _trees_in(described: Mapping[str, Any]) -> Any:
+    """Return the trees of a model as XGBoost describes it."""
+    return described["learner"]["gradient_booster"]["model"]["trees"]
+
+
+def _with_trees(described: Mapping[str, Any], trees: list[dict[str, Any]]) -> bytes:
+    """Return a model as XGBoost describes it, with other trees."""
     for number, tree in enumerate(trees):
         tree["id"] = number
-    model["trees"] = trees
-    model["tree_info"] = [0] * len(trees)
+    model = described["learner"]["gradient_booster"]["model"]
+    model |= {"trees": trees, "tree_info": [0] * len(trees), "iteration_indptr": [*range(len(trees) + 1)]}
     model["gbtree_model_param"]["num_trees"] = str(len(trees))
-    if "iteration_indptr" in model:
-        model["iteration_indptr"] = list(range(len(trees) + 1))
+    return json.dumps(described).encode()

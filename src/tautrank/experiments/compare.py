@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +12,9 @@ import numpy as np
 from tautrank.arguments import choice, job_count, whole
 from tautrank.arrays import F64, Bools
 from tautrank.data import Judged, RankingData, Splits
-from tautrank.data.files import judge_given, read_judgments
+from tautrank.data.trec import judge_given, read_judgments
 from tautrank.engines import DEFAULTS
-from tautrank.engines.progress import show_progress
+from tautrank.engines.boosting import show_progress
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.divide import GivenSplits
@@ -83,16 +82,13 @@ def compare(
     >>> [system.name for system in result.systems]
     ['mse', 'listnet']
     """
-    how: dict[str, Any] = {"repeats": repeats, "vary": vary, "tune": tune, "baseline": baseline}
-    declared = comparison(losses, metrics, **how, parameters=parameters)
-    where: dict[str, Any] = {"store": store, "n_jobs": n_jobs, "workers": workers, "progress": progress}
-    return compare_splits(declared, [Splits(train, valid, test)], seed=seed, alpha=alpha, pairs=pairs, **where)
+    declared = comparison(losses, metrics, repeats, vary, tune, baseline, parameters)
+    return compare_splits(declared, [Splits(train, valid, test)], seed, alpha, pairs, store, n_jobs, workers, progress)
 
 
 def comparison(
     losses: Sequence[Any],
     metrics: Sequence[str | Metric],
-    *,
     repeats: int = DEFAULT_REPEATS,
     vary: str = "splits",
     tune: int = 0,
@@ -104,25 +100,18 @@ def comparison(
     >>> comparison(["mse", "mse"], ["ndcg@5"]).system_names
     ('mse', 'mse #2')
     """
-    for name, given, example in (("losses", losses, "lambdarank"), ("metrics", metrics, "ndcg@10")):
-        if not given:
-            raise OptionError(f"{name}: found none; expected at least one, such as '{example}'")
-    return Experiment(
-        systems=tuple(loss if isinstance(loss, System) else System(str(loss)) for loss in losses),
-        metrics=tuple(str(metric(m)) for m in metrics),
-        protocol=GivenSplits(vary),
-        trials=whole("repeats", repeats, 1),
-        configurations=whole("tune", tune, 0),
-        parameters={**DEFAULTS, **(parameters or {})},
-        curves=("valid",),
-        baseline=baseline,
-    )
+    if not losses:
+        raise OptionError("losses: found none; expected at least one, such as 'lambdarank'")
+    systems = tuple(loss if isinstance(loss, System) else System(str(loss)) for loss in losses)
+    names, given = tuple(str(metric(m)) for m in metrics), {**DEFAULTS, **(parameters or {})}
+    how: dict[str, Any] = {"trials": whole("repeats", repeats, 1), "configurations": whole("tune", tune, 0)}
+    how |= {"protocol": GivenSplits(vary), "curves": ("valid",), "baseline": baseline}
+    return Experiment(systems=systems, metrics=names, parameters=given, **how)
 
 
 def compare_splits(
     declared: Experiment,
     splits: Sequence[Splits],
-    *,
     seed: int = 0,
     alpha: float = 0.05,
     pairs: str = "baseline",
@@ -139,16 +128,12 @@ def compare_splits(
         seed, alpha, pairs, store, n_jobs, workers, progress: as those of `compare`.
     """
     choice("pairs", pairs, ("baseline", "all"))
-    if not splits:
-        raise DataError("splits: found none; expected at least one of (train, valid, test)")
     if workers is None:
         size = sum(part.n_documents * part.n_features for part in splits[0] if part is not None)
         workers = job_count(n_jobs) if size < _SMALL else 1
-    chosen = choose_workers(workers)
-    seed = whole("seed", seed, 0)
-    settled = settle(declared, DataSource((MEMORY,), held=tuple(splits)), declared.planned(Budget()))
-    plan = Plan(**settled, seed=seed)
-    bar = show_progress("trainings", len(plan.trials()), None if progress is None else 0)
+    chosen, source = choose_workers(workers), DataSource((MEMORY,), held=tuple(splits))
+    plan = Plan(**settle(declared, source, declared.planned(Budget())), seed=whole("seed", seed, 0))
+    bar = show_progress("trainings", plan.size, None if progress is None else 0)
     with Store(None if store is None else Path(store), kind="comparison") as opened, bar as show:
         told = progress or (lambda done, _, title: show(done, title))
         run_waiting(plan, opened, chosen, told, threads=max(1, job_count(n_jobs) // workers))
@@ -197,8 +182,6 @@ def compare_runs(
     """
     if len(runs) < 2:
         raise OptionError(f"runs: found {len(runs)}; expected at least two systems to compare")
-    if not metrics:
-        raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
     choice("pairs", pairs, ("baseline", "all"))
     options = {} if like is None else {"like": like}
     judges = [metric(m, **options) for m in metrics]
@@ -208,49 +191,31 @@ def compare_runs(
         if len(given) != repeats:
             raise OptionError(f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has")
     systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
+    protocol, names = GivenSplits("seeds"), tuple(map(str, judges))
     study = Experiment(
-        systems=systems,
-        metrics=tuple(map(str, judges)),
-        protocol=GivenSplits("seeds"),
-        trials=repeats,
-        parameters=options,
-        baseline=baseline,
+        systems=systems, metrics=names, protocol=protocol, trials=repeats, parameters=options, baseline=baseline
     )
-    judgments, each = read_judgments(judged, **reading), [run for given in by_system.values() for run in given.items()]
+    judgments = read_judgments(judged, **reading)
 
-    def values_of(run: tuple[str, Any]) -> tuple[Judged, F64]:
-        found = judge_given(run[1], judgments, run[0], called(judged, "judged"))
+    def values_of(name: str, run: Any) -> tuple[Judged, list[F64]]:
+        found = judge_given(run, judgments, name, called(judged, "judged"))
         found = found.for_trec_eval() if like == "trec_eval" else found
-        return found, np.stack(
-            [m.per_query(found.scores, found.labels, found.offsets, judged=found.judged) for m in judges]
-        )
+        return found, [m.per_query(found.scores, found.labels, found.offsets, judged=found.judged) for m in judges]
 
-    with ThreadPoolExecutor(min(job_count(None), len(each))) as pool:  # readers and kernels release Python's lock
-        judged_runs = dict(zip([name for name, _ in each], pool.map(values_of, each), strict=True))
+    judged_runs = {name: values_of(name, run) for given in by_system.values() for name, run in given.items()}
     counted, remarks = _counted({name: found for name, (found, _) in judged_runs.items()})
     if like == "trec_eval":
         named = all(found.names is not None for found, _ in judged_runs.values())
         order = "by name, the last of the alphabet first" if named else "in the order of the data, for want of names"
         remarks.append(f"As trec_eval does: scores in 32 bits, tied documents {order}.")
-    return Comparison(
-        plan=Plan(
-            study=study,
-            data=DataSource((called(judged, MEMORY),)),
-            fingerprints=((1, ""),),
-            n_queries=int(np.count_nonzero(counted)),
-            n_features=0,
-            budget=Budget(repeats, 0),
-        ),
-        values={
-            (PLAIN, system, name): [judged_runs[run][1][i, counted] for run in by_system[system]]
-            for system in by_system
-            for i, name in enumerate(study.metrics)
-        },
-        n_done=len(each),
-        alpha=alpha,
-        pairs=choice("pairs", pairs, ("baseline", "all")),
-        remarks=tuple(remarks),
-    )
+    values = {
+        (PLAIN, system, name): [judged_runs[run][1][i][counted] for run in by_system[system]]
+        for system in by_system
+        for i, name in enumerate(names)
+    }
+    source, n_queries = DataSource((called(judged, MEMORY),)), int(np.count_nonzero(counted))
+    plan = Plan(study=study, data=source, n_queries=n_queries, budget=Budget(repeats, 0))
+    return Comparison(plan=plan, values=values, n_done=plan.size, alpha=alpha, pairs=pairs, remarks=tuple(remarks))
 
 
 def called(given: Any, otherwise: str) -> str:

@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import difflib
-import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from tautrank.arguments import choice
 from tautrank.data import RankingData, Splits, list_folds, read_folder
 from tautrank.data.columns import same_columns
 from tautrank.data.files import read_data
+from tautrank.engines.binned import content_key
 from tautrank.errors import DataError, OptionError
 from tautrank.simulate import five_documents, simulate_web_search
 
-NONE = "none"
-FIVE_DOCUMENTS = "five-documents"
-SIMULATED = "simulated"
-MEMORY = "memory"
+NONE, FIVE_DOCUMENTS, SIMULATED, MEMORY = "none", "five-documents", "simulated", "memory"
 SHAPES = {"mslr": "mslr", "yahoo": "yahoo", "simple": None}
 _EXAMPLE = "a folder, a file, or simulated:mslr:200"
 
@@ -126,9 +121,8 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
     if fold is not None and not (len(texts) == 1 and Path(texts[0]).expanduser().is_dir()):
         raise OptionError(f"--fold: found {fold} for {', '.join(texts)}; expected a folder with folds")
     if not 1 <= len(texts) <= 3:
-        raise OptionError(
-            f"--data: found {len(texts)} names; expected {_EXAMPLE}, or training, validation and test files"
-        )
+        expected = f"{_EXAMPLE}, or training, validation and test files"
+        raise OptionError(f"--data: found {len(texts)} names; expected {expected}")
     is_simulated = texts[0].partition(":")[0] == SIMULATED
     if len(texts) == 1 and (is_simulated or texts[0] in (NONE, FIVE_DOCUMENTS)):
         if is_simulated:
@@ -139,8 +133,6 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
         path = Path(text).expanduser()
         if not path.exists():
             raise DataError(_not_there(text, path))
-        if len(texts) > 1 and path.is_dir():
-            raise DataError(f"--data: found the folder {path} among several names; expected files, or one folder alone")
         paths.append(str(path.resolve()))
     return DataSource(tuple(paths), fold)
 
@@ -156,17 +148,7 @@ def fingerprint_of(data: RankingData | Splits | None) -> str:
     """
     if data is None:
         return NONE
-    digest = hashlib.sha256()
-    for part in data if isinstance(data, Splits) else Splits(data, None, data.subset([])):
-        if part is None:
-            digest.update(b"none")
-            continue
-        X = part.X if isinstance(part.X, np.ndarray) else part.X.tocsr()
-        features = [X] if isinstance(X, np.ndarray) else [X.data, X.indices, X.indptr]
-        for array in (part.labels, part.offsets, *features):
-            digest.update(f"{array.dtype.str}{array.shape}".encode())
-            digest.update(np.ascontiguousarray(array).view(np.uint8).data)
-    return digest.hexdigest()[:32]
+    return content_key(data if isinstance(data, Splits) else Splits(data, None, data.subset([])))
 
 
 def _simulation(text: str) -> dict[str, Any]:

@@ -16,9 +16,9 @@ from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
 from tautrank.errors import OptionError
 from tautrank.experiments.data_source import DataSource, fingerprint_of
 from tautrank.experiments.divide import PARTS, Change, GivenSplits, Protocol, Resampling, folds_of
-from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.space import Search, with_parameters
 from tautrank.experiments.store import Trial
+from tautrank.experiments.trial import MEASUREMENTS
 from tautrank.json_values import declare, digest, to_json
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import metric
@@ -175,27 +175,25 @@ class Experiment:
     """Whether a trial that fails is recorded and the others go on; else its error ends the run."""
 
     def __post_init__(self) -> None:
-        for what in ("systems", "conditions", "metrics"):
+        for what, example in (("systems", "System('mse')"), ("conditions", "Condition()"), ("metrics", "'ndcg@10'")):
             if not getattr(self, what):
-                raise OptionError(f"{what}: found none; expected at least one")
+                raise OptionError(f"{what}: found none; expected at least one, such as {example}")
         Budget(self.trials, self.configurations, self.trees)
         if "test" not in self.judged or not set(self.judged) <= set(PARTS):
             raise OptionError(f"judged: found {list(self.judged)}; expected 'test', and 'train' or 'valid' besides")
         if not set(self.curves) <= {"train", "valid"}:
             raise OptionError(f"curves: found {list(self.curves)}; expected 'train' or 'valid'")
         for system in self.systems:
-            self._check(system)
+            if isinstance(system, Measurement):
+                choice("measurement", system.kind, MEASUREMENTS)
+            elif isinstance(system, System):
+                self._check_trained(system)
         if not self.baseline:
             object.__setattr__(self, "baseline", self.system_names[0])
         self.system(self.baseline)
 
-    def _check(self, system: System | Measurement | Existing) -> None:
+    def _check_trained(self, system: System) -> None:
         """Report a wrong name when the experiment is declared, not when it has run."""
-        if isinstance(system, Measurement):
-            choice("measurement", system.kind, MEASUREMENTS)
-            return
-        if isinstance(system, Existing):
-            return
         engine = {**self.parameters, **system.parameters}.get("engine", DEFAULT_ENGINE)
         engine_for(str(engine), read_loss(system.loss))
         for condition in self.conditions:
@@ -271,8 +269,8 @@ class Plan:
     Args:
         study: the experiment.
         data: where the data comes from.
-        fingerprints: a hash of the data for each fold that is used.
-        n_queries, n_features: the size of the data, of its first fold.
+        fingerprints: a hash of the data for each fold that is used; empty if it is not known.
+        n_queries, n_features: the size of the data, of its first fold; 0 if it is not known.
         budget: with nothing left open.
         seed: where all randomness starts.
         n_jobs: threads of one trial; None leaves them to whoever runs it.
@@ -281,9 +279,9 @@ class Plan:
 
     study: Experiment
     data: DataSource
-    fingerprints: tuple[tuple[int, str], ...]
-    n_queries: int
-    n_features: int
+    fingerprints: tuple[tuple[int, str], ...] = ((1, ""),)
+    n_queries: int = 0
+    n_features: int = 0
     budget: Budget
     seed: int = 0
     n_jobs: int | None = None
@@ -329,19 +327,13 @@ class Plan:
     def _spec(self, trial: int, fold: int, condition: Condition, index: int) -> dict[str, Any]:
         study = self.study
         system, name = study.systems[index], study.system_names[index]
-        spec = {
-            **study.origin,
-            "data": {"given": list(self.data.given), "fold": fold, "fingerprint": dict(self.fingerprints)[fold]},
-            "protocol": to_json(study.protocol, "plan"),
-            "condition": condition.name,
-            "changes": to_json(condition.changes, "plan"),
-            "system": name,
-            "trial": trial,
-            "seed": self.seed_of(trial, index),
-            "study_seed": self.seed,
-            "metrics": list(condition.metrics or study.metrics),
-            **({} if self.n_jobs is None else {"n_jobs": self.n_jobs}),
-        }
+        spec = {**study.origin, "system": name, "condition": condition.name, "trial": trial}
+        spec["data"] = {"given": list(self.data.given), "fold": fold, "fingerprint": dict(self.fingerprints)[fold]}
+        spec |= {"protocol": to_json(study.protocol, "plan"), "changes": to_json(condition.changes, "plan")}
+        spec |= {"seed": self.seed_of(trial, index), "study_seed": self.seed}
+        spec["metrics"] = list(condition.metrics or study.metrics)
+        if self.n_jobs is not None:
+            spec["n_jobs"] = self.n_jobs
         parameters = {key: value for layer in self.layers(condition, index) for key, value in layer.items()}
         if isinstance(system, Measurement):
             return {**spec, "measure": system.kind, "parameters": to_json(parameters, "plan")}
@@ -354,16 +346,11 @@ class Plan:
         code = dict(self.codes).get(name_of(loss))
         if isinstance(study.protocol, GivenSplits) and self.budget.configurations:
             spec["draws"] = [self.seed, trial, fold - 1, study.occurrence(index)]
-        return {
-            **spec,
-            **({} if code is None else {"code": code}),
-            "loss": loss,
-            "parameters": to_json(parameters, "plan"),
-            "configurations": self.budget.configurations,
-            "search": to_json(search, "plan"),
-            "judged": list(study.judged),
-            "curves": list(study.curves),
-        }
+        if code is not None:
+            spec["code"] = code
+        spec |= {"loss": loss, "parameters": to_json(parameters, "plan"), "search": to_json(search, "plan")}
+        spec |= {"configurations": self.budget.configurations, "judged": list(study.judged)}
+        return {**spec, "curves": list(study.curves)}
 
     def layers(self, condition: Condition, index: int) -> list[Mapping[str, Any]]:
         """The parameters of a system under a condition, what is general first.

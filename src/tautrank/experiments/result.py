@@ -105,15 +105,18 @@ class Result:
         return handed_out(of_result(self) if of_result else getattr(self.table(), form)(), path)
 
     def __str__(self) -> str:
-        return str(self._writer().to_text(self))
+        from tautrank.report.terminal import as_text
+
+        tables = self.tables()
+        return as_text(*tables, self.note(), width=max(100, *(16 * len(table.columns) for table in tables)))
 
     __repr__ = __str__
 
     def _writer(self) -> Any:
         # The only door from here to the rooms on the right: results hold data, `report` writes it.
-        from tautrank.report import writer_of
+        from tautrank.report import tables
 
-        return writer_of(self)
+        return tables
 
 
 @dataclass(frozen=True)
@@ -171,10 +174,9 @@ class Judgement:
         >>> round(found.p_value, 4), round(found.low, 4), round(found.detectable, 4)
         (0.0766, -0.0026, 0.0315)
         """
-        if not error > 0:  # all numbers are equal: nothing is left to chance
-            found = Combined(difference, error, degrees, float(difference == 0), difference, difference, 0.0)
-        else:
-            found = combined_test([difference], [error], [degrees], level)
+        # If all numbers are equal, nothing is left to chance.
+        certain = Combined(difference, error, degrees, float(difference == 0), difference, difference, 0.0)
+        found = combined_test([difference], [error], [degrees], level) if error > 0 else certain
         return cls(test, **vars(found), adjusted=found.p_value, note=note)
 
     @classmethod
@@ -432,15 +434,10 @@ class Comparison(Result):
         for m in metrics if tried else ():
             each = zip(self._repeats(self.values[(*place, m)]), tried, strict=True)
             untuned[m] = [_mean_over_tried(values, configurations, m) for values, configurations in each]
-        return SystemResult(
-            name=name,
-            values={m: np.array(self._joined((*place, m))) for m in metrics},
-            trees=self.trees.get(place, []),
-            seconds=self.seconds.get(place, []),
-            valid=self.valid.get(place, []),
-            untuned=untuned or None,
-            histories=self.curves.get((*place, "valid"), []),
-        )
+        values = {m: np.array(self._joined((*place, m))) for m in metrics}
+        trees, seconds, valid = self.trees.get(place, []), self.seconds.get(place, []), self.valid.get(place, [])
+        histories = self.curves.get((*place, "valid"), [])
+        return SystemResult(name, values, trees, seconds, valid, untuned or None, histories)
 
     def test(self, m: str | Metric) -> SystemsTest | None:
         """Return the test of all systems of a comparison on one metric; None for one system, or fewer than two queries.
@@ -456,8 +453,7 @@ class Comparison(Result):
         for name in self.plan.study.metrics:
             values = np.array([system.values[name] for system in self.systems])
             testable = len(values) > 1 and np.count_nonzero(~np.isnan(values[0]).any(axis=0)) > 1
-            overlap, level = self.overlap, self.alpha
-            found[name] = systems_test(values, overlap, baseline=baseline, level=level) if testable else None
+            found[name] = systems_test(values, self.overlap, baseline=baseline, level=self.alpha) if testable else None
         return found
 
     def tests(self, m: str | Metric) -> list[PairTest]:
@@ -525,15 +521,14 @@ class Gathered:
 
     def __init__(self, plan: Plan, store: Store) -> None:
         self.plan = plan
-        self.means: dict[tuple[str, str, str, str], dict[int, float]] = defaultdict(dict)
-        self.queries: dict[Cell, dict[int, F64]] = defaultdict(dict)
-        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = defaultdict(dict)
-        self._points: dict[Place, dict[str, Any]] = {}
-        self._lists: dict[str, dict[Place, list[Any]]] = defaultdict(lambda: defaultdict(list))
+        self._found: dict[str, dict[Any, dict[int, Any]]] = defaultdict(lambda: defaultdict(dict))
         finished = {trial.key: outcome for trial, outcome in store.finished()}
         ended = [(trial, finished[trial.key]) for trial in plan.trials() if trial.key in finished]
         self._failures = tuple(Failure(trial.title, found.error) for trial, found in ended if found.status != DONE)
         self._facts = [self._add(trial.spec, found) for trial, found in ended if found.status == DONE]
+        self.means: dict[tuple[str, str, str, str], dict[int, float]] = self._found.pop("means", {})
+        self.queries: dict[Cell, dict[int, F64]] = self._found["values"]
+        self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = self._found["curves"]
 
     def _add(self, spec: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
         """Keep the numbers of a trial and return what else is known about it."""
@@ -542,34 +537,26 @@ class Gathered:
         result = json.loads(outcome.result)
         for part, by_metric in result["means"].items():
             for name, value in by_metric.items():
-                self.means[(*place, name, part)][number] = or_nan(value)
+                self._found["means"][(*place, name, part)][number] = or_nan(value)
         for name, values in result["test"].items():
-            self.queries[(*place, name)][number] = np.array(values, np.float64)
+            self._found["values"][(*place, name)][number] = np.array(values, np.float64)
         for part, curve in result.get("curves", {}).items():
-            self.curves[(*place, part)][number] = [or_nan(x) for x in curve]
-        if "points" in result:
-            self._points.setdefault(place, result["points"])
-        for what, name in (("trees", "trees"), ("configuration", "chosen"), ("tried", "tried")):
+            self._found["curves"][(*place, part)][number] = [or_nan(x) for x in curve]
+        for what, name in (("trees", "trees"), ("configuration", "chosen"), ("tried", "tried"), ("points", "points")):
             if what in result:
-                self._lists[name][place].append(result[what])
-        self._lists["valid"][place].append(or_nan(result.get("valid")))
-        self._lists["seconds"][place].append(outcome.seconds)
+                self._found[name][place][number] = result[what]
+        self._found["valid"][place][number] = or_nan(result.get("valid"))
+        self._found["seconds"][place][number] = outcome.seconds
         return {name: result.get(name) for name in ("constant", "trained_with", "queries")}
 
     def fields(self) -> dict[str, Any]:
         """Return the fields of a `Comparison`, without tests."""
-        return {
-            "plan": self.plan,
-            "values": {cell: list(by_trial.values()) for cell, by_trial in self.queries.items()},
-            "curves": {place: list(by_trial.values()) for place, by_trial in self.curves.items()},
-            "points": self._points,
-            **{name: dict(by_place) for name, by_place in self._lists.items()},
-            "failures": self._failures,
-            "n_done": len(self._facts),
-            "n_constant": sum(bool(facts["constant"]) for facts in self._facts),
-            "trained_with": tuple(sorted({facts["trained_with"] for facts in self._facts} - {None})),
-            "overlap": self.overlap,
-        }
+        lists = {name: {key: list(of.values()) for key, of in found.items()} for name, found in self._found.items()}
+        points = {place: of_trials[0] for place, of_trials in lists.pop("points", {}).items()}
+        constant = sum(bool(facts["constant"]) for facts in self._facts)
+        tools = tuple(sorted({facts["trained_with"] for facts in self._facts} - {None}))
+        counts = {"n_done": len(self._facts), "n_constant": constant, "failures": self._failures}
+        return {"plan": self.plan, **lists, "points": points, **counts, "trained_with": tools, "overlap": self.overlap}
 
     @property
     def overlap(self) -> float:

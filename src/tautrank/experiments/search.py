@@ -7,12 +7,13 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import KW_ONLY, dataclass
+from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
+import tautrank
 from tautrank.arguments import choice, job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
@@ -26,16 +27,13 @@ from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
 from tautrank.ranker.inputs import check_columns
 
-if TYPE_CHECKING:
-    from tautrank.ranker import Ranker
-
 PRUNED, UNFINISHED = "pruned", "unfinished"
 _VERSION = 2
 # How often a trial is compared with the others; docs/tuning.md has the measurements.
 _CHECKPOINTS = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SearchPlan:
     """A search that has been checked; `plan_search` makes one.
 
@@ -49,7 +47,7 @@ class SearchPlan:
         seed: The seed of all randomness.
         n_trials: The number of trials, including those of an earlier run.
         timeout: The seconds this run may take; trials still running then are given up. None for no limit.
-        n_jobs: The number of threads in all.
+        n_jobs: The number of threads in all, which the processes share.
         workers: The number of processes that train in parallel.
         storage: The file that keeps the trials; None keeps nothing.
         refit: The data for the final training of the best model: ``train``, ``train+valid``, or None for no training.
@@ -59,7 +57,6 @@ class SearchPlan:
     metric: Metric
     spaces: tuple[Space, ...]
     fixed: Mapping[str, Any]
-    _: KW_ONLY
     sampler: str = "random"
     prune: bool = True
     seed: int = 0
@@ -88,15 +85,6 @@ class SearchPlan:
                 require_writable(self.storage)
             except DataError as error:
                 raise OptionError(f"storage: {error}; expected a file that can be written, such as tune.db") from None
-
-    @property
-    def threads(self) -> int:
-        """The number of threads of each training.
-
-        >>> plan_search(n_jobs=4, workers=2).threads, plan_search(n_jobs=2, workers=4).threads
-        (2, 1)
-        """
-        return max(1, job_count(self.n_jobs) // self.workers)
 
     @property
     def most_trees(self) -> int:
@@ -128,14 +116,8 @@ class SearchPlan:
         Args:
             data: A hash of the data.
         """
-        spec: dict[str, Any] = {
-            "version": _VERSION,
-            "loss": list(self.losses),
-            "metric": str(self.metric),
-            "sampler": self.sampler,
-            "seed": self.seed,
-            "pruning": self.prune,
-        }
+        spec: dict[str, Any] = {"version": _VERSION, "loss": list(self.losses), "metric": str(self.metric)}
+        spec |= {"sampler": self.sampler, "seed": self.seed, "pruning": self.prune}
         for loss, space in zip(self.losses, self.spaces, strict=True):
             spec |= {f"space {key}": space[name].to_plain() for name, key in self.keys(loss).items()}
         spec |= {f"parameter {name}": repr(value) for name, value in sorted(self.fixed.items())}
@@ -176,7 +158,7 @@ def plan_search(
     common = {name: value for name, value in DEFAULTS.items() if not any(name in own for own in spaces)}
     seed = whole("seed", options.pop("seed", 0), least=0, most=2**31 - 1)
     common |= {"random_state": seed, "verbose": 0, **(fixed or {})}
-    plan = SearchPlan(losses, judge, spaces, common, seed=seed, **options)
+    plan = SearchPlan(losses=losses, metric=judge, spaces=spaces, fixed=common, seed=seed, **options)
     _check_parameters(plan)
     return plan
 
@@ -210,22 +192,16 @@ def _loss_text(loss: Any) -> str:
 
 def _check_parameters(plan: SearchPlan) -> None:
     """Train one tree on tiny data with each tool, which reports the names that it does not know."""
-    from tautrank.ranker.estimator import Ranker
-
     Settings(n_estimators=plan.fixed.get("n_estimators", 1))
     few = {"n_estimators": 1, "n_jobs": 1, "categorical_feature": None}
     lists = RankingData.from_arrays([[0.0], [1.0]] * 20, [0, 1] * 20, group=[20, 20])
-    seen = []
     for loss, space in zip(plan.losses, plan.spaces, strict=True):
         values = {name: given.probes()[0] for name, given in space.items() if "." not in name}
         tried = {"loss": loss if isinstance(read_loss(loss), NativeLoss) else "mse", **values}
-        if tried in seen:
-            continue
-        seen.append(tried)
         # Warnings, and errors about values and about data as small as this, are left to the trials.
         with warnings.catch_warnings(), suppress(DataError):
             warnings.simplefilter("ignore")
-            Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)
+            tautrank.Ranker(**{"metric": plan.metric, **parameters_of(tried, plan.fixed), **few}).fit(lists, lists)
 
 
 @dataclass(frozen=True)
@@ -274,7 +250,12 @@ class Tuning(Result):
 
     plan: SearchPlan
     trials: tuple[TunedTrial, ...]
-    ranker: Ranker | None = None
+    ranker: tautrank.Ranker | None = None
+
+    def _writer(self) -> Any:
+        from tautrank.report import tuning
+
+        return tuning
 
     @property
     def metric(self) -> Metric:

@@ -10,10 +10,10 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import sys
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, TypeAlias
@@ -25,6 +25,7 @@ from tautrank.arguments import choice
 from tautrank.engines import DEFAULT_ENGINE, DEFAULTS, AnyLoss, NativeLoss, Settings, engine_for, read_loss
 from tautrank.engines.langevin import Langevin
 from tautrank.errors import DataError, OptionError, unknown
+from tautrank.files import opened
 from tautrank.json_values import declare
 from tautrank.losses import Loss, SmoothedLoss, StochasticRank
 from tautrank.ranker.list_features import ListFeatures
@@ -133,9 +134,6 @@ class WholeNumber(Uniform):
     True
     """
 
-    low: int
-    high: int
-
     _kind = "int"
     _types = (int,)
     _largest = 2**53 - 1
@@ -152,7 +150,7 @@ class WholeNumber(Uniform):
 Dimension: TypeAlias = Choice | Uniform
 Space: TypeAlias = dict[str, Dimension]
 
-_KINDS = {"choice": Choice, "float": Uniform, "int": WholeNumber}
+_KINDS: Mapping[str, Callable[..., Dimension]] = {"choice": Choice, "float": Uniform, "int": WholeNumber}
 # Names that scikit-learn and LightGBM share; `Engine.in_its_words` translates them for the other tools.
 TREE_SPACE: Mapping[str, Choice] = {
     "learning_rate": Choice((0.02, 0.03, 0.05, 0.08, 0.12, 0.2)),
@@ -234,17 +232,16 @@ def read_range(name: str, given: Any) -> Dimension:
     """
     if isinstance(given, Choice | Uniform):
         return given
-    if not isinstance(given, list | tuple) or not given or not isinstance(given[0], str):
-        raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
-    kind, *rest = given
-    choice(f"kind of range for {name},", kind, _KINDS)
-    try:
-        if kind == "choice":
-            return Choice(tuple(rest[0] if len(rest) == 1 and isinstance(rest[0], list | tuple) else rest))
-        if len(rest) == 2 or (len(rest) == 3 and (rest[2] == "log" or isinstance(rest[2], bool))):
-            return (WholeNumber if kind == "int" else Uniform)(rest[0], rest[1], bool(rest[2:] and rest[2]))
-    except OptionError as error:
-        raise OptionError(f"{name}: {error}") from None
+    kind, *rest = given if isinstance(given, list | tuple) and given else [None]
+    if isinstance(kind, str):
+        choice(f"kind of range for {name},", kind, _KINDS)
+        try:
+            if kind == "choice":
+                return Choice(tuple(rest))
+            if len(rest) > 1 and rest[2:] in ([], ["log"]):
+                return _KINDS[kind](*rest[:2], log=len(rest) == 3)
+        except OptionError as error:
+            raise OptionError(f"{name}: {error}") from None
     raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
 
 
@@ -262,36 +259,8 @@ def read_space(given: Mapping[str, Any]) -> Space:
     return {str(name): read_range(str(name), value) for name, value in given.items()}
 
 
-def read_space_file(path: str | os.PathLike[str]) -> Space:
-    """Read a space from a JSON file: an object of ranges by name.
-
-    Args:
-        path: The file.
-    """
-
-    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        names = [name for name, _ in pairs]
-        for name in names:
-            if names.count(name) > 1:
-                raise DataError(f"{path}: found '{name}' twice; expected every name once")
-        return dict(pairs)
-
-    try:
-        content = json.loads(Path(path).read_text(encoding="utf-8"), object_pairs_hook=once)
-    except OSError as error:
-        raise DataError(f"{path}: cannot be read ({error.strerror}); expected a JSON file of ranges by name") from None
-    except json.JSONDecodeError as error:
-        raise DataError(f"{path}: is not JSON ({error}); expected an object of ranges by name") from None
-    if not isinstance(content, dict):
-        raise DataError(f'{path}: found something else; expected an object such as {{"num_leaves": ["int", 4, 64]}}')
-    try:
-        return read_space(content)
-    except OptionError as error:
-        raise OptionError(f"{path}: {error}") from None
-
-
 def space_named_or_in_file(text: str) -> str | Space:
-    """Return the name of a space, or the space that a file of that name holds.
+    """Return the name of a space, or the space in a JSON file: an object of ranges by name.
 
     Args:
         text: What the user typed.
@@ -306,7 +275,25 @@ def space_named_or_in_file(text: str) -> str | Space:
         return text
     if not Path(text).is_file() and not text.endswith(".json"):
         raise OptionError(f"{str(unknown('space', text, SPACES))[:-1]}; or a JSON file)")
-    return read_space_file(text)
+
+    def once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        names = [name for name, _ in pairs]
+        for name in names:
+            if names.count(name) > 1:
+                raise DataError(f"{text}: found '{name}' twice; expected every name once")
+        return dict(pairs)
+
+    try:
+        with opened(text, "a JSON file of ranges by name") as file:
+            content = json.load(file, object_pairs_hook=once)
+        if not isinstance(content, dict):
+            expected = 'an object such as {"num_leaves": ["int", 4, 64]}'
+            raise DataError(f"{text}: found something else; expected {expected}")
+        return read_space(content)
+    except json.JSONDecodeError as error:
+        raise DataError(f"{text}: is not JSON ({error}); expected an object of ranges by name") from None
+    except OptionError as error:
+        raise OptionError(f"{text}: {error}") from None
 
 
 # Parameters that are not searched, and what to do instead.
@@ -344,8 +331,8 @@ def spaces_of(losses: Iterable[str], space: str | Mapping[str, Any] | None, fixe
     read = [read_loss(loss) for loss in losses]
     if isinstance(space, Mapping):
         given = read_space(space)
-        _check_names(given, read, fixed)
-        found = [{name: one for name, one in given.items() if _applies(loss, name, one)} for loss in read]
+        _check_names(given, read)
+        found = [{name: one for name, one in given.items() if _applies(loss, name, one, fixed)} for loss in read]
     elif space is None or isinstance(space, str):
         make = SPACES[choice("space", space or "default", SPACES)]
         found = [{name: one for name, one in make(loss).items() if _is_free(loss, name, one, fixed)} for loss in read]
@@ -410,29 +397,24 @@ def _takes_langevin(loss: AnyLoss) -> bool:
 
 def _is_free(loss: AnyLoss, name: str, one: Dimension, fixed: Mapping[str, Any]) -> bool:
     """Return whether a range of a named space is to be searched: nothing else sets it, and the loss takes it."""
-    if name.partition(".")[0] in fixed or _is_given(loss, name):
-        return False
-    try:
-        return _applies(loss, name, one)
-    except OptionError:  # `mu`, for example, is refused with a metric that has no ties
-        return False
+    with suppress(OptionError):  # `mu`, for example, is refused with a metric that has no ties
+        return name.partition(".")[0] not in fixed and _applies(loss, name, one, fixed)
+    return False
 
 
-def _is_given(loss: AnyLoss, name: str) -> bool:
-    """Return whether the text of a loss sets a parameter of it, ``loss.NAME``."""
-    part, _, parameter = name.rpartition(".")
-    known = _parameters(loss)
-    return part == "loss" and parameter in known and getattr(loss, parameter) != known[parameter]
-
-
-def _applies(loss: AnyLoss, name: str, given: Dimension) -> bool:
-    """Return whether a loss is trained with a parameter; raise the error that trials would raise for its values.
+def _applies(loss: AnyLoss, name: str, given: Dimension, fixed: Mapping[str, Any]) -> bool:
+    """Return whether a loss is trained with a parameter; raise an error if it is set elsewhere, or for wrong values.
 
     The values of an engine's own parameters are left to the engine.
     """
     part, _, parameter = name.rpartition(".")
-    if part and not (_takes_langevin(loss) if part == "langevin" else parameter in _parameters(loss)):
+    known = _parameters(loss)
+    if part and not (_takes_langevin(loss) if part == "langevin" else parameter in known):
         return False
+    if name in fixed:
+        raise OptionError(f"{name}: found in the space and as a fixed parameter; expected it once")
+    if part == "loss" and getattr(loss, parameter) != known[parameter]:
+        raise OptionError(f"{name}: found in the space and in {loss}; expected it once")
     try:
         for value in given.probes():
             if part == "langevin":
@@ -446,21 +428,16 @@ def _applies(loss: AnyLoss, name: str, given: Dimension) -> bool:
     return True
 
 
-def _check_names(space: Space, losses: list[AnyLoss], fixed: Mapping[str, Any]) -> None:
+def _check_names(space: Space, losses: list[AnyLoss]) -> None:
     of = losses[0] if len(losses) == 1 else "these losses"
     langevin = _LANGEVIN if any(map(_takes_langevin, losses)) else ()
     known = {*DEFAULTS, *langevin, *(f"loss.{name}" for loss in losses for name in _parameters(loss))}
     for name in space:
-        if name in fixed:
-            raise OptionError(f"{name}: found in the space and as a fixed parameter; expected it once")
         if name in _NOT_SEARCHED:
             raise OptionError(f"{name}: found in the space; expected {_NOT_SEARCHED[name]}")
         # The engine checks its own names, which have no dot.
         if "." in name:
             choice(f"parameter of {of}:", name, known)
-        for loss in losses:
-            if _is_given(loss, name):
-                raise OptionError(f"{name}: found in the space and in {loss}; expected it once")
 
 
 def _tree_space(_: AnyLoss) -> Space:

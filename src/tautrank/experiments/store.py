@@ -37,6 +37,8 @@ _SCHEMA = (
         status TEXT NOT NULL CHECK (status IN ('done', 'failed')), result TEXT, error TEXT,
         seconds REAL NOT NULL, host TEXT NOT NULL, finished TEXT NOT NULL
     ) WITHOUT ROWID""",
+    f"PRAGMA application_id = {_APPLICATION}",
+    f"PRAGMA user_version = {FORMAT}",
 )
 
 _RECORD = """INSERT OR REPLACE INTO trials SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?
@@ -100,10 +102,8 @@ class Store:
     def __init__(self, path: Path | None, meta: Mapping[str, str] | None = None, *, kind: str = "") -> None:
         self.path = path
         if path is not None and path.is_dir():
-            raise DataError(
-                f"{path}: found a folder, as earlier versions kept finished trainings in; expected a file, since this "
-                "version keeps them in one (give another name, such as tautrank-results.db)"
-            )
+            before = "as earlier versions kept finished trainings in"
+            raise DataError(f"{path}: found a folder, {before}; expected a file, such as tautrank-results.db")
         if path is not None and not path.parent.is_dir():
             raise DataError(f"{path}: its folder does not exist; expected a folder that does")
         is_new = path is None or not path.exists() or not path.stat().st_size
@@ -118,44 +118,29 @@ class Store:
             self.close()
             raise
 
-    @classmethod
-    def open(cls, path: Path, *, kind: str = "") -> Store:
-        """Open an existing store.
-
-        Args:
-            path: the file.
-            kind: what its trials belong to.
-        """
-        if not path.is_file():
-            raise DataError(f"{path}: found no such file; expected a store of trials")
-        return cls(path, kind=kind)
-
     def _make(self, meta: Mapping[str, str]) -> None:
-        with self.transaction():
+        with _naming(self.path), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
             # An empty file may be what a killed process left: it is as good as none, but others may be as quick.
-            if self._tables():
+            if self._pragma("application_id") == _APPLICATION:
                 return
             for statement in _SCHEMA:
                 self._connection.execute(statement)
             self._connection.executemany("INSERT INTO meta VALUES (?, ?)", meta.items())
-            self._connection.execute(f"PRAGMA application_id = {_APPLICATION}")
-            self._connection.execute(f"PRAGMA user_version = {FORMAT}")
 
     def _check(self, kind: str) -> None:
         with _naming(self.path):
-            application = self._connection.execute("PRAGMA application_id").fetchone()[0]
-            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-            if application != _APPLICATION or self._tables() != {"meta", "trials"}:
+            if self._pragma("application_id") != _APPLICATION:
                 raise DataError(f"{self.path}: is not a store of trials; expected one that tautrank made {_OLD}")
-            if version != FORMAT:
+            if (version := self._pragma("user_version")) != FORMAT:
                 raise DataError(f"{self.path}: is a store of format {version}; expected {FORMAT}")
         meta = self.meta
         found = meta.get("kind", "study" if "study" in meta else "")
         if kind and found != kind:
             raise DataError(f"{self.path}: is the store of a {found or 'thing unknown'}; expected one of a {kind}")
 
-    def _tables(self) -> set[str]:
-        return {name for (name,) in self._connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    def _pragma(self, name: str) -> Any:
+        return self._connection.execute(f"PRAGMA {name}").fetchone()[0]
 
     @property
     def meta(self) -> dict[str, str]:
@@ -168,7 +153,8 @@ class Store:
         Args:
             meta: the values to set, by name.
         """
-        with self.running(), self.transaction():
+        with self.running(), _naming(self.path), self._connection:
+            self._connection.execute("BEGIN IMMEDIATE")
             self._connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
 
     @contextmanager
@@ -220,14 +206,6 @@ class Store:
     def _rows(self, query: str) -> Iterator[Any]:
         with _naming(self.path):
             yield from self._connection.execute(query)
-
-    @contextmanager
-    def transaction(self) -> Iterator[None]:
-        """Everything in the block happens, or nothing of it."""
-        with _naming(self.path):
-            self._connection.execute("BEGIN IMMEDIATE")
-            with self._connection:
-                yield
 
     def close(self) -> None:
         """Let go of the file."""
@@ -288,9 +266,8 @@ def run_lock(store: Path) -> Iterator[None]:
             raise DataError(f"{path}: cannot be made ({error.strerror})") from None
         if not _locked(descriptor):
             os.close(descriptor)
-            owner = owner_of(store)
-            who = f" ({owner})" if owner else ""
-            raise DataError(f"{store}: found another run of it{who}; expected one at a time")
+            owner = owner_of(store) or "of a process unknown"
+            raise DataError(f"{store}: found another run of it ({owner}); expected one at a time")
         # The last owner may have removed the file between our opening and locking it: then it locks nothing.
         with suppress(OSError):
             if os.path.samestat(os.fstat(descriptor), os.stat(path)):

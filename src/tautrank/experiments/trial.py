@@ -1,14 +1,16 @@
-"""A trial: a pure function of its specification, the same on every machine."""
+"""A trial, a training or a measurement: a pure function of its specification, the same on every machine."""
 
 from __future__ import annotations
 
+import json
+import math
 import socket
 import threading
 import time
 import warnings
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -20,13 +22,16 @@ from tautrank.engines.binned import forget_bins, sharing_bins
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
 from tautrank.experiments.divide import changed, divide, part_sizes, pooled, takes_all_queries
-from tautrank.experiments.measurements import MEASUREMENTS
 from tautrank.experiments.space import Search, parameters_of, random_configurations
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
-from tautrank.json_values import canonical, digest, from_json, or_none
+from tautrank.json_values import canonical, from_json, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric, metric
 from tautrank.metrics.base import mean_over_queries
+
+
+def no_answer(*_: Any) -> None:
+    """Answer a trial that asks nothing."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +44,7 @@ class Surroundings:
         held: data in memory, by its fingerprint.
         threads: threads of one trial, unless its specification says how many.
         bins: folder where the processes that run trials share binned data; empty for nowhere.
+        ask: sends something to the process that gave the trial, and returns its answer.
     """
 
     version: str = field(default_factory=lambda: tautrank.__version__)
@@ -46,6 +52,7 @@ class Surroundings:
     held: Mapping[str, Splits] = field(default_factory=dict)
     threads: int = 1
     bins: str = ""
+    ask: Callable[[Any], Any] = no_answer
 
 
 _Values: TypeAlias = dict[str, F64]
@@ -91,16 +98,11 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     assert best is not None
     valid, ranker, configuration, test, constant = best
     judged = {part: _per_query(ranker, getattr(splits, part), metrics) for part in spec["judged"] if part != "test"}
-    result = {
-        "test": {name: [or_none(x) for x in values.tolist()] for name, values in test.items()},
-        "means": {part: _means(values) for part, values in {"test": test, **judged}.items()},
-        "valid": or_none(valid),
-        "trees": int(ranker.n_trees_),
-        "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}",
-        # Nothing could be split: such a model ranks nothing, and a report has to say so.
-        "constant": constant,
-        "queries": sizes,
-    }
+    result: dict[str, Any] = {"valid": or_none(valid), "trees": int(ranker.n_trees_), "queries": sizes}
+    result["test"] = {name: [or_none(x) for x in values.tolist()] for name, values in test.items()}
+    result["means"] = {part: _means(values) for part, values in {"test": test, **judged}.items()}
+    # Constant: nothing could be split, and such a model ranks nothing; a report has to say so.
+    result |= {"constant": constant, "trained_with": f"{ranker.model_.tool} {ranker.model_.version()}"}
     if spec["configurations"]:
         result |= {"configuration": configuration, "tried": tried}
     if spec["curves"]:
@@ -109,23 +111,22 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     return result
 
 
-def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial | None = None) -> Outcome:
+def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial) -> Outcome:
     """Run a trial and return its outcome; never raises.
 
     Args:
         spec: the specification.
         around: what all trials of the run need.
-        run: the function that runs it, instead of `run_trial`.
+        run: the function that runs it.
     """
     start, host = time.perf_counter(), socket.gethostname()
 
     def outcome(status: str, **content: Any) -> Outcome:
         return Outcome(status, seconds=time.perf_counter() - start, host=host, **content)
 
-    if around.version != tautrank.__version__:
-        found = f"{host}: found tautrank {tautrank.__version__}"
-        return outcome(IMPOSSIBLE, error=f"{found}; expected {around.version}, as in the study")
     try:
+        if around.version != tautrank.__version__:
+            raise DataError(f"found tautrank {tautrank.__version__}; expected {around.version}, as in the study")
         import_own(around.own)
         _load(spec, around)
     except Exception as error:
@@ -134,7 +135,7 @@ def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial | None 
         with sharing_bins(around.bins), warnings.catch_warnings():
             # What is worth a warning in one training is counted over all of them by the report.
             warnings.simplefilter("ignore", TautrankWarning)
-            return outcome(DONE, result=canonical((run or run_trial)(spec, around)))
+            return outcome(DONE, result=canonical(run(spec, around)))
     except Exception as error:
         return outcome(FAILED, error=in_a_sentence(error), is_option=isinstance(error, OptionError))
 
@@ -164,30 +165,24 @@ def _means(values: _Values) -> dict[str, float | None]:
     return {name: or_none(mean_over_queries(of_queries)) for name, of_queries in values.items()}
 
 
-def _divide(spec: Mapping[str, Any], data: RankingData | Splits) -> Splits:
-    protocol = from_json(spec["protocol"])
-    return divide(data, protocol, spec["trial"], spec["study_seed"], spec["seed"], spec["data"]["fold"])
-
-
-# The parts of the last trial: the trials of one repetition follow each other and have the same.
-_last_parts: list[tuple[str, tuple[Splits, dict[str, int]]]] = []
-
-
 def _divided(spec: Mapping[str, Any], data: RankingData | Splits) -> tuple[Splits, dict[str, int]]:
     """The parts of a trial after the changes of its condition, and the sizes before them."""
-    key = digest({name: spec[name] for name in ("data", "protocol", "trial", "study_seed", "seed", "changes")})
-    for known, parts in (*_last_parts,):  # Dask runs trials on several threads
-        if known == key:
-            return parts
-    splits = _divide(spec, data)
-    made = changed(splits, from_json(spec["changes"]), spec["seed"]), part_sizes(splits)
-    _last_parts[:] = [(key, made)]
-    return made
+    decisive = ("data", "protocol", "trial", "study_seed", "seed", "changes")
+    return _last_divided(canonical({name: spec[name] for name in decisive}), data)
+
+
+# The trials of one repetition follow each other and have the same parts.
+@lru_cache(maxsize=1)
+def _last_divided(decisive: str, data: RankingData | Splits) -> tuple[Splits, dict[str, int]]:
+    spec = json.loads(decisive)
+    seeds, fold = (spec["study_seed"], spec["seed"]), spec["data"]["fold"]
+    splits = divide(data, from_json(spec["protocol"]), spec["trial"], *seeds, fold)
+    return changed(splits, from_json(spec["changes"]), spec["seed"]), part_sizes(splits)
 
 
 def forget_data() -> None:
     """Free what trials have kept in memory for the next ones on the same data."""
-    _last_parts.clear()
+    _last_divided.cache_clear()
     forget_bins()
 
 
@@ -200,9 +195,7 @@ def _configurations(spec: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict[str, Any]:
-    lists = data
-    if data is not None:
-        lists = changed(_divide(spec, data), from_json(spec["changes"]), spec["seed"]).test
+    lists = None if data is None else _divided(spec, data)[0].test
     found = MEASUREMENTS[spec["measure"]](lists, spec["seed"], **from_json(spec["parameters"]))
     values = found.pop("values")
     missing = [name for name in spec["metrics"] if name not in values]
@@ -213,12 +206,6 @@ def _measure(spec: Mapping[str, Any], data: RankingData | Splits | None) -> dict
     return {"test": test, "means": {"test": means}, **found}
 
 
-# The data of the last trials, so that a worker reads it once. Dask runs trials on several threads of one process.
-_MOST_LOADED = 2
-_loaded: OrderedDict[tuple[Any, ...], RankingData | Splits | None] = OrderedDict()
-_loading = threading.Lock()
-
-
 def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits | None:
     """The data of a trial, after making sure that it is the data of the plan."""
     given, fold, expected = spec["data"]["given"], spec["data"]["fold"], spec["data"]["fingerprint"]
@@ -226,16 +213,124 @@ def _load(spec: Mapping[str, Any], around: Surroundings) -> RankingData | Splits
         return around.held[expected]
     # Resampled data is kept in one piece, rather than put together for every trial.
     in_one_piece = takes_all_queries(from_json(spec["protocol"]))
-    key = (*given, fold, expected, in_one_piece)
-    with _loading:
-        if key in _loaded:
-            _loaded.move_to_end(key)
-            return _loaded[key]
-        while len(_loaded) >= _MOST_LOADED:
-            _loaded.popitem(last=False)
-        data = DataSource(tuple(given)).read(fold)
-        if fingerprint_of(data) != expected:
-            where = ", ".join(given)
-            raise DataError(f"{where}: found other data than the study was planned with; expected the same content")
-        _loaded[key] = pooled(data) if in_one_piece and data is not None else data
-        return _loaded[key]
+    with _loading:  # Dask runs trials on several threads of one process
+        return _last_loaded(tuple(given), fold, expected, in_one_piece)
+
+
+_loading = threading.Lock()
+
+
+@lru_cache(maxsize=1)
+def _last_loaded(given: tuple[str, ...], fold: int, expected: str, in_one_piece: bool) -> RankingData | Splits | None:
+    data = DataSource(given).read(fold)
+    if fingerprint_of(data) != expected:
+        where = ", ".join(given)
+        raise DataError(f"{where}: found other data than the study was planned with; expected the same content")
+    return pooled(data) if in_one_piece and data is not None else data
+
+
+# ---- Measurements: figures that need lists and scores, but no model. Each is a function of data, seed and parameters
+# that returns numbers by name, lists of one value per example or query, and points for a figure.
+
+
+def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
+    """Figure 1 of the XE-NDCG paper: the Jensen gap against the loss, one cloud per example.
+
+    Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value per example; and
+    ``gap-saved``, the share of the mean gap that the best gamma saves.
+
+    >>> sorted(jensen_clouds(None, 0, examples=3, draws=5)["values"])
+    ['gap-saved', 'mean-gap', 'mean-loss', 'smallest-gap', 'smallest-loss']
+    """
+    from tautrank.theory.gamma import jensen_clouds as draw_clouds
+
+    clouds = draw_clouds(**{**parameters, "seed": seed})
+    mean_gaps = clouds.gaps.mean(axis=1)
+    # Equal scores leave no gap to save.
+    left = np.divide(clouds.smallest_gaps, mean_gaps, out=np.ones_like(mean_gaps), where=mean_gaps > 0)
+    values = {"smallest-gap": clouds.smallest_gaps, "mean-gap": mean_gaps, "gap-saved": 1.0 - left}
+    values |= {"smallest-loss": clouds.smallest_losses, "mean-loss": clouds.losses.mean(axis=1)}
+    points = {"gaps": clouds.gaps.tolist(), "losses": clouds.losses.tolist()}
+    return {"values": {name: v.tolist() for name, v in values.items()}, "points": points}
+
+
+def softrank_distance(
+    data: RankingData | None, seed: int, sigma: float = 0.1, delta: float = 1.0, lists: int = 100, documents: int = 10
+) -> dict[str, Any]:
+    """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and whether that is within its bounds.
+
+    Each list is in random order, its scores ``delta`` apart, as the theorem requires. Quantities, one value per query:
+    ``nearness``, ``1 - |NDCG - SoftNDCG|``; and whether the distance is within the bound, 1 or 0, or nothing if the
+    bound is not a number: ``within-bound`` as in the proof, ``within-bound-as-stated`` as in the theorem,
+    ``within-bound-by-contests`` for the sharper one of `tautrank.theory.softrank_ndcg_bound`. Points: the means of the
+    distance and of each bound.
+
+    Args:
+        data: lists with labels; None draws them as for Figure 1 of the XE-NDCG paper.
+        seed: the seed of orders and labels.
+        sigma: the standard deviation of each score.
+        delta: the distance between scores.
+        lists, documents: the number of lists to draw, and their length.
+
+    >>> values = softrank_distance(None, 0, sigma=0.1, lists=5)["values"]
+    >>> min(values["nearness"]) > 0.999, values["within-bound"]
+    (True, [1.0, 1.0, 1.0, 1.0, 1.0])
+    """
+    from tautrank.theory.gamma import LABEL_PROBABILITIES
+    from tautrank.theory.softrank_bounds import softrank_curve
+
+    rng = np.random.default_rng(seed)
+    if data is None:
+        offsets = np.arange(lists + 1) * documents
+        labels = rng.choice(len(LABEL_PROBABILITIES), lists * documents, p=LABEL_PROBABILITIES).astype(np.float64)
+    else:
+        offsets, labels = data.offsets, data.labels.astype(np.float64)
+    scores = delta * np.concatenate([np.zeros(0), *(rng.permutation(n) for n in np.diff(offsets))])
+    curve = softrank_curve(scores, labels, offsets, [sigma])
+    distance = curve.difference[0]
+    bounds = {
+        "within-bound": curve.bound[0],
+        "within-bound-as-stated": curve.bound_as_stated[0],
+        "within-bound-by-contests": curve.bound_by_contests[0],
+    }
+    values = {"nearness": 1.0 - distance}
+    for name, bound in bounds.items():
+        values[name] = np.where(np.isfinite(bound - distance), distance <= bound, np.nan)
+    finite = {n: np.where(np.isfinite(v), v, np.nan) for n, v in {"distance": distance, **bounds}.items()}
+    points = {name: or_none(mean_over_queries(numbers)) for name, numbers in finite.items()}
+    return {"values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()}, "points": points}
+
+
+def directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -> dict[str, Any]:
+    """He and Liu's Theorem 1: what choosing a ranker by a loss costs in the metric, and what is guaranteed.
+
+    The rankers to choose from are `tautrank.theory.spread_scorings`. Quantities, one value in all: ``directness``,
+    ``-(2 eps1 + eps2)``, so that more is more direct; ``by-means``, minus the same guarantee from means over queries;
+    ``cost``, how much worse the ranker that is best by the loss is by the metric; ``within-guarantee``, 1 or 0.
+
+    Args:
+        data: lists with labels.
+        seed: the seed of the rankers, and of losses that draw random numbers.
+        loss: the loss.
+
+    >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 0], group=[4])
+    >>> directness(data, 0, loss="softrank(sigma=0.1)")["values"]["within-guarantee"]
+    [1.0]
+    """
+    from tautrank.theory.directness import directness_among, spread_scorings
+
+    if data is None:
+        raise DataError("data: found none; expected lists with labels, for rankers to rank")
+    scorings = spread_scorings(data.labels, data.offsets, seed=seed)
+    found = directness_among(loss, scorings, data.labels, data.offsets, seed=seed)
+    values = {"directness": -found.guarantee, "by-means": -found.guarantee_of_means, "cost": found.difference}
+    values["within-guarantee"] = math.nan if math.isnan(found.margin) else float(found.margin >= 0)
+    return {"values": {name: [or_none(value)] for name, value in values.items()}}
+
+
+MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
+    "jensen-clouds": jensen_clouds,
+    "softrank-distance": softrank_distance,
+    "directness": directness,
+}
+"""Every measurement by name."""

@@ -11,7 +11,6 @@ import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack
 from functools import partial
 from itertools import starmap
 from pathlib import Path
@@ -20,15 +19,16 @@ from typing import Any
 import numpy as np
 
 import tautrank
+from tautrank.arguments import job_count
 from tautrank.data import RankingData, Splits
 from tautrank.engines import Step
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.data_source import MEMORY, fingerprint_of
 from tautrank.experiments.search import PRUNED, UNFINISHED, SearchPlan, TunedTrial, Tuning, check_data, plan_search
 from tautrank.experiments.space import Choice, Dimension, WholeNumber, parameters_of
-from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
-from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import Ask, Progress, folder_for_bins, run_trials
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
+from tautrank.experiments.trial import Surroundings, no_answer
+from tautrank.experiments.workers import Progress, run_trials
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
@@ -134,32 +134,28 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
     data = Splits(train, valid, train.subset([]))
     spec = plan.spec("" if plan.storage is None else fingerprint_of(data))
     ended: dict[int, TunedTrial] = {}
-    unfinished = ""
+    unfinished, tell = "", progress or no_answer
 
     def result() -> Tuning:
         return Tuning(plan, tuple(ended[number] for number in sorted(ended) if number < plan.n_trials))
 
-    def tell(what: str) -> None:
-        if progress is not None:
-            progress(len(result().trials), plan.n_trials, what)
-
-    with _open_store(plan, spec) as store, store.running(), ExitStack() as stack:
+    with _open_store(plan, spec) as store, store.running():
         proposer = Proposer(plan)
         for trial in starmap(TunedTrial.of, store.finished()):
             ended[trial.number] = trial
             proposer.repeat(trial)
         waiting = [number for number in range(plan.n_trials) if number not in ended]
-        tell(f"continuing after {len(result().trials)} trials" if ended else "")
+        tell(len(result().trials), plan.n_trials, f"continuing after {len(result().trials)} trials" if ended else "")
         n = min(plan.workers, len(waiting))
         own = sendable([*plan.losses, plan.metric]) if n > 1 else ()
-        bins = stack.enter_context(folder_for_bins(n))
-        around = Surroundings(own=own, held={spec["data"]: data}, threads=plan.threads, bins=bins)
-        work = partial(run_search_trial, plan=plan, around=around, deadline=deadline if n == 1 else None)
-        trials = _proposed(proposer, spec, waiting, deadline)
+        threads = max(1, job_count(plan.n_jobs) // plan.workers)
+        around = Surroundings(own=own, held={spec["data"]: data}, threads=threads)
+        run = partial(run_search_trial, plan=plan, deadline=deadline if n == 1 else None)
+        trials = proposer.trials(waiting, spec, deadline)
         # A trial that lost its process is left unfinished; the next run proposes it again.
         how: dict[str, Any] = {"deadline": deadline, "most_losses": 1, "lost": IMPOSSIBLE}
         try:
-            for job, outcome in run_trials(n, work, trials, answer=proposer.falls_behind, **how):
+            for job, outcome in run_trials(n, run, trials, around, answer=proposer.falls_behind, **how):
                 trial = TunedTrial.of(job, outcome)
                 proposer.end(trial)
                 if trial.state == UNFINISHED:
@@ -167,7 +163,7 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
                     continue
                 store.record(job, outcome)
                 ended[job.number] = trial
-                tell(_describe(result(), trial))
+                tell(len(result().trials), plan.n_trials, _describe(result(), trial))
         except KeyboardInterrupt:
             raise SearchInterrupted(result()) from None
     found = result()
@@ -177,16 +173,15 @@ def run_search(plan: SearchPlan, train: RankingData, valid: RankingData, progres
 
 
 def run_search_trial(
-    trial: Trial, ask: Ask, *, plan: SearchPlan, around: Surroundings, deadline: float | None = None
-) -> Outcome:
-    """Train the configuration of a trial and return its outcome; never raises.
+    spec: Mapping[str, Any], around: Surroundings, *, plan: SearchPlan, deadline: float | None = None
+) -> dict[str, Any]:
+    """Train the configuration of a trial, and return the fields of a `TunedTrial`.
 
     Args:
-        trial: The trial.
-        ask: A function that is told the number of trees and the best validation value so far at each checkpoint; the
-            trial is pruned if it returns True.
+        spec: The specification of the trial.
+        around: The data, and what all trials need; it is told the number of trees and the best validation value so far
+            at each checkpoint, and the trial is pruned if it answers True.
         plan: The search.
-        around: The data, and what all trials need.
         deadline: When to stop, by `time.monotonic`.
     """
     found: dict[str, Any] = {"state": DONE, "score": math.nan, "trees": 0, "grown": 0, "curve": []}
@@ -198,31 +193,16 @@ def run_search_trial(
             found["state"] = UNFINISHED
         elif found["grown"] in plan.checkpoints:
             found["curve"].append(score)
-            if plan.prune and ask((found["grown"], score)):
+            if plan.prune and around.ask((found["grown"], score)):
                 found["state"] = PRUNED
         return bool(found["state"] != DONE)
 
-    def train(spec: Mapping[str, Any], around: Surroundings) -> dict[str, Any]:
-        data = around.held[spec["data"]["fingerprint"]]
-        parameters = {**parameters_of(spec["configuration"], plan.fixed), "n_jobs": around.threads}
-        tautrank.Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
-        if math.isnan(found["score"]):
-            raise DataError(f"{plan.metric} of the validation data is not a number; expected a query that counts")
-        return found
-
-    return attempt(trial.spec, around, train)
-
-
-def _proposed(
-    proposer: Proposer, search: Mapping[str, Any], waiting: list[int], deadline: float | None
-) -> Iterator[Trial]:
-    source = {"given": [MEMORY], "fold": 1, "fingerprint": search["data"]}
-    for number in waiting:
-        if deadline is not None and time.monotonic() > deadline:
-            return
-        configuration = proposer.propose(number)
-        spec = {"search": digest(search), "data": source, "number": number, "configuration": configuration}
-        yield Trial(number, digest(spec), spec)
+    data = around.held[spec["data"]["fingerprint"]]
+    parameters = {**parameters_of(spec["configuration"], plan.fixed), "n_jobs": around.threads}
+    tautrank.Ranker(metric=plan.metric, **parameters).fit(data.train, data.valid, callbacks=[watch])
+    if math.isnan(found["score"]):
+        raise DataError(f"{plan.metric} of the validation data is not a number; expected a query that counts")
+    return found
 
 
 def _refit(found: Tuning, train: RankingData, valid: RankingData) -> tautrank.Ranker:
@@ -248,9 +228,8 @@ def _nothing_found(found: Tuning, unfinished: str) -> Exception:
         return DataError(f"space: found no trial that can be trained, trial {failed.number} failed: {failed.error}")
     if unfinished:
         return DataError(f"trials: found none that ended, {unfinished}; expected at least one")
-    return OptionError(
-        f"timeout: found no trial that ended in {found.plan.timeout:g} seconds; expected more time, or fewer trees"
-    )
+    late = f"found no trial that ended in {found.plan.timeout:g} seconds"
+    return OptionError(f"timeout: {late}; expected more time, or fewer trees")
 
 
 def _open_store(plan: SearchPlan, spec: Mapping[str, Any]) -> Store:
@@ -282,18 +261,16 @@ class Proposer:
     """
 
     def __init__(self, plan: SearchPlan) -> None:
-        import optuna
-
-        self._optuna: Any = optuna
+        optuna = self._optuna = require("optuna", "tune needs Optuna", "tune")
         self._plan = plan
         self._running: dict[int, Any] = {}
         first = plan.checkpoints[min(_FIRST, len(plan.checkpoints)) - 1]
-        pruner = optuna.pruners.MedianPruner(_FIRST, first, n_min_trials=_FIRST) if plan.prune else None
+        pruner = optuna.pruners.MedianPruner(_FIRST, first, n_min_trials=_FIRST)
         verbosity = optuna.logging.get_verbosity()
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         try:
             best = "maximize" if plan.metric.higher_is_better else "minimize"
-            self._study = self._optuna.create_study(direction=best, pruner=pruner or optuna.pruners.NopPruner())
+            self._study = optuna.create_study(direction=best, pruner=pruner)
         finally:
             optuna.logging.set_verbosity(verbosity)
 
@@ -316,6 +293,21 @@ class Proposer:
         space = self._plan.spaces[losses.index(loss)]
         values = {name: _suggest(trial, key, space[name]) for name, key in self._plan.keys(loss).items()}
         return {"loss": loss, **values}
+
+    def trials(self, numbers: list[int], search: Mapping[str, Any], deadline: float | None) -> Iterator[Trial]:
+        """Propose trials, as they are asked for.
+
+        Args:
+            numbers: Their numbers.
+            search: The specification of the search.
+            deadline: When to stop, by `time.monotonic`.
+        """
+        source = {"given": [MEMORY], "fold": 1, "fingerprint": search["data"]}
+        for number in numbers:
+            if deadline is not None and time.monotonic() > deadline:
+                return
+            spec = {"search": digest(search), "data": source, "number": number, "configuration": self.propose(number)}
+            yield Trial(number, digest(spec), spec)
 
     def falls_behind(self, trial: Trial, told: tuple[int, float]) -> bool:
         """Return whether a trial is worse than the median of the others after as many trees.

@@ -1,4 +1,4 @@
-"""What runs trials: this process, processes of this machine, or a cluster; all give the same results."""
+"""What runs trials: this process, processes of this machine, or a Dask cluster; all give the same results."""
 
 from __future__ import annotations
 
@@ -10,103 +10,85 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
-from operator import length_hint
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
+import tautrank
 from tautrank.arguments import whole
-from tautrank.errors import DataError, OptionError
+from tautrank.data.distributed import connect, in_one_sentence
+from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.plan import Plan
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
-from tautrank.experiments.trial import Surroundings, attempt, forget_data
+from tautrank.experiments.trial import RunTrial, Surroundings, attempt, forget_data, no_answer, run_trial
 from tautrank.losses.own_losses import OwnLoss, sendable
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with (finished, all, title of the last one finished)."""
 
+Workers: TypeAlias = Callable[[Sequence[Trial], Surroundings], Iterator[tuple[Trial, Outcome]]]
+"""What runs trials: they come back as they finish; what is not finished when the iterator is closed is given up."""
+
 MOST_LOSSES = 3
-"""How often a job may lose its process before it is given up: one too big for its machine ends there."""
+"""How often a trial may lose its process before it is given up: one too big for its machine ends there."""
 
-Ask: TypeAlias = Callable[[Any], Any]
-"""A function that a job may call to send something to the process that gave it, and to get an answer."""
-
+_NEEDS_DASK = "running trials on a cluster needs Dask"
 _READY, _ASKS, _DONE, _DIED = "ready", "asks", "done", "died"
-_Job = TypeVar("_Job")
 
 
-@dataclass(frozen=True)
-class Lost:
-    """The outcome of a job whose processes died.
-
-    Args:
-        times: the number of deaths.
-        how: what is known about the last one.
-
-    >>> print(Lost(1, "exit code 1"))
-    its worker died once (exit code 1); perhaps there is not enough memory
-    """
-
-    times: int
-    how: str
-
-    def __str__(self) -> str:
-        times = "once" if self.times == 1 else f"{self.times} times"
-        return f"its worker died {times} ({self.how}); perhaps there is not enough memory"
-
-
-def no_answer(job: Any, what: Any) -> None:
-    """Answer a job that asks nothing."""
-
-
-def run_jobs(
+def run_trials(
     n: int,
-    work: Callable[[_Job, Ask], Any],
-    jobs: Iterable[_Job],
+    run: RunTrial,
+    trials: Iterable[Trial],
+    around: Surroundings,
     *,
-    answer: Callable[[_Job, Any], Any] = no_answer,
+    answer: Callable[[Trial, Any], Any] = no_answer,
     deadline: float | None = None,
     most_losses: int = MOST_LOSSES,
-) -> Iterator[tuple[_Job, Any]]:
-    """Run jobs in other processes; each comes back, in any order, with its result or with `Lost`.
+    lost: str = FAILED,
+) -> Iterator[tuple[Trial, Outcome]]:
+    """Run trials in this process one after the other, or in others; each comes back, in any order, with its outcome.
 
-    Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. If one dies, its job is
-    given to another. When this process dies, so do they; what is not finished when the iterator is closed is given up.
+    Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. If one dies, its trial
+    is given to another. When this process dies, so do they; what is not finished when the iterator is closed is given
+    up.
 
     Args:
-        n: the number of processes; as many as jobs are enough.
-        work: a function of a job and of `Ask` that raises nothing; a `functools.partial` of one brings what all jobs
-            need.
-        jobs: the jobs; the next one is taken when a process is free and the last result has been taken.
-        answer: the function that answers a job, given the job and what it sent.
-        deadline: the time, by `time.monotonic`, at which to give up what is running.
-        most_losses: how often a job may lose its process.
+        n: the number of processes; 1 for this process. As many as trials are enough.
+        run: the function that runs a trial; a `functools.partial` of one brings what all trials need.
+        trials: the trials; the next one is taken when a process is free and the last outcome has been taken.
+        around: what all trials need.
+        answer: the function that answers a trial that asks, given the trial and what it sent.
+        deadline: the time, by `time.monotonic`, at which to give up what other processes are running.
+        most_losses: how often a trial may lose its process.
+        lost: the status of a trial that lost its processes as often.
     """
-    n = min(n, length_hint(jobs, n))
-    source = enumerate(jobs)
-    again: deque[tuple[int, _Job]] = deque()
-    losses: Counter[int] = Counter()
+    again: deque[Trial] = deque()
+    losses: Counter[str] = Counter()
     processes: dict[Any, _Process] = {}
-    are_more = n > 0  # jobs, as far as is known
-    try:
+    with ExitStack() as stack:
+        stack.callback(forget_data)
+        if n == 1:
+            for trial in trials:
+                yield trial, attempt(trial.spec, replace(around, ask=partial(answer, trial)), run)
+            return
+        bins = tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True)
+        around, source = replace(around, bins=stack.enter_context(bins)), iter(trials)
         while True:
-            # A process with nothing left to do takes over the job of one that died.
-            for process in processes.values():
-                if process.is_ready and process.given is None and (again or are_more):
-                    process.given = again.popleft() if again else next(source, None)
-                    are_more = are_more and process.given is not None
-                    if process.given is not None:
-                        process.send(process.given[1])
-            while (again or are_more) and len(processes) < n:
-                process = _Process(work)
-                processes[process.connection] = process
-            if not (again or are_more or any(process.given for process in processes.values())):
-                return
-            left = None if deadline is None else deadline - time.monotonic()
-            ready = wait(list(processes), left) if left is None or left > 0 else []
+            # A process with nothing left to do takes over the trial of one that died.
+            idle = [process for process in processes.values() if process.trial is None]
+            while idle or len(processes) < n:
+                given = again.popleft() if again else next(source, None)
+                if given is None:
+                    break
+                process = idle.pop() if idle else stack.enter_context(closing(_Process(run, around)))
+                processes[process.connection], process.trial = process, given
+                process.send(given.spec)
+            left = None if deadline is None else max(0.0, deadline - time.monotonic())
+            ready = wait(list(processes), left) if any(process.trial for process in processes.values()) else []
             if not ready:
                 return
             for connection in ready:
@@ -114,23 +96,25 @@ def run_jobs(
                 kind, content = process.receive()
                 if kind == _DIED:
                     del processes[connection]
-                if process.given is None:  # it has become ready, or died without a job
+                if process.trial is None or kind == _READY:
                     continue
-                number, job = process.given
+                trial = process.trial
                 if kind == _ASKS:
-                    process.send(answer(job, content))
+                    process.send(answer(trial, content))
                     continue
-                process.given = None
-                losses[number] += kind == _DIED
+                process.trial = None
+                losses[trial.key] += kind == _DIED
                 if kind == _DONE:
-                    yield job, content
-                elif losses[number] < most_losses:
-                    again.append((number, job))
+                    yield trial, content
+                elif losses[trial.key] < most_losses:
+                    again.append(trial)
                 else:
-                    yield job, Lost(losses[number], content)
-    finally:
-        for process in processes.values():
-            process.end()
+                    yield trial, Outcome(lost, error=_loss(losses[trial.key], content))
+
+
+def _loss(times: int, how: str) -> str:
+    often = "once" if times == 1 else f"{times} times"
+    return f"its worker died {often} ({how}); perhaps there is not enough memory"
 
 
 @contextmanager
@@ -152,18 +136,18 @@ def ignoring_ctrl_c() -> Iterator[None]:
 
 
 class _Process:
-    """A process, and the number and content of the job it has."""
+    """A process, and the trial it has."""
 
-    def __init__(self, work: Callable[[Any, Ask], Any]) -> None:
+    def __init__(self, run: RunTrial, around: Surroundings) -> None:
         context = multiprocessing.get_context("spawn")
         self.connection, theirs = context.Pipe()
-        self._process = context.Process(target=_work, args=(theirs, work), daemon=True)
+        self._process = context.Process(target=_work, args=(theirs, run, around), daemon=True)
         with ignoring_ctrl_c():
             self._process.start()
         # With the other end closed here, the death of the process is the end of what can be received.
         theirs.close()
-        self.given: tuple[int, Any] | None = None
-        self.is_ready = False
+        self.trial: Trial | None = None
+        self._is_ready = False
 
     def send(self, message: Any) -> None:
         # A process that just died is noticed by what it does not send.
@@ -178,16 +162,15 @@ class _Process:
             self._process.join()
             self.connection.close()
             how = _cause_of_death(self._process.exitcode or 0)
-            if not self.is_ready:
-                raise OptionError(
-                    f"workers: a new process ended before it was ready ({how}); expected one that can start (a script "
-                    "needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes)"
-                ) from None
+            if not self._is_ready:
+                found = f"a new process ended before it was ready ({how}); expected one that can start"
+                script = "a script needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes"
+                raise OptionError(f"workers: {found} ({script})") from None
             return _DIED, how
-        self.is_ready = True
+        self._is_ready = True
         return kind, content
 
-    def end(self) -> None:
+    def close(self) -> None:
         self._process.kill()
         self._process.join()
         self.connection.close()
@@ -196,13 +179,12 @@ class _Process:
 def _cause_of_death(code: int) -> str:
     if code >= 0:
         return f"exit code {code}"
-    with suppress(ValueError):
-        return f"signal {signal.Signals(-code).name}"
-    return f"signal {-code}"
+    names = {int(one): one.name for one in signal.Signals}
+    return f"signal {names.get(-code, -code)}"
 
 
-def _work(connection: Connection, work: Callable[[Any, Ask], Any]) -> None:
-    """Run one job after the other until no more come."""
+def _work(connection: Connection, run: RunTrial, around: Surroundings) -> None:
+    """Run one trial after the other until no more come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_die_with_parent, daemon=True).start()
 
@@ -213,7 +195,7 @@ def _work(connection: Connection, work: Callable[[Any, Ask], Any]) -> None:
     with suppress(EOFError, OSError):
         connection.send((_READY, None))
         while True:
-            connection.send((_DONE, work(connection.recv(), ask)))
+            connection.send((_DONE, attempt(connection.recv(), replace(around, ask=ask), run)))
 
 
 def _die_with_parent() -> None:
@@ -222,73 +204,63 @@ def _die_with_parent() -> None:
     os._exit(1)
 
 
-class Workers:
-    """What runs trials: processes of this machine, one trial in each; a single one is this process itself.
+def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
+    """Run trials in processes of this machine, one trial in each; a single one is this process itself.
 
     Args:
         n: the number of processes.
-
-    >>> list(Workers(2).run([], Surroundings()))
-    []
-    """
-
-    def __init__(self, n: int) -> None:
-        self.n = whole("workers", n, 1)
-
-    def run(self, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
-        """Run trials; they come back as they finish, and what is not finished when the iterator is closed is given up.
-
-        Args:
-            trials: the trials.
-            around: what all of them need.
-        """
-        with folder_for_bins(self.n) as bins:
-            if self.n > 1:
-                around = replace(around, own=own_losses_of(trials, "workers"), bins=bins)
-            yield from run_trials(self.n, partial(_attempt, around), trials)
-
-
-@contextmanager
-def folder_for_bins(n: int) -> Iterator[str]:
-    """Make a folder where processes share binned data, for as long as the block; a single process needs none.
-
-    Args:
-        n: the number of processes.
-    """
-    try:
-        if n == 1:
-            yield ""
-            return
-        with tempfile.TemporaryDirectory(prefix="tautrank-bins-", ignore_cleanup_errors=True) as folder:
-            yield folder
-    finally:
-        forget_data()
-
-
-def run_trials(
-    n: int,
-    work: Callable[[Trial, Ask], Outcome],
-    trials: Iterable[Trial],
-    *,
-    answer: Callable[[Trial, Any], Any] = no_answer,
-    lost: str = FAILED,
-    **limits: Any,
-) -> Iterator[tuple[Trial, Outcome]]:
-    """Run trials in this process one after the other, or in others as `run_jobs` does.
-
-    Args:
-        n: the number of processes; 1 for this process.
-        work, answer: as those of `run_jobs`.
         trials: the trials.
-        lost: the status of a trial whose processes died.
-        limits: `deadline` and `most_losses` of `run_jobs`.
+        around: what all of them need.
     """
-    if n == 1:
-        for trial in trials:
-            yield trial, work(trial, partial(answer, trial))
-        return
-    for trial, outcome in run_jobs(n, work, trials, answer=answer, **limits):
-        yield trial, Outcome(lost, error=str(outcome)) if isinstance(outcome, Lost) else outcome
+    if n > 1:
+        around = replace(around, own=own_losses_of(trials, "workers"))
+    yield from run_trials(n, run_trial, trials, around)
+
+
+def run_on_dask(
+    address: str, n: int, trials: Sequence[Trial], around: Surroundings, patience: str = "10s"
+) -> Iterator[tuple[Trial, Outcome]]:
+    """Run trials on the workers of a Dask scheduler (the `distributed` extra).
+
+    Each needs this version of tautrank, and the data at the same path. A worker that is lost loses nothing: Dask gives
+    its trials to others, a few times.
+
+    Args:
+        address: the address of the scheduler (``tcp://host:8786``), its scheduler file, or ``local`` for a cluster on
+            this machine.
+        n: the number of worker processes of a local cluster.
+        trials: the trials.
+        around: what all of them need; data in memory is sent to each worker once.
+        patience: how long to wait for a scheduler that does not answer.
+    """
+    dask = require("distributed", _NEEDS_DASK, "distributed")
+    around = replace(around, own=own_losses_of(trials, "dask"))
+    with ExitStack() as stack:
+        client = connect(address, n, stack, "--dask", patience)
+        shared = client.scatter(around, broadcast=True, hash=False) if around.held else around
+        by_key = {f"tautrank-{trial.key}": trial for trial in trials}
+        # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.
+        futures = [client.submit(attempt, trial.spec, shared, key=key, pure=False) for key, trial in by_key.items()]
+        stack.callback(_forget, client, futures)
+        stack.enter_context(in_one_sentence(client))
+        for future in dask.as_completed(futures):
+            trial, error = by_key[future.key], future.exception()
+            if isinstance(error, dask.KilledWorker):
+                died = _loss(MOST_LOSSES + 1, f"last {error.last_worker.address}")
+                yield trial, Outcome(FAILED, error=died)
+            elif error is None or isinstance(error, dask.CancelledError):
+                yield trial, future.result()
+            else:
+                # `attempt` raises nothing: what arrives here is a worker that cannot run it.
+                found = f"a worker cannot run trials ({type(error).__name__}: {error})"
+                raise DataError(f"{address}: {found}; expected workers with tautrank {tautrank.__version__}")
+            future.release()
+
+
+def _forget(client: Any, futures: list[Any]) -> None:
+    """Give up what is still running, so that a cluster that outlives the run does not go on with it."""
+    with suppress(Exception):
+        client.cancel([future for future in futures if not future.done()], force=True)
 
 
 def choose_workers(workers: int, dask: str = "") -> Workers:
@@ -297,22 +269,19 @@ def choose_workers(workers: int, dask: str = "") -> Workers:
     Args:
         workers: the number of processes; with one, trials run in this process.
         dask: the address of a Dask scheduler; empty for processes of this machine.
-    """
-    if dask:
-        from tautrank.experiments.dask_cluster import DaskCluster
 
-        return DaskCluster(dask, workers)
-    return Workers(workers)
+    >>> list(choose_workers(2)([], Surroundings()))
+    []
+    """
+    n = whole("workers", workers, 1)
+    if not dask:
+        return partial(run_here, n)
+    require("distributed", _NEEDS_DASK, "distributed")
+    return partial(run_on_dask, dask, n)
 
 
 def run_waiting(
-    plan: Plan,
-    store: Store,
-    workers: Workers,
-    progress: Progress | None = None,
-    *,
-    threads: int = 1,
-    retry_failed: bool = False,
+    plan: Plan, store: Store, workers: Workers, progress: Progress | None = None, threads: int = 1, retry: bool = False
 ) -> None:
     """Run the trials of a plan that a store lacks; each is in the store before the next is waited for.
 
@@ -322,16 +291,15 @@ def run_waiting(
         workers: what runs them.
         progress: called with (finished, planned, title of the last one finished).
         threads: threads of one trial, unless the plan says how many.
-        retry_failed: run failed trials again too.
+        retry: run failed trials again too.
     """
     held = {mark: plan.data.held[fold - 1] for fold, mark in plan.fingerprints} if plan.data.held else {}
     around = Surroundings(held=held, threads=threads)
     with store.running():
-        waiting = unfinished(plan, store, retry_failed=retry_failed)
-        size = plan.size
-        tell = progress or (lambda *_: None)
+        waiting, size = unfinished(plan, store, retry=retry), plan.size
+        tell = progress or no_answer
         tell(size - len(waiting), size, "")
-        for done, (trial, outcome) in enumerate(workers.run(waiting, around), size - len(waiting) + 1):
+        for done, (trial, outcome) in enumerate(workers(waiting, around), size - len(waiting) + 1):
             if outcome.status == IMPOSSIBLE:
                 raise DataError(outcome.error)
             if outcome.status == FAILED and not plan.study.keeps_failures:
@@ -341,15 +309,15 @@ def run_waiting(
             tell(done, size, trial.title)
 
 
-def unfinished(plan: Plan, store: Store, *, retry_failed: bool = False) -> list[Trial]:
+def unfinished(plan: Plan, store: Store, *, retry: bool = False) -> list[Trial]:
     """Return the trials of a plan that a store does not have, in their order.
 
     Args:
         plan: the plan.
         store: the store.
-        retry_failed: count failed trials as unfinished.
+        retry: count failed trials as unfinished.
     """
-    kept = (DONE,) if retry_failed else (DONE, FAILED)
+    kept = (DONE,) if retry else (DONE, FAILED)
     statuses = store.statuses()
     return [trial for trial in plan.trials() if statuses.get(trial.key) not in kept]
 
@@ -363,7 +331,3 @@ def own_losses_of(trials: Sequence[Trial], needed_by: str) -> tuple[OwnLoss, ...
     """
     trained = [trial.spec for trial in trials if "loss" in trial.spec]
     return sendable([name for spec in trained for name in (spec["loss"], *spec["metrics"])], needed_by)
-
-
-def _attempt(around: Surroundings, trial: Trial, _: Ask) -> Outcome:
-    return attempt(trial.spec, around)

@@ -6,20 +6,19 @@ import json
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tautrank.arguments import choice
 from tautrank.errors import DataError, OptionError
-from tautrank.export.base import Export
-from tautrank.export.lightgbm_text import lightgbm_text
+from tautrank.export.formats import Export, lightgbm_text, plugin_model, ranklib_model, solr_model, vespa_model
 from tautrank.export.onnx_graph import onnx_model
-from tautrank.export.search_plugins import plugin_model, ranklib_model
-from tautrank.export.solr import solr_model
-from tautrank.export.vespa import vespa_model
 from tautrank.files import write_whole
 
 if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker
+
+Names: TypeAlias = "Sequence[str] | str | os.PathLike[str]"
+"""Names, or a file of names."""
 
 FORMATS: dict[str, Callable[[Export], str | bytes]] = {
     "solr": solr_model,
@@ -33,7 +32,7 @@ FORMATS: dict[str, Callable[[Export], str | bytes]] = {
 """The formats that a model can be written in: functions from an `Export` to the content of the file."""
 
 # The formats that have a use for an option.
-_WITH = {"name": ("solr", "elasticsearch", "opensearch", "onnx"), "store": ("solr",)}
+_WITH = {"name": ("solr", "elasticsearch", "opensearch", "onnx"), "store": ("solr",), "directions": ("opensearch",)}
 
 
 def export_model(
@@ -41,7 +40,7 @@ def export_model(
     path: str | os.PathLike[str],
     format: str,
     *,
-    features: Sequence[str] | str | os.PathLike[str] | None = None,
+    features: Names | None = None,
     name: str | None = None,
     store: str | None = None,
     directions: bool = False,
@@ -81,14 +80,12 @@ def export_model(
     """
     choice("format", format, tuple(FORMATS))
     ranker._check_fitted("export_model")
-    for option, value in (("name", name), ("store", store)):
+    for option, value in (("name", name), ("store", store), ("directions", directions or None)):
         if value is not None and format not in _WITH[option]:
             able = " or ".join(_WITH[option])
             raise OptionError(f"{option}: found '{value}' with the format {format}; expected it with {able}")
-        if value is not None and not (value.strip() and value.isprintable()):
+        if isinstance(value, str) and not (value.strip() and value.isprintable()):
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
-    if directions and format != "opensearch":
-        raise OptionError(f"directions: found with the format {format}; expected it with opensearch")
     if ranker.model_.tool == "torch" and format != "onnx":
         raise OptionError(f"format: found '{format}' for a network, which is no sum of trees; expected onnx")
     lists = ranker.list_features_
@@ -104,9 +101,7 @@ def export_model(
     write_whole(path, FORMATS[format](export))
 
 
-def _feature_names(
-    ranker: Ranker, given: Sequence[str] | str | os.PathLike[str] | None
-) -> tuple[tuple[str, ...], bool]:
+def _feature_names(ranker: Ranker, given: Names | None) -> tuple[tuple[str, ...], bool]:
     """Return one name per column, and whether they are known: the given ones, else the ranker's, else ``f1, f2, ...``.
 
     Args:
@@ -116,20 +111,17 @@ def _feature_names(
     count = ranker.n_features_in_
     if given is None and not hasattr(ranker, "feature_names_in_"):
         return tuple(f"f{column}" for column in range(1, count + 1)), False
-    where = os.fspath(given) if isinstance(given, str | os.PathLike) else "features"
     if isinstance(given, str | os.PathLike):
-        names: Sequence[Any] = _read_names(Path(given))
+        where, names = os.fspath(given), _read_names(Path(given))
     else:
-        names = list(ranker.feature_names_in_ if given is None else given)
+        where, names = "features", list(ranker.feature_names_in_ if given is None else given)
     if len(names) != count:
         raise DataError(f"{where}: found {len(names)} names; expected {count}, one per feature of the model")
-    seen: set[str] = set()
     for column, name in enumerate(names, 1):
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise DataError(f"{where}: the name of feature {column} is {name!r}; expected text on one line")
-        if name in seen:
+        if name in names[: column - 1]:
             raise DataError(f"{where}: found the name '{name}' twice; expected names that differ")
-        seen.add(name)
     return tuple(names), True
 
 
@@ -146,6 +138,5 @@ def _read_names(target: Path) -> list[Any]:
     try:
         listed = json.loads(text)
     except (ValueError, RecursionError) as error:
-        reason = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
-        raise DataError(f"{target}: found broken JSON ({reason}); expected a list of names") from None
+        raise DataError(f"{target}: found broken JSON ({error}); expected a list of names") from None
     return [entry.get("name") if isinstance(entry, dict) else entry for entry in listed]

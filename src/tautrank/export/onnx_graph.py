@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from tautrank.engines.torch import TorchModel
-from tautrank.engines.trees import Tree
+from tautrank.engines.trees import Tree, greatest_float32
 from tautrank.errors import require
-from tautrank.export.base import Export, float32_leaves, greatest_float32
+from tautrank.export.formats import Export, float32_leaves
 from tautrank.ranker.list_features import ListFeatures
 
 # Old enough for every runtime of recent years; the node is one of version 1.
@@ -39,33 +39,18 @@ def onnx_model(export: Export) -> bytes:
         columns, opsets[""] = _list_nodes(export.lists, made), _ADDING
     if isinstance(export.model, TorchModel):
         opsets[""] = _NORMALISING
-        node = helper.make_node("Identity", [_network_nodes(export.model, made, columns)], ["scores"])
+        made.put("Identity", _network_nodes(export.model, made, columns), result="scores")
     else:
         # Flat lists over all trees.
         parts = [_columns(number, tree) for number, tree in enumerate(export.trees)]
-        node = helper.make_node(
-            "TreeEnsembleRegressor",
-            [columns],
-            ["scores"],
-            domain="ai.onnx.ml",
-            n_targets=1,
-            aggregate_function="SUM",
-            post_transform="NONE",
-            **{column: np.concatenate([part[column] for part in parts]).tolist() for column in parts[0]},
-        )
-    graph = helper.make_graph(
-        [*made.nodes, node],
-        export.name,
-        [helper.make_tensor_value_info("features", single, [None, len(export.names)])],
-        [helper.make_tensor_value_info("scores", single, [None, 1])],
-        made.constants,
-    )
-    model = helper.make_model(
-        graph,
-        ir_version=_IR_VERSION,
-        producer_name="tautrank",
-        opset_imports=[helper.make_opsetid(domain, version) for domain, version in opsets.items()],
-    )
+        given: dict[str, Any] = {key: np.concatenate([part[key] for part in parts]).tolist() for key in parts[0]}
+        given |= {"n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE", "domain": "ai.onnx.ml"}
+        made.put("TreeEnsembleRegressor", columns, result="scores", **given)
+    features = helper.make_tensor_value_info("features", single, [None, len(export.names)])
+    scores = helper.make_tensor_value_info("scores", single, [None, 1])
+    graph = helper.make_graph(made.nodes, export.name, [features], [scores], made.constants)
+    needs = [helper.make_opsetid(domain, version) for domain, version in opsets.items()]
+    model = helper.make_model(graph, ir_version=_IR_VERSION, producer_name="tautrank", opset_imports=needs)
     properties = {"feature_names": list(export.names)}
     if export.lists is not None:
         properties["list_features"] = list(export.lists.names(export.names))
@@ -159,10 +144,8 @@ def _network_nodes(model: TorchModel, graph: Nodes, x: str) -> str:
         shape = graph.constant([-1, 3, model.attention, units], np.int64)
         heads = put("Transpose", put("Reshape", linear(x, "mixed"), shape), perm=[1, 2, 0, 3])
         q, k, v = (put("Gather", heads, graph.constant(part, np.int64), axis=0) for part in range(3))
-        logits = put(
-            "MatMul", put("Mul", q, graph.constant(units**-0.5, np.float32)), put("Transpose", k, perm=[0, 2, 1])
-        )
-        found = put("Transpose", put("MatMul", put("Softmax", logits, axis=-1), v), perm=[1, 0, 2])
+        q, k = put("Mul", q, graph.constant(units**-0.5, np.float32)), put("Transpose", k, perm=[0, 2, 1])
+        found = put("Transpose", put("MatMul", put("Softmax", put("MatMul", q, k), axis=-1), v), perm=[1, 0, 2])
         found = put("Reshape", found, graph.constant([-1, model.hidden[-1]], np.int64))
         x = normed(put("Add", x, linear(found, "joined")), "norm")
     return linear(x, f"layers.{4 * len(model.hidden)}")
@@ -176,9 +159,9 @@ class Nodes:
         self.nodes: list[Any] = []
         self.constants: list[Any] = []
 
-    def put(self, kind: str, *given: str, more: tuple[str, ...] = (), **attributes: Any) -> str:
+    def put(self, kind: str, *given: str, result: str = "", more: tuple[str, ...] = (), **attributes: Any) -> str:
         """Add a node, and return the name of its first result."""
-        name = f"{kind}{len(self.nodes)}"
+        name = result or f"{kind}{len(self.nodes)}"
         self.nodes.append(self.onnx.helper.make_node(kind, list(given), [name, *more], **attributes))
         return name
 

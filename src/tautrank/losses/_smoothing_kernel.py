@@ -21,7 +21,7 @@ from tautrank.arrays import F64, I32, I64, Array
 from tautrank.kernels.normal import GROUP, fill_long_tailed, fill_noise
 from tautrank.kernels.ranking import LANES, REORDER, longest_list, rank_documents
 from tautrank.kernels.streams import SMOOTHING_STREAM
-from tautrank.metrics.selection import selection_moved, selection_sums
+from tautrank.metrics.positional import selection_moved, selection_sums
 
 _Kernel = Callable[..., None]
 _Compile = Callable[[_Kernel], _Kernel]

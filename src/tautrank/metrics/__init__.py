@@ -6,12 +6,11 @@ from tautrank.metrics.counts import AUC, MAP, BPref, RPrecision
 from tautrank.metrics.gains import Discount, Gain, discount_values, gain_values
 from tautrank.metrics.ordering import rank_order
 from tautrank.metrics.other_tools import TOOLS
-from tautrank.metrics.positional import ARP, DCG, NDCG, RBP, JudgedShare, LambdaRankMetric, Precision, Recall
+from tautrank.metrics.positional import ARP, DCG, DCGRR, F1, NDCG, RBP, JudgedShare, LambdaRankMetric, Precision, Recall
 from tautrank.metrics.ranked import ListMetric
-from tautrank.metrics.selection import DCGRR
 
 __all__ = [
-    "ARP", "AUC", "DCG", "DCGRR", "ERR", "MAP", "METRICS", "MRR", "NDCG", "RBP", "TOOLS", "BPref", "BoundMetric",
+    "ARP", "AUC", "DCG", "DCGRR", "ERR", "F1", "MAP", "METRICS", "MRR", "NDCG", "RBP", "TOOLS", "BPref", "BoundMetric",
     "Discount", "Gain", "JudgedShare", "LambdaRankMetric", "ListMetric", "Metric", "Precision", "RPrecision", "Recall",
     "Success", "discount_values", "gain_values", "metric", "rank_order", "register",
 ]  # fmt: skip

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tautrank.arguments import real
-from tautrank.arrays import F64, I64
-from tautrank.errors import DataError, OptionError
+from tautrank.arrays import F64, I64, check_each
+from tautrank.errors import OptionError
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, gain_values
 from tautrank.metrics.ordering import TieGroups, of_similar_width
@@ -157,12 +157,8 @@ class ERR(RankedMetric):
     )
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
-        if labels.size and labels.max() > self.max_label:
-            at = int(np.argmax(labels > self.max_label))
-            raise DataError(
-                f"labels[{at}]: found {float(labels[at]):g}, above max_label = {self.max_label:g}; "
-                "expected err's max_label to be the highest label of the scale"
-            )
+        expected = f"at most err's max_label = {self.max_label:g}, the highest label of the scale"
+        check_each("labels", labels, labels <= self.max_label, expected)
         return np.asarray(gain_values(labels) / 2.0**self.max_label)
 
     def _judge(self, values: F64) -> F64:
@@ -200,12 +196,11 @@ def _expected_stop(groups: TieGroups, which: I64, above: I64, depth: int) -> F64
     """
     size = groups.sizes[which]
     # Documents with R > 0, tie after tie, the ties side by side in one flat array.
-    wanted = np.zeros(groups.sizes.size, bool)
-    wanted[which] = True
-    stops = groups.values.ravel()[np.repeat(wanted, groups.sizes)]
-    tie_of = np.repeat(np.arange(which.size), size)
-    kept = stops > 0
-    stops, tie_of = stops[kept], tie_of[kept]
+    number = np.full(groups.sizes.size, -1)
+    number[which] = np.arange(which.size)
+    tie_of = np.repeat(number, groups.sizes)
+    kept = (tie_of >= 0) & (groups.values.ravel() > 0)
+    stops, tie_of = groups.values.ravel()[kept], tie_of[kept]
     steps = np.bincount(tie_of, minlength=which.size)
     begin = np.cumsum(steps) - steps
 

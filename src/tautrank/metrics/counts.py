@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -79,8 +79,7 @@ class MAP(BinaryMetric):
         return np.asarray(at_rank[:, :depth].sum(axis=1))
 
 
-@dataclass(frozen=True)
-class Ties:
+class Ties(NamedTuple):
     """Counts of the ties that hold a relevant document; all arrays have one number per tie.
 
     Args:

@@ -8,15 +8,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Callable
-from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice
-from tautrank.arrays import F64, check_labels
-from tautrank.errors import DataError, OptionError
+from tautrank.arrays import F64, check_each, check_labels
+from tautrank.errors import OptionError
 
 Gain: TypeAlias = str | tuple[float, ...]
 """``"exp2"``, ``"linear"``, or a table whose entry ``y`` is the gain of the integer label ``y``."""
@@ -45,11 +44,7 @@ def check_gain(gain: Gain) -> Gain:
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown gain 'exp'; did you mean 'exp2'? (known: exp2, linear)
     """
-    if isinstance(gain, str):
-        return choice("gain", gain, GAINS)
-    table = _table("gain", gain, GAINS)
-    _check_steps("gain", table, operator.lt, "below", "gains that never fall as the label rises")
-    return table
+    return _checked("gain", gain, GAINS, operator.lt, "below", "gains that never fall as the label rises")
 
 
 def check_discount(discount: Discount) -> Discount:
@@ -63,13 +58,10 @@ def check_discount(discount: Discount) -> Discount:
     >>> check_discount([1, 0.5])
     (1.0, 0.5)
     """
-    if isinstance(discount, str):
-        return choice("discount", discount, DISCOUNTS)
-    table = _table("discount", discount, DISCOUNTS)
-    if table[0] == 0:
+    checked = _checked("discount", discount, DISCOUNTS, operator.gt, "above", "discounts that never rise with the rank")
+    if checked[0] == 0:
         raise OptionError("discount: entry 0 of the table is 0; expected the first rank to be worth something")
-    _check_steps("discount", table, operator.gt, "above", "discounts that never rise with the rank")
-    return table
+    return checked
 
 
 def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
@@ -100,12 +92,8 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
         return y.astype(np.float64)
     # Labels are few distinct small integers almost always: a lookup is several times faster than exp2.
     if isinstance(gain, str):
-        if y.max() > _LARGEST_EXP2_LABEL:
-            at = int(np.argmax(y > _LARGEST_EXP2_LABEL))
-            raise DataError(
-                f"labels[{at}]: the gain 2^y - 1 of label {float(y[at]):g} overflows; "
-                "expected gain='linear' or a gain table"
-            )
+        expected = f"at most {_LARGEST_EXP2_LABEL} for the gain 2^y - 1, or gain='linear' or a gain table"
+        check_each("labels", y, y <= _LARGEST_EXP2_LABEL, expected)
         whole = y.astype(np.int64)
         values: F64 = (np.exp2(np.arange(int(whole.max()) + 1, dtype=np.float64)) - 1.0)[whole]
         between = np.flatnonzero(whole != y)
@@ -114,13 +102,8 @@ def gain_values(labels: ArrayLike, gain: Gain = "exp2") -> F64:
             values[between] = np.expm1(y[between].astype(np.float64) * math.log(2.0))
         return values
     table = np.asarray(gain)
-    bad = (y >= table.size) | (y != np.floor(y))
-    if bad.any():
-        at = int(np.argmax(bad))
-        raise DataError(
-            f"labels[{at}]: found label {float(y[at]):g}, but the gain table has {table.size} entries; "
-            f"expected an integer from 0 to {table.size - 1}"
-        )
+    expected = f"an integer from 0 to {table.size - 1}, since the gain table has {table.size} entries"
+    check_each("labels", y, (y < table.size) & (y == np.floor(y)), expected)
     return np.asarray(table[y.astype(np.int64)])
 
 
@@ -157,25 +140,23 @@ def discount_values(n: int, discount: Discount = "log2", k: int | None = None) -
     return values
 
 
-def _table(name: str, values: tuple[float, ...], words: tuple[str, ...]) -> tuple[float, ...]:
+def _checked(
+    name: str, given: Gain, words: tuple[str, ...], wrong: Callable[[float, float], bool], side: str, expected: str
+) -> Gain:
+    """Return a word, or a table of numbers none of which is wrong beside the one before it."""
+    if isinstance(given, str):
+        return choice(name, given, words)
     try:
-        table = tuple(float(value) for value in values)
+        table = tuple(float(value) for value in given)
     except (TypeError, ValueError):
         known = ", ".join(map(repr, words))
-        raise OptionError(f"{name}: found {values!r}; expected {known} or a table of numbers") from None
+        raise OptionError(f"{name}: found {given!r}; expected {known} or a table of numbers") from None
     if not table:
         raise OptionError(f"{name}: found an empty table; expected at least one number")
     for at, value in enumerate(table):
+        entry = f"{name}: entry {at} of the table is {value:g}"
         if not (math.isfinite(value) and value >= 0):
-            raise OptionError(f"{name}: entry {at} of the table is {value:g}; expected a finite number of at least 0")
+            raise OptionError(f"{entry}; expected a finite number of at least 0")
+        if at > 0 and wrong(value, table[at - 1]):
+            raise OptionError(f"{entry}, {side} entry {at - 1} ({table[at - 1]:g}); expected {expected}")
     return table
-
-
-def _check_steps(
-    name: str, table: tuple[float, ...], wrong: Callable[[float, float], bool], side: str, expected: str
-) -> None:
-    for at, (before, value) in enumerate(pairwise(table), 1):
-        if wrong(value, before):
-            raise OptionError(
-                f"{name}: entry {at} of the table is {value:g}, {side} entry {at - 1} ({before:g}); expected {expected}"
-            )

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,8 +32,7 @@ _LARGEST_OWN_CODE = 65535
 _KEY_BITS = 63
 
 
-@dataclass(frozen=True)
-class Block:
+class Block(NamedTuple):
     """Lists of similar length, seen as the rows of one matrix.
 
     Args:
@@ -128,8 +127,7 @@ def row_widths(lengths: I64) -> I64:
     return -(-lengths // step) * step
 
 
-@dataclass(frozen=True)
-class TieGroups:
+class TieGroups(NamedTuple):
     """Rows in rank order, cut into groups of documents with equal scores.
 
     Args:

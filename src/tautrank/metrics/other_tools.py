@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from tautrank.arguments import choice
 from tautrank.errors import OptionError
@@ -39,8 +38,7 @@ def respelled(text: str) -> str:
     return text
 
 
-@dataclass(frozen=True)
-class Tool:
+class Tool(NamedTuple):
     """How one tool counts.
 
     Args:
@@ -60,7 +58,7 @@ _ONE: Options = {"empty": "one"}
 _REACHABLE: Options = {"divide_by": "reachable"}
 _LINEAR: Options = {"gain": "linear"}
 _TEXTBOOK: Options = {**_ZERO, **_LINEAR, "discount": "log2"}
-_OF_RUNS = dict.fromkeys(("map", "mrr", "precision", "recall", "success", "r-precision", "bpref"), _ZERO)
+_OF_RUNS = dict.fromkeys(("map", "mrr", "precision", "recall", "f1", "success", "r-precision", "bpref"), _ZERO)
 
 TOOLS: dict[str, Tool] = {
     # Ties by descending document name: the rows of a run are brought into that order, see `Judged.for_trec_eval`.

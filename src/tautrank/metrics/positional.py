@@ -1,4 +1,4 @@
-"""Metrics that add up the value of a document times the weight of its rank: DCG and its relatives.
+"""Metrics that add up the value of a document times the weight of its rank: DCG and its relatives, DCG-RR too.
 
 Their mean over the orders of tied documents is exact and cheap: inside a tie every document has the same
 chance of every rank, so a tie has the value of the sum of its documents times the mean of its ranks.
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from tautrank.arguments import choice, real
 from tautrank.arrays import F64, I64, Bools
 from tautrank.errors import OptionError
-from tautrank.metrics.base import Scorer, register
+from tautrank.metrics.base import Metric, Scorer, register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
 from tautrank.metrics.ordering import TieGroups, blocks, query_sums
 from tautrank.metrics.ranked import BinaryMetric, RankedMetric
@@ -220,10 +220,12 @@ class Precision(BinaryMetric, _Positional):
 
     divide_by: str = field(default="k", metadata={"check": partial(choice, "divide_by", known=("k", "reachable"))})
 
+    def _counted(self, scores: NDArray[np.floating], offsets: I64) -> F64 | int:
+        """Return the number of ranks to divide by."""
+        return self.k if self.k is not None and self.divide_by == "k" else self._reachable(scores, offsets)
+
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
-        if self.k is not None and self.divide_by == "k":
-            return numbers / self.k
-        return numbers / self._reachable(scores, offsets)
+        return numbers / self._counted(scores, offsets)
 
 
 @register("recall", "r", "set_recall")
@@ -244,6 +246,38 @@ class Recall(BinaryMetric, _Positional):
     >>> Recall(k=1).per_query([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])
     array([0.5])
     """
+
+    def _norms(self, values: F64, offsets: I64) -> F64:
+        return query_sums(values, offsets)
+
+
+@register("f1", "f1_score", "set_f")
+class F1(Precision):
+    """F1: the harmonic mean of precision and recall.
+
+    ``F1@k = 2 P R / (P + R) = 2 |relevant in the first k| / (k + |relevant|)``, with the ``P@k`` of `Precision` and the
+    ``R@k`` of `Recall`; with another divisor than ``k`` in the one, it takes the place of ``k`` here.
+
+    van Rijsbergen, *Information Retrieval*, 1979, ch. 7; without ``k`` trec_eval's ``set_F``. Expected ties: it is
+    proportional to the number of relevant documents found, and so exact at their expected number. Empty: no relevant
+    document.
+
+    Args:
+        k: the ranks to count and to divide by; None for the retrieved documents.
+        ties: ``"worst"``, ``"best"``, ``"input"`` or ``"expected"``.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        relevant: a document is relevant when its label is at least this; None when it is above 0.
+        divide_by: ``"k"`` or ``"reachable"``.
+
+    >>> F1(k=1).per_query([3.0, 2.0, 1.0], [1, 0, 1], [0, 3])  # precision 1, recall 1/2
+    array([0.66666667])
+    >>> F1(k=1, ties="expected").per_query([0.0, 0.0], [1, 0], [0, 2])
+    array([0.5])
+    """
+
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+        assert norms is not None
+        return 2.0 * numbers / (self._counted(scores, offsets) + norms)
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         return query_sums(values, offsets)
@@ -323,3 +357,118 @@ class JudgedShare(_Positional):
 
     def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
         return numbers / self._reachable(scores, offsets)
+
+
+# A selection: documents keep their order, scores say which of them are shown. `tautrank.losses` compiles the functions.
+
+
+def selection_sums(values: F64, scores: F64, k: int) -> F64:
+    """The sums of DCG-RR, see `tautrank.losses.ScaleFreeMetric.sums`: one row per document.
+
+    The columns are: whether it is shown; how many are shown before it and what they earn; what those shown after it
+    earn at their ranks, one rank further down, and one rank further up.
+
+    Args:
+        values: gains in input order.
+        scores: documents above 0 are shown.
+        k: ranks that count.
+
+    >>> selection_sums(np.array([1.0]), np.array([1.0]), 1)
+    array([[1., 0., 0., 0., 0., 0.]])
+    """
+    n = values.shape[0]
+    sums = np.zeros((n, 6))
+    shown = 0
+    earned = 0.0
+    for i in range(n):
+        sums[i, 1] = shown
+        sums[i, 2] = earned
+        if scores[i] > 0.0:
+            sums[i, 0] = 1.0
+            shown += 1
+            if shown <= k:
+                earned += values[i] / shown
+    # From the last document up: its own rank, one further down, one further up; nobody has a rank above the first.
+    for i in range(n - 2, -1, -1):
+        for moved in range(3):
+            rank = sums[i + 1, 1] + (1.0, 2.0, 0.0)[moved]
+            earns = sums[i + 1, 0] > 0.0 and 1.0 <= rank <= k
+            sums[i, 3 + moved] = sums[i + 1, 3 + moved] + (values[i + 1] / rank if earns else 0.0)
+    return sums
+
+
+def selection_moved(values: F64, sums: F64, document: int, place: int, k: int) -> Any:
+    """DCG-RR with one document hidden (place 0) or shown (place 1), see `tautrank.losses.ScaleFreeMetric.moved`.
+
+    Args:
+        values: gains in input order.
+        sums: those of `selection_sums`.
+        document: which document.
+        place: 0 or 1.
+        k: ranks that count.
+
+    >>> gains, scores = np.array([1.0, 2.0, 3.0]), np.array([1.0, -1.0, 0.5])
+    >>> sums = selection_sums(gains, scores, 3)  # 1/1 + 3/2; with the second one shown 1/1 + 2/2 + 3/3
+    >>> float(selection_moved(gains, sums, 1, 0, 3)), float(selection_moved(gains, sums, 1, 1, 3))
+    (2.5, 3.0)
+    """
+    shown, rank = sums[document, 0] > 0.0, sums[document, 1] + 1.0
+    value = sums[document, 2]
+    if place == 0:
+        return value + (sums[document, 5] if shown else sums[document, 3])
+    if rank <= k:
+        value += values[document] / rank
+    return value + (sums[document, 3] if shown else sums[document, 4])
+
+
+@register("dcg-rr")
+@dataclass(frozen=True, repr=False)
+class DCGRR(Metric):
+    """DCG-RR: documents keep their order, those with a score above 0 are shown, each earns gain over rank.
+
+    ``DCG-RR = sum_i gain(y_i) [s_i > 0] / (1 + sum_{j < i} [s_j > 0])``, ``i`` and ``j`` in input order;
+    with ``k``, over the first ``k`` shown. A score of exactly 0 is not shown, whatever ``ties`` is: nothing
+    is compared, so nothing ties. Adding a constant to the scores does change this metric.
+
+    Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*,
+    ICML 2020, eq. 5. Empty: no document with a gain.
+
+    Args:
+        k: count the first ``k`` shown documents; None for all.
+        ties: without effect.
+        empty: ``"skip"``, ``"zero"`` or ``"one"``.
+        gain: ``"linear"``, ``"exp2"`` or a table by label.
+
+    >>> DCGRR().per_query([1.0, -1.0, 0.5], [1, 2, 3], [0, 3])
+    array([2.5])
+    """
+
+    gain: Gain = field(default="linear", metadata={"check": check_gain})
+
+    # What makes it a `tautrank.losses.ScaleFreeMetric`, which StochasticRank can optimise.
+    breaks_at = "zero"
+    sums = staticmethod(selection_sums)
+    moved = staticmethod(selection_moved)
+
+    def document_values(self, labels: F64) -> F64:
+        """Return the gain of each label.
+
+        Args:
+            labels: one finite number of at least 0 per document.
+        """
+        return gain_values(labels, self.gain)
+
+    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+        gains = gain_values(labels, self.gain)
+
+        def score(scores: NDArray[np.floating]) -> F64:
+            shown = np.flatnonzero(scores > 0)
+            before = np.searchsorted(shown, offsets[:-1])
+            counts = np.diff(before, append=shown.size)
+            ranks = np.arange(1, shown.size + 1) - np.repeat(before, counts)
+            earned = gains[shown] / ranks
+            if self.k is not None:
+                earned[ranks > self.k] = 0.0
+            return query_sums(earned, np.append(before, shown.size))
+
+        return score, query_sums(gains, offsets) > 0

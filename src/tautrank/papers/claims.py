@@ -170,13 +170,8 @@ class GapGrows(Claim):
         method)."""
         if not self.relative:
             return self.advantage(values, cells)
-        shares = []
-        for above, below in ((cells[0], cells[1]), (cells[2], cells[3])):
-            a, b = values(above), values(below)
-            ratio = np.nanmean(a) / np.nanmean(b)
-            shares.append(ratio + (a - ratio * b) / np.nanmean(b))
-        lead: F64 = shares[0] - shares[1]
-        return lead
+        a, b, c, d = (values(cell) for cell in cells)
+        return _linear_share(a, b) - _linear_share(c, d)
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom grows from where to where."""
@@ -246,10 +241,10 @@ class LeadsEarly(Better):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom is wider with how many of the trees."""
-        return (
-            f"{self.better} leads {self.worse} by more after {100 * self.early:g}% of the trees than after all of them "
-            f"on {self.measured}{_where(cells[0])}"
+        lead = (
+            f"{self.better} leads {self.worse} by more after {100 * self.early:g}% of the trees than after all of them"
         )
+        return f"{lead} on {self.measured}{_where(cells[0])}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -285,10 +280,8 @@ class Converges(_PerCondition):
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Who converges, where."""
-        return (
-            f"{self.system} has converged on {self.measured}: the last {100 * self.last:g}% of the trees give at most "
-            f"{100 * self.share:g}% of the gain{_where(cells[0])}"
-        )
+        little = f"the last {100 * self.last:g}% of the trees give at most {100 * self.share:g}% of the gain"
+        return f"{self.system} has converged on {self.measured}: {little}{_where(cells[0])}"
 
 
 def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple[Claim, ...]:
@@ -303,6 +296,12 @@ def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple
     """
     choices = [(given,) if isinstance(given, str) else tuple(given) for given in arguments.values()]
     return tuple(claim(**dict(zip(arguments, chosen, strict=True))) for chosen in itertools.product(*choices))
+
+
+def _linear_share(a: F64, b: F64) -> F64:
+    ratio = np.nanmean(a) / np.nanmean(b)
+    share: F64 = ratio + (a - ratio * b) / np.nanmean(b)
+    return share
 
 
 def _where(cell: Cell) -> str:

@@ -39,11 +39,6 @@ class Advantage:
     queries: Sequence[F64] | None = None
     sides: tuple[F64, F64] | None = None
 
-    @property
-    def mean(self) -> float:
-        """The mean over the trials; NaN without any."""
-        return float(self.trials.mean()) if self.trials.size else math.nan
-
 
 @dataclass(frozen=True)
 class Verdict:
@@ -92,7 +87,7 @@ def read_results(path: Path) -> StudyResult:
     Args:
         path: the store's file; a run may be going on.
     """
-    with StudyStore.open(path) as store:
+    with StudyStore(path) as store:
         return collect(store)
 
 
@@ -121,24 +116,22 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
     >>> round(own_test(advantage, PaperTest(level=0.1)).p_value, 4), own_test(advantage, PaperTest(level=0.1)).verdict
     (0.0572, 'holds')
     """
-    alternative = "greater" if test.one_sided else "two-sided"
-    d = advantage.trials
-    name = "paired t-test over trials"
+    d, name = advantage.trials, "paired t-test over trials"
     if test.over == "queries" and advantage.queries is not None:
         name = "paired t-test over the queries of the first trial"
         d = advantage.queries[0] if len(advantage.queries) else np.zeros(0)
         d = d[~np.isnan(d)]
     if d.size < 2:
         return Judgement(name)
+    mean = float(d.mean())
     if test.kind == "intervals" and advantage.sides is not None and test.over == "trials":
         name = "intervals over trials"
         errors = sum(float(np.std(side, ddof=1)) / math.sqrt(side.size) for side in advantage.sides)
-        mean = advantage.mean
         t = mean / errors if errors else math.copysign(math.inf, mean) if mean else 0.0
         p = t_tail(t, d.size - 1, "two-sided")
     else:
-        p = paired_t_test(d, np.zeros_like(d), alternative).p_value  # type: ignore[arg-type]
-    found = Judgement(name, float(d.mean()), p).judged(p, test.level)
+        p = paired_t_test(d, np.zeros_like(d), "greater" if test.one_sided else "two-sided").p_value
+    found = Judgement(name, mean, p).judged(p, test.level)
     if not test.one_sided:
         return found
     return replace(found, verdict=HOLDS if p <= test.level else FAILS if 1 - p <= test.level else UNDECIDED)
@@ -176,8 +169,7 @@ class _Judged(Gathered):
 
     def advantage(self, claim: Claim, cells: tuple[Cell, ...]) -> Advantage:
         """What a claim says should be positive, in the trials that all of its cells have done."""
-        done = [set(self._trials(cell, claim.part, claim.of_curves)) for cell in cells]
-        common = sorted(set.intersection(*done)) if done else []
+        common = sorted(set.intersection(*(set(self._trials(cell, claim.part, claim.of_curves)) for cell in cells)))
         if claim.of_curves:
             return Advantage(claim.advantage(lambda cell: self._curves(cell, claim.part, common), cells), common)
 
@@ -185,13 +177,13 @@ class _Judged(Gathered):
             found = self.means.get((*cell, claim.part), {})
             return self.sign(cell[2]) * np.array([found[trial] for trial in common], np.float64)
 
+        def of_queries(trial: int) -> F64:
+            return claim.query_advantage(lambda cell: self.sign(cell[2]) * self.queries[cell][trial], cells)
+
         queries = None
         sizes = [{self.queries[cell][t].size for cell in cells} for t in common]
         if claim.by_query and claim.part == "test" and all(len(size) == 1 for size in sizes):
-            queries = [
-                claim.query_advantage(lambda cell, t=trial: self.sign(cell[2]) * self.queries[cell][t], cells)  # type: ignore[misc]
-                for trial in common
-            ]
+            queries = [of_queries(trial) for trial in common]
         sides = (means(cells[0]), means(cells[1])) if len(cells) == 2 else None
         return Advantage(claim.advantage(means, cells), common, queries, sides)
 
@@ -200,14 +192,12 @@ class _Judged(Gathered):
 
         The latter counts all of the comparisons, by Holm's method.
         """
-        level = self.plan.study.test.level
+        test = self.plan.study.test
         advantages = [self.advantage(claim, cells) for claim, cells in compared]
         tested = [self._test(claim, cells, each) for (claim, cells), each in zip(compared, advantages, strict=True)]
         adjusted = holm([judgement.p_value for judgement in tested]).tolist() if tested else []
-        return [
-            (each, own_test(each, self.plan.study.test), found.judged(p, level))
-            for each, found, p in zip(advantages, tested, adjusted, strict=True)
-        ]
+        judged = [found.judged(p, test.level) for found, p in zip(tested, adjusted, strict=True)]
+        return [(each, own_test(each, test), found) for each, found in zip(advantages, judged, strict=True)]
 
     def _test(self, claim: Claim, cells: tuple[Cell, ...], advantage: Advantage) -> Judgement:
         """Test an advantage over queries and trials; over trials alone if all queries are there, or none are known.
@@ -223,7 +213,8 @@ class _Judged(Gathered):
             arrays = [[self.sign(claim.metric) * self.queries[cell][trial] for trial in trials] for cell in family]
         values = self._in_place(arrays, trials)
         if np.count_nonzero(~np.isnan(values[0]).all(axis=0)) < 2:
-            return Judgement("test over queries and trials", advantage.mean, note="too few queries")
+            mean = float(advantage.trials.mean()) if trials else math.nan
+            return Judgement("test over queries and trials", mean, note="too few queries")
         return Judgement.of_pair(resampled_systems_test(values, self.overlap, level=study.test.level), 0, 1)
 
     def _relatives(self, cells: tuple[Cell, ...]) -> list[Cell]:

@@ -76,9 +76,7 @@ class StudyPlan(Plan):
             index: the place of the system.
         """
         general, under, system, own = super().layers(condition, index)
-        recipe = self.used_recipe
-        if recipe is None:
-            return [general, under, system, own]
+        recipe = self.used_recipe or Recipe("", "")
         ours = (recipe.conditions.get(condition.name, {}), recipe.systems.get(self.study.system_names[index], {}))
         return [general, recipe.parameters, under, ours[0], system, ours[1], own]
 
@@ -111,14 +109,11 @@ def make_plan(
     (6, 'yahoo1', 200)
     """
     seed, n_jobs = whole("seed", seed, 0), whole("n_jobs", n_jobs, 1)
-    chosen = data or study.data
-    if not chosen and not study.measures_only:
-        raise OptionError("--data: found none; expected a folder, a file, or synthetic data such as simulated:mslr:200")
-    if recipe:
-        study.recipe(recipe)
-    source = read_source(chosen or NONE, fold)
+    recipe = recipe and study.recipe(recipe).data
+    source = read_source(data or study.data or NONE, fold)
     if source.given == (NONE,) and not study.measures_only:
-        raise OptionError(f"--data: found none; expected data, since {study.name} trains models")
+        expected = "a folder, a file, or synthetic data such as simulated:mslr:200"
+        raise OptionError(f"--data: found none; expected {expected}, since {study.name} trains models")
     settled = settle(study, source, study.planned(budget or Budget()))
     if not recipe and study.recipes:
         recipe = _recipe_for(study, settled["n_features"], settled["n_queries"])
@@ -174,18 +169,22 @@ def run_study(
     from tautrank.papers.results import collect
 
     plan = make_plan(study, data, budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=n_jobs)
-    with StudyStore.open_for(None if store is None else Path(store), plan) as opened:
+    with StudyStore(None if store is None else Path(store), plan) as opened:
         opened.run(choose_workers(workers, dask), progress)
         return collect(opened)
 
 
 class StudyStore(Store):
-    """The store of one plan of a study.
+    """The store of one plan of a study; a store of anything else is refused.
+
+    A store of the same plan with fewer trials belongs to a run that is to be extended: it gets the plan, and keeps what
+    it has.
 
     Args:
         path: the file; None for memory.
-        plan: the plan.
-        command: the command line, for the record.
+        plan: the plan; None reads it from an existing store.
+        command: the command line, for the record of a new store.
+        data: where the data of an existing store lies now, if it has moved.
 
     >>> from tautrank.papers.catalogue import find_study
     >>> plan = make_plan(find_study("xe-table1"), "simulated:mslr:20,mean_length=5", budget=Budget(trials=1))
@@ -193,58 +192,32 @@ class StudyStore(Store):
     {'done': 0, 'failed': 0, 'planned': 3}
     """
 
-    def __init__(self, path: Path | None, plan: StudyPlan, command: str = "") -> None:
-        super().__init__(path, {**_plan_meta(plan), "command": command}, kind="study")
-        self.plan = plan
-        self._plan_was_stored = False
-
-    @classmethod
-    def open_for(cls, path: Path | None, plan: StudyPlan, command: str = "") -> StudyStore:
-        """Open the store of a plan, or make it; a store of anything else is refused.
-
-        A store of the same plan with fewer trials belongs to a run that is to be extended: it gets the plan, and keeps
-        what it has.
-
-        Args:
-            path: the file; None for memory.
-            plan: the plan.
-            command: the command line, for the record.
-        """
-        if path is None or not path.is_file() or not path.stat().st_size:
-            return cls(path, plan, command)
-        store = cls.open(path)
-        if _is_more_of(store.plan, plan):
-            store.set_meta(_plan_meta(plan))
-        elif store.plan.key != plan.key:
-            difference = _difference(store.plan, plan)
-            store.close()
-            raise DataError(
-                f"{path}: holds {difference}; expected a store of this run (another --store, or 'tautrank study "
-                "resume' to go on with that one)"
-            )
-        store.plan, store._plan_was_stored = plan, False
-        return store
-
-    @classmethod
-    def open(cls, path: Path, *, kind: str = "study", data: DataSource | None = None) -> StudyStore:
-        """Open an existing store, to read it or to go on.
-
-        Args:
-            path: the file.
-            kind: what its trials belong to.
-            data: where the data lies now, if it has moved.
-        """
-        with Store.open(path, kind=kind) as found:
-            meta = found.meta
+    def __init__(
+        self, path: Path | None, plan: StudyPlan | None = None, command: str = "", *, data: DataSource | None = None
+    ) -> None:
+        if plan is None and not (path and path.is_file()):
+            raise DataError(f"{path}: found no such file; expected a store of trials")
+        super().__init__(path, {**_plan_meta(plan), "command": command} if plan else {}, kind="study")
         try:
-            plain = json.loads(meta["plan"])
+            found = self._stored_plan(data)
+            if plan and _is_more_of(found, plan):
+                self.set_meta(_plan_meta(plan))
+            elif plan and found.key != plan.key:
+                other = "another --store, or 'tautrank study resume' to go on with that one"
+                raise DataError(f"{path}: holds {_difference(found, plan)}; expected a store of this run ({other})")
+        except DataError:
+            self.close()
+            raise
+        self.plan, self._plan_was_stored = plan or found, plan is None
+
+    def _stored_plan(self, data: DataSource | None) -> StudyPlan:
+        try:
+            plain = json.loads(self.meta["plan"])
         except (KeyError, ValueError):
-            raise DataError(f"{path}: does not say which study it holds; expected a whole store") from None
+            raise DataError(f"{self.path}: does not say which study it holds; expected a whole store") from None
         if data is not None:
             plain |= {"data": list(data.given), "fold": data.fold}
-        store = cls(path, StudyPlan.from_plain(plain))
-        store._plan_was_stored = True
-        return store
+        return StudyPlan.from_plain(plain)
 
     def run(self, workers: Workers, progress: Progress | None = None, *, retry_failed: bool = False) -> None:
         """Run the trials that are not finished; each is in the store before the next is waited for.
@@ -255,7 +228,7 @@ class StudyStore(Store):
             retry_failed: run failed trials again too.
         """
         self._check_origin()
-        run_waiting(self.plan, self, workers, progress, retry_failed=retry_failed)
+        run_waiting(self.plan, self, workers, progress, retry=retry_failed)
 
     def counts(self) -> dict[str, int]:
         """How many trials are done, failed, and planned in all."""
@@ -270,47 +243,34 @@ class StudyStore(Store):
         """Refuse to go on with another version, or other code of a loss: the numbers would be unlike the others."""
         from tautrank.papers.catalogue import CATALOGUE
 
-        made_by = self.meta["tautrank"]
+        study, made_by, found = self.plan.study, self.meta["tautrank"], ""
+        declared = CATALOGUE.get(study.name, study) if self._plan_was_stored else study
+        codes = {own.name: own.code for own in own_losses(study.losses)}
+        changed = [name for name, code in self.plan.codes if codes.get(name) != code]
         if made_by != tautrank.__version__:
-            raise DataError(
-                f"{self.path}: was begun by tautrank {made_by}, this is {tautrank.__version__}; expected the same "
-                "version, since another may give other numbers"
-            )
-        study = self.plan.study
-        declared = CATALOGUE.get(study.name, study)
-        if self._plan_was_stored and declared.version != study.version:
-            raise DataError(
-                f"{self.path}: holds version {study.version} of '{study.name}', this tautrank has {declared.version}; "
-                "expected the same (a new run needs another --store)"
-            )
-        now = {own.name: own.code for own in own_losses(study.losses)}
-        for name, code in self.plan.codes:
-            if now.get(name) != code:
-                raise DataError(
-                    f"{self.path}: was begun with other code of the loss '{name}'; expected the same (a new run needs "
-                    "another store)"
-                )
+            found = f"was begun by tautrank {made_by}, this is {tautrank.__version__}"
+        elif declared.version != study.version:
+            found = f"holds version {study.version} of '{study.name}', this tautrank has {declared.version}"
+        elif changed:
+            found = f"was begun with other code of the loss '{changed[0]}'"
+        if found:
+            why = "expected the same version, since another may give other numbers (a new run needs another --store)"
+            raise DataError(f"{self.path}: {found}; {why}")
 
 
 def _plan_meta(plan: StudyPlan) -> dict[str, str]:
-    return {
-        "study": plan.study.name,
-        "study_version": str(plan.study.version),
-        "plan": canonical(plan.to_plain()),
-        "plan_hash": plan.key,
-        "data": ", ".join(plan.data.given),
-        "data_fingerprint": ", ".join(mark for _, mark in plan.fingerprints),
-    }
+    marks = ", ".join(mark for _, mark in plan.fingerprints)
+    of_data = {"data": ", ".join(plan.data.given), "data_fingerprint": marks}
+    of_plan = {"plan": canonical(plan.to_plain()), "plan_hash": plan.key}
+    return {"study": plan.study.name, "study_version": str(plan.study.version), **of_data, **of_plan}
 
 
 def _is_more_of(found: StudyPlan, wanted: StudyPlan) -> bool:
     """Whether a plan is another one with more trials: those that are there stay what they are."""
-    assert found.budget.trials is not None
-    assert wanted.budget.trials is not None
-    if found.budget.trials >= wanted.budget.trials or not set(found.fingerprints) <= set(wanted.fingerprints):
-        return False
     budget = replace(found.budget, trials=wanted.budget.trials)
-    return replace(found, budget=budget, fingerprints=wanted.fingerprints).key == wanted.key
+    longer = replace(found, budget=budget, fingerprints=wanted.fingerprints)
+    more = (wanted.budget.trials or 0) > (found.budget.trials or 0)
+    return more and set(found.fingerprints) <= set(wanted.fingerprints) and longer.key == wanted.key
 
 
 def _difference(found: StudyPlan, wanted: StudyPlan) -> str:

@@ -44,6 +44,7 @@ would give other numbers, so that old stores are not continued by accident.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -175,15 +176,12 @@ class Study(Experiment):
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9][a-z0-9+.-]*", self.name):
             raise OptionError(f"name: found '{self.name}'; expected small letters, digits and hyphens")
-        for what, names in (
-            ("systems", [str(system) for system in self.systems]),
-            ("conditions", self.condition_names),
-            ("metrics", self.metrics),
-            ("recipes", [recipe.data for recipe in self.recipes]),
-        ):
-            twice = next((name for name in names if names.count(name) > 1), None)
-            if twice is not None:
-                raise OptionError(f"{what}: found '{twice}' twice; expected different names")
+        recipes = [recipe.data for recipe in self.recipes]
+        named = {"systems": [str(system) for system in self.systems], "conditions": self.condition_names}
+        for what, names in {**named, "metrics": self.metrics, "recipes": recipes}.items():
+            for name, times in Counter(names).items():
+                if times > 1:
+                    raise OptionError(f"{what}: found '{name}' twice; expected different names")
         super().__post_init__()
         self._check_names()
 

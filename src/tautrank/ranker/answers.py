@@ -126,15 +126,14 @@ class Explanation:
         rows = np.arange(len(self.values)) if self.by_list else np.array([high, low])
         places = [high, low] if self.by_list else [0, 1]
 
-        def scores(columns: list[int]) -> tuple[float, float]:
+        def scores(columns: list[int]) -> F64:
             changed = self.values[rows]
             changed[places[1], columns] = self.values[high, columns]
-            upper, lower = self.predict(changed)[places].tolist()
-            return upper, lower
+            return self.predict(changed)[places]
 
         def swaps(columns: list[int]) -> bool:
             upper, lower = scores(columns)
-            return lower > upper
+            return bool(lower > upper)
 
         needed = next((n for n in range(1, len(order) + 1) if swaps(order[:n])), None)
         if needed is None:
@@ -143,7 +142,7 @@ class Explanation:
         for column in reversed(order[:needed]):
             fewer = [each for each in kept if each != column]
             kept = fewer if swaps(fewer) else kept
-        return kept, scores(kept)[1]
+        return kept, float(scores(kept)[1])
 
     def _row(self, document: Any, name: str) -> int:
         found = np.flatnonzero([str(each) == str(document) for each in self.documents])

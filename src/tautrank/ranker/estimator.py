@@ -20,12 +20,11 @@ from tautrank.engines import DEFAULT_ENGINE, Callback, Settings, Task, engine_fo
 from tautrank.engines.boosting import fit
 from tautrank.engines.committee import Committee, CommitteeEngine
 from tautrank.engines.langevin import Langevin
-from tautrank.engines.packages import usable_threads
+from tautrank.engines.registry import usable_threads
 from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarning
 from tautrank.metrics import Metric, metric
 from tautrank.ranker import inputs
 from tautrank.ranker.answers import Explanation, Ranking
-from tautrank.ranker.lightgbm_words import from_callbacks, judging, refuse_arguments, translated
 from tautrank.ranker.list_features import PROBE_TREES, with_list_features
 from tautrank.ranker.model_file import Fitted, read_ranker, write_ranker
 
@@ -157,7 +156,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         ndcg-loss2++(k=20)
         """
         given = params.get_params() if hasattr(params, "get_params") else dict(params or {})
-        return cls(**translated({**given, **more}, loss))
+        return cls(**inputs.translated({**given, **more}, loss))
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Return all parameters by name, those of the engine included.
@@ -256,10 +255,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_
         1.0
         """
-        refuse_arguments(others, self._get_param_names())
-        beside = None
-        if isinstance(X, RankingData) and isinstance(y, RankingData):
-            y, beside = None, y
+        inputs.refuse_arguments(others, self._get_param_names())
+        beside = y if isinstance(X, RankingData) and isinstance(y, RankingData) else None
+        y = y if beside is None else None
         names = None if isinstance(feature_name, str) else feature_name
         train = inputs.ranking_data(X, y, qid, group, names)
         if train.n_documents == 0 or train.n_features == 0:
@@ -295,19 +293,19 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             train=train,
             loss=loss,
             metric=judge,
-            metrics=judging(eval_metric, eval_at, judge),
+            metrics=inputs.judging(eval_metric, eval_at, judge),
             valid=valid,
             sets=sets,
             weights=inputs.query_weights(weights, train, "weights"),
             propensities=inputs.document_propensities(propensities, train, loss),
             categorical=inputs.category_columns(columns, train),
             start=None if start is None else start.model_,
-            start_step=0 if start is None else start._record.steps,
+            start_step=0 if start is None else start._fitted.record.steps,
         )
         seed = inputs.drawn_seed(self.random_state)
         own = {field.name for field in dataclasses.fields(Settings)} & {*self._get_param_names()}
         given = {name: getattr(self, name) for name in own}
-        called, said, records = from_callbacks(callbacks or ())
+        called, said, records = inputs.from_callbacks(callbacks or ())
         settings = Settings(**{**given, **said}, seed=seed, callbacks=called, extra=extra)
         if valid is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
@@ -358,13 +356,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data = inputs.documents(X, qid, group)
         job_count(self.n_jobs)
         inputs.check_streams(data, None, "", list_features=self.list_features_)
-        features = self._like_fit(data, "X").X
-        if self.list_features_ is not None:
-            features = self.list_features_.transform(features, data.offsets, usable_threads(self.n_jobs))
+        features = self._columns(self._like_fit(data, "X").X, data)
         model = self.model_ if num_iteration is None or num_iteration < 1 else self.model_.first(num_iteration)
-        found: Array
         if pred_leaf or pred_contrib:
-            found = (model.leaves if pred_leaf else model.contributions)(features, self.n_jobs)
+            found: Array = (model.leaves if pred_leaf else model.contributions)(features, self.n_jobs)
         else:
             found = model.predict(features, self.n_jobs, data.offsets)
         return found if data is X else data.in_source_order(found)
@@ -437,12 +432,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data = self._like_fit(data, "X")
         if isinstance(data.X, StreamedRows):
             data = dataclasses.replace(data, X=data.X.read())
-        lists, threads = self.list_features_, usable_threads(self.n_jobs)
-
-        def columns(features: Any) -> Any:
-            return features if lists is None else lists.transform(features, data.offsets, threads)
-
-        parts = self.model_.contributions(columns(data.X), self.n_jobs)
+        lists, features = self.list_features_, self._columns(data.X, data)
+        parts = self.model_.contributions(features, self.n_jobs)
         names = getattr(self, "feature_names_in_", [f"f{column}" for column in range(1, data.n_features + 1)])
         return Explanation(
             documents=np.arange(data.n_documents) if data.doc_ids is None else data.doc_ids,
@@ -450,8 +441,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             values=dense(data.X),
             contributions=parts[:, :-1] if lists is None else lists.by_source(parts[:, :-1].T).T,
             base=float(parts[0, -1]) if len(parts) else 0.0,
-            scores=self.model_.predict(columns(data.X), self.n_jobs),
-            predict=lambda rows: self.model_.predict(columns(rows), self.n_jobs),
+            scores=self.model_.predict(features, self.n_jobs),
+            predict=lambda rows: self.model_.predict(self._columns(rows, data), self.n_jobs),
             by_list=lists is not None,
         )
 
@@ -486,11 +477,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         self._check_fitted("save")
         parameters = {**self.get_params(), "loss": str(read_loss(self.loss))}
         if not isinstance(self.random_state, (int, np.integer, type(None))):
-            parameters["random_state"] = self._record.seed  # what was drawn from the generator
-        names = getattr(self, "feature_names_in_", None)
-        names = None if names is None else tuple(names.tolist())
-        fitted = Fitted(self.model_, self._record, names, self.list_features_, self.categories_)
-        write_ranker(path, parameters, fitted)
+            parameters["random_state"] = self._fitted.record.seed  # what was drawn from the generator
+        write_ranker(path, parameters, self._fitted._replace(model=self.model_))
 
     @classmethod
     def load(cls, source: Any) -> Ranker:
@@ -528,10 +516,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     def _keep(self, fitted: Fitted) -> None:
         model, record, names, lists, levels = fitted
+        self._fitted = fitted
         self.model_ = model
         self.categories_ = dict(levels)
         self.list_features_ = lists
-        self._record = record
         self.evals_result_ = record.history
         self.best_iteration_ = record.best_iteration
         self.best_score_ = record.best_score
@@ -541,6 +529,11 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             self.feature_names_in_ = np.array(names, dtype=object)
         elif hasattr(self, "feature_names_in_"):
             del self.feature_names_in_
+
+    def _columns(self, X: Any, data: RankingData) -> Any:
+        """Return the columns of the model: features, and list features of the lists of ``data``."""
+        lists = self.list_features_
+        return X if lists is None else lists.transform(X, data.offsets, usable_threads(self.n_jobs))
 
     def _check_fitted(self, what: str) -> None:
         if not hasattr(self, "model_"):

@@ -1,7 +1,8 @@
-"""Check what `fit`, `predict`, `score` and `rank` are given, and bring it into one form."""
+"""Check what a ranker is given, and bring it into one form: data, weights, columns, the words of LightGBM's users."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
@@ -9,14 +10,16 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
-from tautrank.arrays import F32, F64, check_weights, numbers, place
+from tautrank.arrays import F32, F64, check_weights, numbers
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.columns import with_levels
 from tautrank.data.distributed import DistributedData
-from tautrank.engines import AnyLoss, members_of
-from tautrank.errors import DataError, OptionError, counted, unknown
-from tautrank.losses import SoftmaxLoss
+from tautrank.engines import AnyLoss, NativeLoss, members_of, read_loss
+from tautrank.engines.lightgbm import LightGBM, main_names
+from tautrank.errors import DataError, OptionError, counted, refuse, unknown
+from tautrank.losses import Loss, SoftmaxLoss
+from tautrank.metrics import Metric, metric
 
 Names: TypeAlias = tuple[str, ...] | None
 
@@ -27,6 +30,21 @@ _SMALL = 2**20
 _SINGLE, _DOUBLE = np.dtype(np.float32), np.dtype(np.float64)
 # LETOR text leaves out features that are 0, the last ones too.
 _PADDING = " (RankingData.with_n_features adds columns of zeros)"
+# LightGBM's main names of parameters that have other names here, and those of its objectives that losses have too.
+_OF_RANKERS = {
+    "num_iterations": "n_estimators",
+    "learning_rate": "learning_rate",
+    "num_leaves": "num_leaves",
+    "num_threads": "n_jobs",
+    "seed": "random_state",
+    "early_stopping_round": "early_stopping_rounds",
+}
+_OF_LOSSES = {"lambdarank_truncation_level": "k", "label_gain": "gain", "lambdarank_norm": "norm", "sigmoid": "sigma"}
+# Parameters of its scikit-learn estimator that mean nothing to a ranking.
+_NO_MEANING = ("class_weight", "importance_type", "silent")
+_DEFAULTS = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
+_ELSEWHERE = {"init_score": "expected init_model=, a model to add trees to"}
+_ELSEWHERE |= dict.fromkeys(("eval_sample_weight", "eval_class_weight", "eval_init_score"), "expected it left out")
 
 
 def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any = None) -> RankingData:
@@ -116,14 +134,13 @@ def validation_data(
     if len(queries) == 2:
         raise OptionError("eval_group, eval_qid: found both; expected one of them")
     sets = ways[0] if ways else None
-    if isinstance(sets, list) and len(sets) > 1 and all(isinstance(each, tuple | RankingData) for each in sets):
-        for name, values in queries.items():
-            if not isinstance(values, list | tuple) or len(values) != len(sets):
-                raise DataError(f"eval_{name}: found something else; expected a list of {len(sets)}, one per eval_set")
-        of_sets = [{name: values[at] for name, values in queries.items()} for at in range(len(sets))]
-        parts = [_one_set(each, of_set, train) for each, of_set in zip(sets, of_sets, strict=True)]
-    else:
-        parts = [_one_set(_only_one(sets), {name: _only_one(each) for name, each in queries.items()}, train)]
+    if not (isinstance(sets, list) and len(sets) > 1 and all(isinstance(each, tuple | RankingData) for each in sets)):
+        sets, queries = [_only_one(sets)], {name: [_only_one(each)] for name, each in queries.items()}
+    for name, values in queries.items():
+        if not isinstance(values, list | tuple) or len(values) != len(sets):
+            raise DataError(f"eval_{name}: found something else; expected a list of {len(sets)}, one per eval_set")
+    of_sets = [{name: values[at] for name, values in queries.items()} for at in range(len(sets))]
+    parts = [_one_set(each, of_set, train) for each, of_set in zip(sets, of_sets, strict=True)]
     called = ["valid", *(f"valid_{number}" for number in range(1, len(parts)))]
     called = called if names is None else [names] if isinstance(names, str) else [*map(str, names)]
     if len(called) != len(parts) or len({*called, "train"}) <= len(called):
@@ -227,18 +244,17 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
             "per document"
         )
     check_weights(values, values.size, name)
-    if values.size != data.n_queries:
-        values = np.asarray(data.in_document_order(values))
-        by_query = values[data.offsets[:-1]]
-        differs = values != np.repeat(by_query, data.sizes)
-        if differs.any():
-            query, _ = place(data.offsets, int(np.argmax(differs)))
-            raise DataError(
-                f"{name}: documents of query {data.qids[query]} have different weights; expected one weight for all "
-                "documents of a query"
-            )
-        values = by_query
-    return values
+    if values.size == data.n_queries:
+        return values
+    values = np.asarray(data.in_document_order(values))
+    by_query = values[data.offsets[:-1]]
+    differs = values != np.repeat(by_query, data.sizes)
+    if differs.any():
+        qid = data.qid_of_document[np.argmax(differs)]
+        raise DataError(
+            f"{name}: documents of query {qid} have different weights; expected one weight for all documents of a query"
+        )
+    return by_query
 
 
 def document_propensities(propensities: ArrayLike | None, train: RankingData, loss: AnyLoss) -> F64 | None:
@@ -278,16 +294,16 @@ def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple
         given: numbers or names of columns; a number may be text if the data has no names.
         train: the training data.
     """
-    found = []
+    names, found = train.feature_names, []
     for column in given:
-        if isinstance(column, str) and (train.feature_names is not None or not column.isdecimal()):
-            if train.feature_names is None:
-                raise OptionError(
-                    f"{name}: found the name '{column}', but the data has no names; expected numbers of columns"
-                )
-            if column not in train.feature_names:
-                raise unknown(f"column of {name}", column, train.feature_names)
-            found.append(train.feature_names.index(column))
+        if isinstance(column, str) and names is not None:
+            if column not in names:
+                raise unknown(f"column of {name}", column, names)
+            found.append(names.index(column))
+        elif isinstance(column, str) and not column.isdecimal():
+            raise OptionError(
+                f"{name}: found the name '{column}', but the data has no names; expected numbers of columns"
+            )
         else:
             number = int(column) if isinstance(column, str) else column
             found.append(whole(name, number, least=0, most=train.n_features - 1))
@@ -321,10 +337,110 @@ def drawn_seed(random_state: Any) -> int:
     >>> drawn_seed(7)
     7
     """
-    if random_state is None:
-        return int(np.random.SeedSequence().generate_state(1)[0] % _SEEDS)
+    random_state = np.random.default_rng() if random_state is None else random_state
     if isinstance(random_state, np.random.RandomState):
         return int(random_state.randint(_SEEDS))
     if isinstance(random_state, np.random.Generator):
         return int(random_state.integers(_SEEDS))
     return whole("random_state", random_state, least=0) % _SEEDS
+
+
+def translated(params: Mapping[str, Any], loss: Any = None) -> dict[str, Any]:
+    """Return parameters of LightGBM as those of `Ranker`, with LightGBM's defaults; all problems are told at once.
+
+    Args:
+        params: parameters under any of LightGBM's names; None is a value that was not given.
+        loss: a loss of this library to train instead of LightGBM's objective; it gets the objective's parameters.
+
+    >>> found = translated({"objective": "lambdarank", "num_iterations": 50, "eval_at": [5, 10], "seed": 3})
+    >>> found["loss"], str(found["metric"]), found["n_estimators"], found["random_state"]
+    ('lightgbm:lambdarank', 'ndcg(ties=input,empty=one)@10', 50, 3)
+    >>> translated({"lambdarank_truncation_level": 20, "etaa": 1, "task": "train"}, loss="ndcg-loss2++")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: unknown parameter of lightgbm 'etaa'; did you mean 'eta'? (closest: ...). task: is for
+    LightGBM's command line; expected a parameter of training
+    """
+    given = {main_names().get(name, name): value for name, value in params.items() if value is not None}
+    objective, at, judge = given.pop("objective", "lambdarank"), given.pop("eval_at", 5), given.pop("metric", "ndcg")
+    trained: Any = read_loss(f"lightgbm:{objective}" if loss is None else loss)
+    found: dict[str, Any] = {**_DEFAULTS, "verbose": 0 if given.pop("verbosity", 1) < 1 else None}
+    first = (judge.split(",") if isinstance(judge, str) else [*judge])[0]
+    name = "ndcg" if first.lower() in ("", "none", "lambdarank", "rank_xendcg") else first
+    found["metric"] = metric(f"{name}@{at if isinstance(at, int) else max(at)}", like="lightgbm")
+    extra = {}
+    for name, value in given.items():
+        if name in _OF_RANKERS:
+            found[_OF_RANKERS[name]] = value
+        elif name in _OF_LOSSES and isinstance(trained, Loss) and hasattr(trained, _OF_LOSSES[name]):
+            changed: Any = ("lightgbm" if value else "none") if name == "lambdarank_norm" else value
+            trained = dataclasses.replace(trained, **{_OF_LOSSES[name]: changed})
+        elif name not in _NO_MEANING:
+            extra[name] = value
+    checked = {name: value for name, value in extra.items() if name != "categorical_feature"}
+    refuse(LightGBM().wrong_names(trained, checked))
+    found["early_stopping_rounds"] = max(0, found["early_stopping_rounds"] or 0) or None  # 0 is off in LightGBM
+    return {**found, **extra, "loss": str(trained) if isinstance(trained, NativeLoss) else trained}
+
+
+def judging(given: Any, at: Any, first: Metric) -> tuple[Metric, ...]:
+    """Return further metrics that judge a training.
+
+    Args:
+        given: `eval_metric`: names or metrics, one or several; None for none.
+        at: `eval_at`: cutoffs of the metrics that have none; by default of NDCG.
+        first: the metric that decides, which is not repeated.
+
+    >>> judging(["ndcg", "map"], [1, 3], metric("ndcg@3"))
+    (metric('ndcg@1'), metric('map@1'), metric('map@3'))
+    """
+    names = [given] if isinstance(given, str | Metric) or callable(given) else [*(given or ())]
+    if any(callable(name) for name in names):
+        raise OptionError("eval_metric: found a function; expected names, or a ListMetric for a metric of your own")
+    found = [metric(name) for name in names or (["ndcg"] if at is not None else [])]
+    cuts = [None] if at is None else [at] if isinstance(at, int) else [*at]
+    each = [m if m.k is not None else dataclasses.replace(m, k=k) for m in found for k in cuts]
+    return tuple(m for m in dict.fromkeys(each) if m != first)
+
+
+def from_callbacks(callbacks: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str, Any], list[dict[str, Any]]]:
+    """Return the callbacks of this library, the settings that LightGBM's stand for, and dictionaries to record in.
+
+    Args:
+        callbacks: both kinds.
+
+    >>> import lightgbm
+    >>> from_callbacks([lightgbm.early_stopping(10, verbose=False), lightgbm.log_evaluation(0)])
+    ((), {'early_stopping_rounds': 10, 'verbose': 0}, [])
+    """
+    theirs = [each for each in callbacks if type(each).__module__ == "lightgbm.callback"]
+    settings: dict[str, Any] = {}
+    for callback in theirs:
+        if hasattr(callback, "stopping_rounds") and not callback.min_delta:
+            settings["early_stopping_rounds"] = callback.stopping_rounds
+        elif hasattr(callback, "period"):
+            settings["verbose"] = int(callback.period > 0)
+        elif {*getattr(callback, "kwargs", ())} == {"learning_rate"}:
+            settings["rates"] = callback.kwargs["learning_rate"]
+        elif not hasattr(callback, "eval_result"):
+            raise OptionError(
+                f"callbacks: found {type(callback).__name__.strip('_')} of lightgbm.callback with options that have no "
+                "counterpart; expected early_stopping without min_delta, reset_parameter of the learning_rate, "
+                "log_evaluation, record_evaluation, or functions of one argument, a Step"
+            )
+    records = [each.eval_result for each in theirs if hasattr(each, "eval_result")]
+    return tuple(each for each in callbacks if each not in theirs), settings, records
+
+
+def refuse_arguments(others: Mapping[str, Any], own: Iterable[str]) -> None:
+    """Refuse arguments of LightGBM's `fit` in a sentence that says where they went.
+
+    Args:
+        others: arguments that `fit` does not have.
+        own: names of the parameters of a ranker.
+    """
+    for name, value in others.items():
+        if name in own:
+            raise OptionError(f"{name}: is a parameter of the ranker; expected Ranker({name}={value!r})")
+        if name not in _ELSEWHERE:
+            raise TypeError(f"fit() got an unexpected keyword argument '{name}'")
+        raise OptionError(f"{name}: has no counterpart here; {_ELSEWHERE[name]}")

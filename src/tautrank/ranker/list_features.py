@@ -114,12 +114,13 @@ class ListFeatures:
         columns, dense = np.array(self.columns, np.int64), isinstance(X, np.ndarray)
         values = np.ascontiguousarray(X if dense else X[:, columns].toarray())
         numbers = columns if dense else np.arange(columns.size)
-        out = np.empty((X.shape[0], self.width + (X.shape[1] if dense else 0)), X.dtype)
-        sizes = np.diff(offsets)
+        start = X.shape[1] if dense else 0
+        out = np.full((X.shape[0], start + self.width), np.nan, X.dtype)
+        out[:, :start] = values[:, :start]
         # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
         run(
-            lambda first, last: describe_lists(values, numbers, offsets, first, last, self.kinds, out),
-            balanced_ranges(30.0 * columns.size * sizes, threads),
+            lambda first, last: describe_lists(values, numbers, offsets, first, last, self.kinds, start, out),
+            balanced_ranges(30.0 * columns.size * np.diff(offsets), threads),
             threads,
         )
         if dense:
@@ -142,7 +143,8 @@ class ListFeatures:
             return dataclasses.replace(data, X=X, feature_names=None if names is None else names + self.names(names))
 
         valid = None if task.valid is None else described(task.valid)
-        return dataclasses.replace(task, train=described(task.train), valid=valid)
+        own_columns = task.train.n_features
+        return dataclasses.replace(task, train=described(task.train), valid=valid, own_columns=own_columns)
 
     def by_source(self, gains: F64) -> F64:
         """Return one value per feature of the data: its own, plus those of the columns made from it.

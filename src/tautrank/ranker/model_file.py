@@ -17,15 +17,14 @@ import json
 import os
 import re
 import zipfile
-import zlib
 from contextlib import nullcontext
 from typing import IO, Any, NamedTuple
 
 from tautrank.data.columns import Levels, level_text
-from tautrank.engines import FittedModel, NativeLoss, Record, engine_named
+from tautrank.engines import FittedModel, NativeLoss, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
-from tautrank.engines.packages import package
+from tautrank.engines.registry import engine_named, package
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
@@ -44,10 +43,12 @@ _ALWAYS_FINE = 256 * 2**20
 _LARGEST_RATIO = 100
 # XGBoost's UBJSON begins with an object whose first key has its length in 8 bytes.
 _UBJSON = b"{L"
-_DAMAGE: tuple[type[Exception], ...] = (ValueError, TypeError, KeyError, AttributeError, IndexError, RecursionError)
-_WHOLE = ("split_feature", "left_child", "right_child", "decision_type", "leaf_count", "internal_count")
-_REAL = ("threshold", "split_gain", "internal_value", "internal_weight", "leaf_value", "leaf_weight")
-_BY_CATEGORY = ("num_cat", "cat_boundaries", "cat_threshold")
+# What is raised on the way where a file is not what it should be.
+_DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, RecursionError)
+# The numbers of a tree in LightGBM's text: of its splits and leaves, and of the whole tree.
+_OF_SPLITS = ("split_feature", "threshold", "decision_type", "left_child", "right_child", "split_gain")
+_OF_NODES = ("internal_value", "internal_weight", "internal_count", "leaf_value", "leaf_weight", "leaf_count")
+_OF_TREES = ("num_cat", "cat_boundaries", "cat_threshold", "shrinkage", "is_linear")
 
 
 class Fitted(NamedTuple):
@@ -125,7 +126,7 @@ def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
         return _described(*_members(content)) if tool is None else _read_other_model(tool, content)
     except (DataError, OptionError) as error:
         raise DataError(f"{target}: {error}") from None
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+    except _DAMAGE:
         raise DataError(
             f"{target}: meta.json lacks what describes a model; expected a file written by Ranker.save"
         ) from None
@@ -137,12 +138,9 @@ def check_model(source: Any) -> None:
     Args:
         source: as in `read_ranker`.
     """
-    content, target = _content(source)
+    content, _ = _content(source)
     if tool_of(content) is None and not content.startswith(_ZIP_START):
-        try:
-            _members(content)
-        except DataError as error:
-            raise DataError(f"{target}: {error}") from None
+        read_ranker(source)
 
 
 def _content(source: Any) -> tuple[bytes, str]:
@@ -160,10 +158,7 @@ def _content(source: Any) -> tuple[bytes, str]:
 
 
 def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fitted]:
-    training = meta["training"]
-    parameters = _typed(meta["parameters"], dict)
-    if "self" in parameters:  # no name that a ranker can be given
-        raise ValueError
+    training, parameters = meta["training"], _typed(meta["parameters"], dict)
     for name, kind in _OBJECTS.items():
         given = parameters.get(name)
         if isinstance(given, dict) and {*given} == {field.name for field in dataclasses.fields(kind)}:
@@ -171,11 +166,6 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
         elif isinstance(given, dict) or (name == "langevin" and given is not None):
             raise ValueError
     read_list_features(parameters.get("list_features"))
-    n_features, names = _typed(meta["n_features"], int), meta["feature_names"]
-    if names is not None:
-        names = tuple(_typed(name, str) for name in _typed(names, list))
-        if len(names) != n_features:
-            raise ValueError
     best = training["best_score"]
     record = Record(
         history={
@@ -187,24 +177,28 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
         steps=_typed(training["steps"], int),
         seed=_typed(training["seed"], int),
     )
-    # Version 0.1.0 wrote the leaves of a shrunk model with their scale in them.
-    scale = _typed(training.get("scale", 1.0), float)
-    if not 0 < scale <= 1:
-        raise ValueError
-    lists, width = None, n_features
-    if meta.get("list_features") is not None:
-        lists = ListFeatures(**{name: value for name, value in meta["list_features"].items() if name != "names"})
-        if any(_typed(column, int) >= n_features for column in lists.columns):
-            raise ValueError
-        width += lists.width
+    n_features, names, described = _typed(meta["n_features"], int), meta["feature_names"], meta.get("list_features")
+    names = None if names is None else tuple(_typed(name, str) for name in _typed(names, list))
+    lists = None if described is None else ListFeatures(**{n: v for n, v in described.items() if n != "names"})
     levels = {
         name: tuple(_typed(level, str) for level in _typed(of_column, list))
         for name, of_column in _typed(meta.get("categories", {}), dict).items()
     }
-    if not {*levels} <= {*(names or ())}:
+    # Version 0.1.0 wrote the leaves of a shrunk model with their scale in them.
+    scale = _typed(training.get("scale", 1.0), float)
+    fits = (
+        "self" not in parameters  # no name that a ranker can be given
+        and (names is None or len(names) == n_features)
+        and (lists is None or all(_typed(column, int) < n_features for column in lists.columns))
+        and {*levels} <= {*(names or ())}
+        and 0 < scale <= 1
+    )
+    if not fits:
         raise ValueError
-    model = read_model(_typed(meta["engine"], str), content, width, scale)
-    return parameters, Fitted(model, record, names, lists, levels)
+    width = n_features + (0 if lists is None else lists.width)
+    return parameters, Fitted(
+        read_model(_typed(meta["engine"], str), content, width, scale), record, names, lists, levels
+    )
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
@@ -274,25 +268,21 @@ def _member(archive: zipfile.ZipFile, name: str) -> bytes:
         with archive.open(entry) as file:
             # The archive may lie about the size: no more than that is ever unpacked, and then fails its checksum.
             return file.read(entry.file_size)
-    except (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, OSError, ValueError):
+    except Exception:  # damaged bytes raise many kinds of errors in zipfile and zlib
         raise DataError(f"'{name}' is damaged (it fails its checksum); expected a whole model file") from None
 
 
-def _model_bytes(given: object) -> bytes | None:
+def _model_bytes(given: Any) -> bytes | None:
     """Return the model of a `lightgbm.Booster`, an `xgboost.Booster`, or of the tool's scikit-learn estimator.
 
     Args:
         given: the object; None is returned for any other.
     """
     tool = type(given).__module__.partition(".")[0]
-    if tool not in ("lightgbm", "xgboost"):
-        return None
-    booster: Any = given
-    if hasattr(given, "get_booster"):
-        booster = given.get_booster()
-    elif hasattr(given, "booster_"):
-        booster = given.booster_
-    return bytes(booster.save_raw("ubj")) if tool == "xgboost" else str(booster.model_to_string()).encode()
+    if tool == "xgboost":
+        booster = given.get_booster() if hasattr(given, "get_booster") else given
+        return bytes(booster.save_raw("ubj"))
+    return str(getattr(given, "booster_", given).model_to_string()).encode() if tool == "lightgbm" else None
 
 
 def tool_of(content: bytes) -> str | None:
@@ -364,23 +354,22 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
         raise ValueError
     for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
         found = dict(line.split("=", 1) for line in text[start:end].split("\n") if line)
-        whole: dict[str, Any] = {
-            name: [int(word) for word in found.get(name, "").split()] for name in (*_WHOLE, *_BY_CATEGORY)
-        }
-        real = {
-            name: [float(word) for word in found.get(name, "").split()] for name in (*_REAL, "shrinkage", "is_linear")
-        }
-        leaves, categories = int(found["num_leaves"]), whole["cat_boundaries"]
-        given = {name: len((whole | real)[name]) for name in (*_WHOLE, *_REAL) if name in found or leaves > 1}
-        wrong = any(size != leaves - (not name.startswith("leaf")) for name, size in given.items())
-        wrong = wrong or any(not 0 <= feature < n_features for feature in whole["split_feature"])
+        numbers = {name: [*map(float, found.get(name, "").split())] for name in (*_OF_SPLITS, *_OF_NODES, *_OF_TREES)}
+        leaves, categories = int(found["num_leaves"]), numbers["cat_boundaries"] or [0]
+        given = {name: len(numbers[name]) for name in (*_OF_SPLITS, *_OF_NODES) if name in found or leaves > 1}
         # Every leaf and every split but the first is somebody's child.
-        children = sorted(whole["left_child"] + whole["right_child"]) if leaves > 1 else [-1]
-        wrong = wrong or children != [*range(-leaves, 0), *range(1, leaves - 1)]
-        wrong = wrong or (whole["num_cat"] != [0] and [len(categories) - 1] != whole["num_cat"])
-        wrong = wrong or len(whole["cat_threshold"]) != (categories or [0])[-1] or len(real["leaf_value"]) != leaves
-        wrong = wrong or (any(real["is_linear"]) and "leaf_const" not in found)
-        if wrong or not real["shrinkage"] or found["Tree"] != str(number):
+        children = sorted(numbers["left_child"] + numbers["right_child"]) if leaves > 1 else [-1]
+        whole = (
+            all(size == leaves - (not name.startswith("leaf")) for name, size in given.items())
+            and all(feature in range(n_features) for feature in numbers["split_feature"])
+            and children == [*range(-leaves, 0), *range(1, leaves - 1)]
+            and numbers["num_cat"] == [len(categories) - 1]
+            and (len(numbers["cat_threshold"]), len(numbers["leaf_value"])) == (categories[-1], leaves)
+            and (not any(numbers["is_linear"]) or "leaf_const" in found)
+            and numbers["shrinkage"]
+            and found["Tree"] == str(number)
+        )
+        if not whole:
             raise ValueError
 
 

@@ -30,21 +30,6 @@ def number_cell(title: str, value: float, text: str, marks: str = "", *, high_fi
     return Column(title, high_first=high_first), Cell(text, (value,), marks)
 
 
-def mean_cell(
-    title: str, fields: tuple[str, ...], values: tuple[Value, ...], *, high_first: bool = True, style: str = ""
-) -> Titled:
-    """Return a cell with a mean and its standard deviation.
-
-    Args:
-        title: the heading.
-        fields: names of the CSV columns.
-        values: the mean, the deviation, and more values for the CSV columns.
-        high_first: whether the first click on the heading shows the highest values first.
-        style: as in `Cell`.
-    """
-    return Column(title, fields, high_first=high_first), Cell(mean_text(*values[:2]), values, style=style)
-
-
 def p_cell(title: str, p: float, text: str | None = None) -> Titled:
     """Return a cell with a p-value.
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,11 +18,8 @@ from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, Protocol
 from tautrank.experiments.result import Comparison, win_tie_loss
 from tautrank.json_values import or_none
-from tautrank.report.page import FigureSection
-from tautrank.report.palette import Styles, SystemStyle, band_colour, system_styles
+from tautrank.report.page import FigureSection, Styles, SystemStyle, band_colour, system_styles
 from tautrank.significance.paired import bootstrap_interval
-
-Interval: TypeAlias = tuple[float, float]
 
 MOST_POINTS = 50_000
 """Most points of a cloud figure; a browser draws each of them as a shape of its own."""
@@ -37,7 +34,6 @@ _LONGEST_TITLE = 34  # letters that fit the width of a phone
 _FEWEST_QUERIES = 10  # fewer queries have no distribution to draw
 _PANEL = 130  # pixels
 _GROUPS = 5
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,12 +59,11 @@ class Curve:
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise OptionError(f"low, high: found one of them for {self.name!r}; expected both or neither")
-        size = None
         for field in ("x", "mean", "low", "high"):
-            if getattr(self, field) is not None:
-                vector = numbers(f"{field} of {self.name!r}", getattr(self, field), "place", size)
+            given = getattr(self, field)
+            if given is not None:
+                vector = numbers(f"{field} of {self.name!r}", given, "place", np.size(self.x))
                 object.__setattr__(self, field, vector)
-                size = vector.size
 
 
 def require_plotly() -> Any:
@@ -87,14 +82,7 @@ def plotly_javascript() -> str:
 
 
 def curve_figure(
-    curves: Sequence[Curve],
-    *,
-    x_title: str,
-    y_title: str,
-    styles: Styles | None = None,
-    lines: bool = True,
-    points: bool = True,
-    log_x: bool = False,
+    curves: Sequence[Curve], *, x_title: str, y_title: str, styles: Styles | None = None, mode: str = "lines+markers"
 ) -> Any:
     """Draw lines with bands over a condition (noise, a cutoff, the size of the data), or clouds of points.
 
@@ -103,9 +91,8 @@ def curve_figure(
         x_title: the condition.
         y_title: what is measured.
         styles: the styles of all systems of the page, see `system_styles`; by default those of the curves.
-        lines: whether to join the values by lines; clouds have none, and at most `MOST_POINTS` points.
-        points: whether to mark the values, if there are few.
-        log_x: whether the horizontal axis is logarithmic.
+        mode: ``"lines"`` joins the values by lines, ``"lines+markers"`` marks them too, and ``"markers"`` draws clouds
+            of at most `MOST_POINTS` points.
 
     >>> noise = [0.0, 0.1, 0.2]
     >>> figure = curve_figure(
@@ -114,12 +101,11 @@ def curve_figure(
     >>> [trace.name for trace in figure.data]
     ['mse', 'mse']
     """
-    go = require_plotly()
-    total = sum(curve.x.size for curve in curves)
+    lines, total = "lines" in mode, sum(curve.x.size for curve in curves)
     if not lines and total > MOST_POINTS:
         raise DataError(f"curves: found {total:,} points; expected at most {MOST_POINTS:,}, such as a sample of them")
-    styles = styles_for([curve.name for curve in curves], styles)
-    figure = go.Figure()
+    styles = styles or system_styles([curve.name for curve in curves])
+    figure = require_plotly().Figure()
     # All bands lie behind all lines.
     for curve in curves:
         if curve.low is not None:
@@ -141,13 +127,13 @@ def curve_figure(
         figure.add_scatter(
             x=plain_numbers(curve.x),
             y=plain_numbers(curve.mean),
-            mode="+".join(["lines"] * lines + ["markers"] * points),
+            mode=mode,
             line={"color": style.colour, "dash": style.dash, "width": 2} if lines else None,
             marker={"color": style.colour, "symbol": style.symbol, **marks},
             hovertemplate="%{y:.4f} at %{x}" if lines else "(%{x:.4g}, %{y:.4g})",
             **trace_name(curve.name),
         )
-    return with_axes(figure, x_title, y_title, {"type": "log" if log_x else "linear"})
+    return with_axes(figure, x_title, y_title, {"type": "linear"})
 
 
 def interval_points(
@@ -200,42 +186,6 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     return curves
 
 
-def training_sections(
-    histories: Mapping[str, Sequence[ArrayLike]], metric: str, queries: str, styles: Styles, under: str = "",
-    remark: str = "",
-) -> Iterator[FigureSection]:  # fmt: skip
-    """Draw a metric after each tree; nothing where no history was kept.
-
-    Args:
-        histories: for each system, one list per training with one value per tree.
-        metric: the name of the metric.
-        queries: ``"validation"`` or ``"training"``.
-        styles: the styles of all systems of the page.
-        under: the condition, as it follows a title.
-        remark: a sentence to end the caption with.
-
-    >>> [section] = training_sections({"mse": [[0.1, 0.3]]}, "ndcg@5", "validation", system_styles(["mse"]))
-    >>> section.caption
-    'ndcg@5 on the validation queries after each tree.'
-    """
-    curves = validation_curves(histories)
-    if not curves:
-        return
-    caption = f"{metric} on the {queries} queries after each tree."
-    most = max(map(len, histories.values()))
-    if most > 1:
-        caption += f" Lines are means and bands standard deviations over {most} trainings; a line ends where the first "
-        caption += "of its trainings stopped."
-    ends = "; ".join(
-        f"{c.name} has {c.mean[max(math.ceil(c.mean.size / 10), 1) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at the "
-        f"end of {c.mean.size} trees"
-        for c in curves
-    )
-    figure = curve_figure(curves, x_title="trees", y_title=f"{queries} {metric}", styles=styles, points=False)
-    title = f"{queries.capitalize()} by number of trees{under}"
-    yield FigureSection(title, figure, f"{caption} {remark}".strip(), f"Lines: {ends}.")
-
-
 def with_axes(figure: Any, x_title: str, y_title: str, x_axis: Mapping[str, Any] | None = None, **y_axis: Any) -> Any:
     """Give a figure its axes and their titles, and return it.
 
@@ -275,21 +225,6 @@ def shortened(name: str) -> str:
     return name if len(name) <= _LONGEST_TITLE else name[: _LONGEST_TITLE - 1] + "…"
 
 
-def styles_for(names: Sequence[str], styles: Styles | None) -> Styles:
-    """Return styles that cover all systems of a figure.
-
-    Args:
-        names: the systems.
-        styles: the styles of all systems of the page; None gives each system of the figure a style of its own.
-    """
-    if styles is None:
-        return system_styles(names)
-    missing = [name for name in names if name not in styles]
-    if missing:
-        raise OptionError(f"styles: found none for {missing[0]!r}; expected one for every system of the figure")
-    return styles
-
-
 def plain_numbers(values: F64) -> list[float | None]:
     """Return numbers as JSON has them: a list that can be read in the page's source, with null for NaN.
 
@@ -310,7 +245,8 @@ class QueryGains:
         unit: what is gained: the name of the metric.
         baseline: the name of the baseline.
         values: the baseline's values, one per query; NaN where the query is skipped.
-        gains: for each other system one number per query, above 0 where it is better than the baseline.
+        gains: for each other system one number per query, above 0 where it is better than the baseline; NaN where
+            the query is skipped.
         higher_is_better: whether a high value of the baseline means an easy query.
         trial_of: the trial of each query, where trials test on different queries; None where all trials test on the
             same queries, and numbers are means over trials.
@@ -355,20 +291,18 @@ def query_gains(result: Comparison, condition: str, name: str, systems: Sequence
     """
     study = result.plan.study
     shown = dict.fromkeys((study.baseline, *(systems or study.system_names)))
-    found = {system: result.by_trial(condition, system, name) for system in shown}
-    if not systems:
-        found = {system: by_trial for system, by_trial in found.items() if by_trial}
+    by_system = {system: result.by_trial(condition, system, name) for system in shown}
+    found = {system: by_trial for system, by_trial in by_system.items() if by_trial}
     common = sorted(set.intersection(*map(set, found.values()))) if found else []
     if study.baseline not in found or len(found) < 2 or not common:
         return None
     same = same_queries(study.protocol)
     join: Any = partial(np.mean, axis=0) if same else np.concatenate
     values = {system: join([by_trial[t] for t in common]) for system, by_trial in found.items()}
-    sizes = [found[study.baseline][t].size for t in common]
     baseline = values.pop(study.baseline)
     higher = result.cell(condition, study.baseline, name).higher_is_better
     gains = {system: v - baseline if higher else baseline - v for system, v in values.items()}
-    trial_of = None if same else np.repeat(np.array(common, np.int64), sizes)
+    trial_of = None if same else np.repeat(np.array(common, np.int64), [found[study.baseline][t].size for t in common])
     return QueryGains(name, study.baseline, baseline, gains, higher, trial_of, result.overlap)
 
 
@@ -385,9 +319,8 @@ def gain_sections(found: QueryGains, styles: Styles | None = None, under: str = 
     >>> [section.title for section in gain_sections(found)]
     ['Gain of each query over mse', 'Gain by difficulty of the query']
     """
-    known = np.count_nonzero(~np.isnan(found.values))
-    if known >= _FEWEST_QUERIES:
-        styles = styles_for(list(found.gains), styles)
+    if np.count_nonzero(~np.isnan(found.values)) >= _FEWEST_QUERIES:
+        styles = styles or system_styles(list(found.gains))
         yield _bar_section(found, styles, under)
         yield _difficulty_section(found, styles, under)
 
@@ -396,7 +329,7 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     """Return gains in increasing order; if there are more than `most`, means of neighbours, as even as possible.
 
     Args:
-        gains: one number per query; NaN is left out.
+        gains: one number per query, at least one of them; NaN is left out.
         most: the largest number of bars.
 
     >>> sorted_bars([3.0, 1.0, 2.0, 6.0], most=2).tolist()
@@ -404,25 +337,17 @@ def sorted_bars(gains: ArrayLike, most: int = MOST_BARS) -> F64:
     """
     values = numbers("gains", gains, "query")
     ordered = np.sort(values[~np.isnan(values)])
-    if ordered.size <= most:
-        return ordered
-    return np.array([part.mean() for part in np.array_split(ordered, most)])
+    return np.array([part.mean() for part in np.array_split(ordered, min(most, ordered.size))])
 
 
 def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection:
     """A panel per system, a bar per query, sorted."""
-    require_plotly()
     from plotly.subplots import make_subplots
 
     bars_of = {name: sorted_bars(gains) for name, gains in found.gains.items()}
     panels = len(bars_of)
-    figure = make_subplots(
-        rows=panels,
-        cols=1,
-        shared_xaxes=True,
-        vertical_spacing=0.045 * 6 / max(6, panels),
-        subplot_titles=[escaped(shortened(name)) for name in bars_of],
-    )
+    titles, spacing = [escaped(shortened(name)) for name in bars_of], 0.045 * 6 / max(6, panels)
+    figure = make_subplots(panels, 1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles)
     # One scale for all panels: a bar twice as high is twice the gain, whatever the system.
     highest = max(float(np.abs(bars).max(initial=0.0)) for bars in bars_of.values()) or 1.0
     for row, (name, bars) in enumerate(bars_of.items(), 1):
@@ -448,11 +373,9 @@ def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection
     most = max(map(sum, counts.values()))
     if most > MOST_BARS:
         caption += f" A bar is the mean of about {most / MOST_BARS:.0f} neighbours in that order."
-    summary = "; ".join(
-        f"{name} wins {won}, ties {tied} and loses {lost}" for name, (won, tied, lost) in counts.items()
-    )
+    summary = [f"{name} wins {won}, ties {tied} and loses {lost}" for name, (won, tied, lost) in counts.items()]
     title = f"Gain of each query over {found.baseline}{under}"
-    return FigureSection(title, figure, caption, f"Sorted bars, one per query: {summary}.")
+    return FigureSection(title, figure, caption, f"Sorted bars, one per query: {'; '.join(summary)}.")
 
 
 def difficulty_groups(baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_better: bool = True) -> list[I64]:
@@ -461,7 +384,7 @@ def difficulty_groups(baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_b
     Queries of equal value stay together, so that groups may differ in size, or be fewer.
 
     Args:
-        baseline: one value per query; NaN is left out.
+        baseline: one value per query, at least one of them; NaN is left out.
         groups: the number of groups.
         higher_is_better: whether a low value means a hard query.
 
@@ -472,8 +395,6 @@ def difficulty_groups(baseline: ArrayLike, groups: int = _GROUPS, *, higher_is_b
     """
     values = numbers("baseline", baseline, "query")
     known = np.flatnonzero(~np.isnan(values))
-    if not known.size:
-        return []
     cuts = np.unique(np.quantile(values[known], np.linspace(0, 1, groups + 1)[1:-1]))
     group_of = np.searchsorted(cuts, values[known], side="left")
     found = [known[group_of == group] for group in np.unique(group_of)]
@@ -486,34 +407,25 @@ def _difficulty_section(found: QueryGains, styles: Styles, under: str) -> Figure
     groups = difficulty_groups(found.values, higher_is_better=found.higher_is_better)
     drawn_intervals, summary = False, []
     for i, (name, gains) in enumerate(found.gains.items()):
-        parts = [group[~np.isnan(gains[group])] for group in groups]
-        means = np.array([gains[part].mean() if part.size else math.nan for part in parts])
-        low, high = np.array([_group_interval(found, gains, part) for part in parts]).T
+        means = np.array([gains[group].mean() for group in groups])
+        low, high = np.array([_group_interval(found, gains, group) for group in groups]).T
         drawn_intervals |= not np.isnan(low).all()
         summary.append(f"{name} gains {means[0]:+.4f} on the hardest and {means[-1]:+.4f} on the easiest")
         # Side by side within the middle six tenths of a group's place.
         places = np.arange(len(groups)) + 0.6 * ((i + 0.5) / len(found.gains) - 0.5)
         drawn = interval_points(name, styles[name], places, (low, means, high), "y", 9, thickness=1.5, width=3)
         figure.add_scatter(**drawn)
-    x_axis: dict[str, Any] = {
-        "tickvals": list(range(len(groups))),
-        "ticktext": [f"{_format_range(found.values[group])}<br>n = {group.size:,}" for group in groups],
-        "tickangle": 0,
-        "tickfont": {"size": 12},
-        "range": [-0.5, len(groups) - 0.5],
-        "showgrid": False,
-        "zeroline": False,
-    }
+    labels = [f"{_format_range(found.values[group])}<br>n = {group.size:,}" for group in groups]
+    x_axis = {"tickvals": list(range(len(groups))), "ticktext": labels, "tickangle": 0, "tickfont": {"size": 12}}
+    x_axis |= {"range": [-0.5, len(groups) - 0.5], "showgrid": False, "zeroline": False}
     x_title = f"{found.unit} of {shortened(found.baseline)}, hardest queries first"
     with_axes(figure, x_title, f"mean gain in {found.unit}", x_axis, zeroline=True)
     how = "bootstrap intervals over queries" if found.trial_of is None else "confidence intervals over trials"
     how += widened(found.overlap) if found.trial_of is not None else ""
-    caption = (
-        f"Mean gain over {found.baseline} in {found.unit} by how hard a query is for {found.baseline}"
-        + (f", with 95% {how}" if drawn_intervals else "")
-        + f". The groups are made from the values of {found.baseline} itself, so part of the gain on the hardest and "
-        "of the loss on the easiest queries is regression to the mean."
-    )
+    caption = f"Mean gain over {found.baseline} in {found.unit} by how hard a query is for {found.baseline}"
+    caption += f", with 95% {how}" if drawn_intervals else ""
+    caption += f". The groups are made from the values of {found.baseline} itself, so part of the gain on the hardest "
+    caption += "and of the loss on the easiest queries is regression to the mean."
     title = f"Gain by difficulty of the query{under}"
     return FigureSection(title, figure, caption, f"Points with intervals: {'; '.join(summary)}.")
 
@@ -527,10 +439,8 @@ def widened(overlap: float) -> str:
     return ", widened for the training queries that trials share (Nadeau and Bengio)" if overlap else ""
 
 
-def _group_interval(found: QueryGains, gains: F64, queries: I64) -> Interval:
+def _group_interval(found: QueryGains, gains: F64, queries: I64) -> tuple[float, float]:
     """The interval of a group's mean gain, centred on the mean over queries, which is drawn."""
-    if not queries.size:
-        return math.nan, math.nan
     gained = gains[queries]
     if found.trial_of is None:
         low, high = bootstrap_interval(gained) if gained.size > 1 else (gained[0], gained[0])
@@ -543,7 +453,7 @@ def _group_interval(found: QueryGains, gains: F64, queries: I64) -> Interval:
     return low + shift, high + shift
 
 
-def interval_over_trials(differences: ArrayLike, overlap: float) -> Interval:
+def interval_over_trials(differences: ArrayLike, overlap: float) -> tuple[float, float]:
     """Return the 95% confidence interval of a mean over trials whose training queries overlap; NaN for one trial.
 
     mean ± t(J - 1) sqrt((1/J + overlap) var): what `tautrank.corrected_resampled_t_test` does not reject at 5%.
@@ -561,7 +471,7 @@ def interval_over_trials(differences: ArrayLike, overlap: float) -> Interval:
         return math.nan, math.nan
     from scipy.special import stdtrit
 
-    half = float(stdtrit(d.size - 1, (1 + _CONFIDENCE) / 2)) * math.sqrt((1 / d.size + overlap) * float(d.var(ddof=1)))
+    half = float(stdtrit(d.size - 1, 0.975)) * math.sqrt((1 / d.size + overlap) * float(d.var(ddof=1)))
     return float(d.mean()) - half, float(d.mean()) + half
 
 

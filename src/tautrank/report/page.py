@@ -12,14 +12,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
 from string import Template
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, counted
 from tautrank.files import handed_out
-from tautrank.report.palette import dark_counterparts
 from tautrank.report.table import Cell, Column, ReportTable, missing
 
-_DEEPEST_HEADING = 6
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
 
 
@@ -95,8 +93,7 @@ class TableSection(Section):
             f"<tbody>\n{body}\n</tbody></table></div>\n{note}"
         )
         if self.folded:
-            shown = f"{len(rows)} {'row' if len(rows) == 1 else 'rows'}"
-            table = f"<details><summary>Show {shown}</summary>\n{table}</details>\n"
+            table = f"<details><summary>Show {counted(len(rows), 'row')}</summary>\n{table}</details>\n"
         return (
             f'{table}<details class="forms"><summary>This table as CSV and LaTeX</summary>\n'
             f"<p>CSV</p>\n{_preformatted(self.table.to_csv())}\n"
@@ -255,10 +252,8 @@ class Page:
             scripts.append(packaged("page.js"))
         hashes = (base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts)
         data = [data_script("dark-colours", dark_counterparts())] if scripts else []
-        links = "".join(
-            f'<li><a href="#section-{i}">{html.escape(section.title)}</a></li>'
-            for i, section in enumerate(self.sections, 1)
-        )
+        titles = enumerate((html.escape(section.title) for section in self.sections), 1)
+        links = "".join(f'<li><a href="#section-{i}">{title}</a></li>' for i, title in titles)
         text = Template(packaged("page.html")).substitute(
             allowed=" ".join(f"'sha256-{digest}'" for digest in hashes) or "'none'",
             title=html.escape(self.title),
@@ -272,8 +267,6 @@ class Page:
 
 
 def _sections(sections: Sequence[Section], name: str, level: int) -> str:
-    if level > _DEEPEST_HEADING:
-        raise OptionError(f"sections: found groups inside groups to level {level}; expected at most {_DEEPEST_HEADING}")
     return "\n".join(
         f'<section id="{name}-{i}" aria-labelledby="{name}-{i}-title">\n'
         f'<h{level} id="{name}-{i}-title">{html.escape(section.title)}</h{level}>\n'
@@ -333,3 +326,82 @@ def packaged(name: str) -> str:
         name: its name.
     """
     return files("tautrank.report").joinpath(name).read_text(encoding="utf-8")
+
+
+# ---- Colours, dashes and shapes of systems: colour-blind readers can tell them apart, on paper and on a dark screen
+
+# Chosen by search: far apart for normal, red-blind, green-blind and blue-blind eyes, and against the background. Both
+# have the same hue in the same place, so that "the blue one" stays the blue one.
+LIGHT_COLOURS = (
+    "#2290fa", "#cc7e07", "#047966", "#e237ac", "#1a080a", "#623e00", "#491ebe",
+    "#171961", "#411f09", "#7f01fb", "#94570c",
+)  # fmt: skip
+DARK_COLOURS = (
+    "#72a7ff", "#f38924", "#21dcc8", "#bc5ca0", "#ffffff", "#ffdc2b", "#7e54ff",
+    "#97a4bf", "#e01609", "#933fbc", "#a38b6f",
+)  # fmt: skip
+
+# Colour is never the only sign: lines differ in their dashes and points in their shapes.
+DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")
+SYMBOLS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down", "star")
+
+
+class SystemStyle(NamedTuple):
+    """How one system is drawn, in every figure of a page.
+
+    Args:
+        colour: the colour on a light background; the page replaces it on a dark one.
+        dash: the dashes of lines.
+        symbol: the shape of points.
+    """
+
+    colour: str
+    dash: str
+    symbol: str
+
+
+Styles: TypeAlias = Mapping[str, SystemStyle]
+"""The styles of all systems of a page, by name."""
+
+
+def system_styles(names: Sequence[str]) -> dict[str, SystemStyle]:
+    """Return one style per system, by position, so that a system looks the same in all figures of a page.
+
+    Colours repeat after eleven systems, with other dashes and shapes.
+
+    Args:
+        names: all systems of the page, in the order of its table.
+
+    >>> styles = system_styles(["mse", "xendcg"])
+    >>> styles["xendcg"].colour, styles["xendcg"].dash
+    ('#cc7e07', 'dash')
+    """
+    styles = {}
+    for i, name in enumerate(names):
+        again, place = divmod(i, len(LIGHT_COLOURS))
+        dash, symbol = (place + again) % len(DASHES), (place + again) % len(SYMBOLS)
+        styles[name] = SystemStyle(LIGHT_COLOURS[place], DASHES[dash], SYMBOLS[symbol])
+    return styles
+
+
+def band_colour(colour: str) -> str:
+    """Return a translucent version of a colour, for bands around lines.
+
+    Args:
+        colour: a colour as ``#rrggbb``.
+
+    >>> band_colour("#2290fa")
+    'rgba(34,144,250,0.13)'
+    """
+    red, green, blue = (int(colour[i : i + 2], 16) for i in (1, 3, 5))
+    return f"rgba({red},{green},{blue},0.13)"
+
+
+def dark_counterparts() -> dict[str, str]:
+    """Map every colour of systems and bands on a light background to its counterpart on a dark background.
+
+    >>> dark_counterparts()["#2290fa"]
+    '#72a7ff'
+    """
+    pairs = dict(zip(LIGHT_COLOURS, DARK_COLOURS, strict=True))
+    return pairs | {band_colour(light): band_colour(dark) for light, dark in pairs.items()}

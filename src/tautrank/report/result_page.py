@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import platform
-import shlex
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -16,13 +15,13 @@ from tautrank.experiments.plan import System
 from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, CellResult, Comparison, Result
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.results import StudyResult
-from tautrank.report import writer_of
 from tautrank.report.cells import difference_text
 from tautrank.report.figures import require_plotly
 from tautrank.report.page import Code, Facts, Group, Page, Section, TableSection, Text
 from tautrank.report.study_figures import difference_sections, study_figures
 from tautrank.report.table import ReportTable
 from tautrank.report.tables import facts, power_note, run_table, tables, vary
+from tautrank.report.terminal import command_line
 
 _MOST_SEEDS = 20  # shown on the page; the seed of the plan gives all of them
 _WHOLE = {HOLDS: "The claim holds", FAILS: "The claim fails", UNDECIDED: "The claim is undecided"}
@@ -43,8 +42,8 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     ['Answer', 'Claims', 'Results', 'Figures', 'Settings', 'Run it again']
     """
     if not isinstance(result, Comparison):
-        found = [TableSection(title, table) for title, table in writer_of(result).tables(result).items()]
-        return Page("Search for parameters", found, lead=result.note(), interactive=False)
+        best = TableSection("Best trials", result.table())
+        return Page("Search for parameters", [best], lead=result.note(), interactive=False)
     results = tables(result)
     claims, pairs = results.pop("Claims", None), results.pop("Every pair", None)
     sections: list[Section] = [Text("Answer", answer(result))]
@@ -70,9 +69,8 @@ def result_page(result: Result, *, figures: bool = False, command: str | None = 
     sections += [Group("Settings", settings), _reproduction(result, command)]
     if isinstance(result, StudyResult):
         return Page(result.plan.study.title, sections, lead=result.plan.study.claim)
-    return Page(
-        f"Comparison of {'runs' if study.given else 'losses'}", sections, lead=_question(result), interactive=figures
-    )
+    title = f"Comparison of {'runs' if study.given else 'losses'}"
+    return Page(title, sections, lead=_question(result), interactive=figures)
 
 
 def _question(result: Comparison) -> str:
@@ -131,11 +129,7 @@ def _leads(result: Comparison, condition: str, names: Sequence[str]) -> list[str
     every = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
     known = {name: [cell for cell in cells if cell.means.size] for name, cells in every.items()}
     skipped = [f"{name}: every query was skipped." for name, cells in known.items() if not cells and result.n_done]
-    best = [
-        max(cells, key=lambda cell: cell.mean if cell.higher_is_better else -cell.mean)
-        for cells in known.values()
-        if cells
-    ]
+    best = [max(cells, key=lambda c: c.mean if c.higher_is_better else -c.mean) for cells in known.values() if cells]
     tested = [cell.tested for cells in known.values() for cell in cells if cell.tested]
     if len(best) > 1 and tested and not isinstance(result, StudyResult) and all(t.verdict != HOLDS for t in tested):
         leaders = {cell.system: [f"{c.mean:.4f} {c.metric}" for c in best if c.system == cell.system] for cell in best}
@@ -202,10 +196,8 @@ def _reproduction(result: Comparison, typed: str | None) -> Code:
         again, name = command(result), result.plan.study.name
         how = f"The same command on the same data gives the same numbers; if {name}.db exists, it continues that run."
     else:
-        how = (
-            "This study is not in the catalogue of this version. `study` is its declaration, or "
-            "tautrank.papers.results.read_results(STORE).plan.study:"
-        )
+        how = "This study is not in the catalogue of this version. `study` is its declaration, or "
+        how += "tautrank.papers.results.read_results(STORE).plan.study:"
     return Code("Run it again", again, [how])
 
 
@@ -215,18 +207,13 @@ def command(result: StudyResult) -> str:
     Args:
         result: the result of a study.
     """
-    plan, name = result.plan, result.plan.study.name
-    words = ["tautrank", "study", "run", name]
-    for given in plan.data.given:
-        words += ["--data", given]
-    words += [] if plan.data.fold is None else ["--fold", str(plan.data.fold)]
-    words += ["--recipe", plan.recipe] if plan.recipe else []
-    words += ["--trials", str(plan.budget.trials)]
+    plan, budget, name = result.plan, result.plan.budget, result.plan.study.name
+    how: dict[str, Any] = {"data": plan.data.given, "fold": plan.data.fold, "recipe": plan.recipe or None}
+    how["trials"] = budget.trials
     if not plan.study.measures_only:
-        words += ["--configs", str(plan.budget.configurations), "--trees", str(plan.budget.trees)]
-    words += ["--seed", str(plan.seed), "--jobs", str(plan.n_jobs)]
-    report = ["tautrank", "study", "report", f"{name}.db", "-o", f"{name}.html"]
-    return f"{shlex.join(words)}\n{shlex.join(report)}"
+        how |= {"configs": budget.configurations, "trees": budget.trees}
+    run = command_line("tautrank", "study", "run", name, **how, seed=plan.seed, jobs=plan.n_jobs)
+    return f"{run}\ntautrank study report {name}.db -o {name}.html"
 
 
 def python_call(result: Comparison) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arguments import whole
-from tautrank.arrays import F64, I64
+from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics import Metric, rank_order
@@ -86,32 +86,26 @@ def side_by_side(
     chosen = np.sort(known[np.argsort(-np.abs(gains[known]), kind="stable")[:_MOST_QUERIES]])
     some = data.subset(chosen)
     rows = np.concatenate([np.arange(data.offsets[at], data.offsets[at + 1]) for at in chosen])
-    ranks = np.array([_ranks(each[rows], some) for each in scores])
-    weighed = [_reasons(given, some, ranks.min(axis=0) <= documents) for given in (a, b)]
-    content = {
-        "names": list(names),
-        "metric": str(judge),
-        "features": next((features for features, _ in weighed if features), []),
-        "queries": [
-            {
-                "qid": str(some.qids[at]),
-                "values": [round(float(value), 4) for value in values[:, chosen[at]]],
-                "gain": round(float(gains[chosen[at]]), 4),
-                "size": int(some.sizes[at]),
-                "documents": [
-                    [
-                        str(row - some.offsets[at] if some.doc_ids is None else some.doc_ids[row]),
-                        float(some.labels[row]),
-                        *ranks[:, row].tolist(),
-                        *(reasons[row] for _, reasons in weighed if reasons),
-                    ]
-                    for row in range(some.offsets[at], some.offsets[at + 1])
-                    if ranks[:, row].min() <= documents
-                ],
-            }
-            for at in range(some.n_queries)
-        ],
-    }
+    places = np.arange(some.n_documents) - np.repeat(some.offsets[:-1], some.sizes)
+    ranks = np.empty((2, some.n_documents), dtype=np.int64)
+    for found, each in zip(ranks, scores, strict=True):  # equal scores as metrics rank them by default
+        found[rank_order(each[rows], some.labels, some.offsets)] = places + 1
+    shown = ranks.min(axis=0) <= documents
+    weighed = [_reasons(given, some, shown) for given in (a, b)]
+    called = places if some.doc_ids is None else some.doc_ids
+    queries = []
+    for at, (start, end) in enumerate(zip(some.offsets[:-1], some.offsets[1:], strict=True)):
+        listed = [
+            [str(called[row]), float(some.labels[row]), *ranks[:, row].tolist()]
+            + [reasons[row] for _, reasons in weighed if reasons]
+            for row in range(start, end)
+            if shown[row]
+        ]
+        numbers = [round(float(number), 4) for number in (*values[:, chosen[at]], gains[chosen[at]])]
+        query = {"qid": str(some.qids[at]), "values": numbers[:2], "gain": numbers[2], "size": int(some.sizes[at])}
+        queries.append({**query, "documents": listed})
+    features = next((features for features, _ in weighed if features), [])
+    content = {"names": list(names), "metric": str(judge), "features": features, "queries": queries}
     answer, *more = _summary(gains[known], values[:, known], names, judge, chosen.size)
     sections = [*([Text("How sure is this?", more)] if more else []), Rankings("Query by query", content)]
     return Page(f"{names[0]} and {names[1]} side by side", sections, lead=answer)
@@ -127,10 +121,8 @@ def _summary(gains: F64, values: F64, names: Sequence[str], judge: Metric, shown
     if n > 1:
         test = systems_test(values[:, np.newaxis, :])
         low, high = sorted((test.low[1, 0], test.high[1, 0]))
-        found.append(
-            f"The 95 % interval of the difference is {low:+.4f} to {high:+.4f}, p = {test.p_values[1, 0]:.2g}: "
-            "of these two models, not of the methods that trained them."
-        )
+        interval = f"The 95 % interval of the difference is {low:+.4f} to {high:+.4f}, p = {test.p_values[1, 0]:.2g}"
+        found.append(f"{interval}: of these two models, not of the methods that trained them.")
     if shown < n:
         found.append(f"Below are the {shown:,} queries whose {judge} changed most.")
     return found
@@ -142,14 +134,6 @@ def _scores(given: Any, data: RankingData, name: str) -> F64:
         found = "NaN" if scores.shape == (data.n_documents,) else f"scores of shape {scores.shape}"
         raise DataError(f"{name}: found {found}; expected a ranker, or {data.n_documents} scores")
     return scores
-
-
-def _ranks(scores: F64, data: RankingData) -> I64:
-    """The rank of each document within its query, from 1; equal scores as metrics rank them by default."""
-    ranks = np.empty(scores.size, dtype=np.int64)
-    order = rank_order(scores, data.labels, data.offsets)
-    ranks[order] = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
-    return ranks
 
 
 def _reasons(given: Any, data: RankingData, shown: Any) -> tuple[list[str], list[list[float]]]:

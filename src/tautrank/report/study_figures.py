@@ -12,19 +12,17 @@ import numpy as np
 from tautrank.experiments.plan import PLAIN, Measurement
 from tautrank.experiments.result import CellResult, Comparison
 from tautrank.json_values import or_nan
-from tautrank.papers.figures import MEASURED_FIGURES, MeasuredFigure
+from tautrank.papers.catalogue.declarations import MEASURED_FIGURES, MeasuredFigure
 from tautrank.papers.study import Study
 from tautrank.report import figures
-from tautrank.report.figures import Curve, curve_figure, same_queries
-from tautrank.report.page import FigureSection
-from tautrank.report.palette import Styles, system_styles
+from tautrank.report.figures import Curve, curve_figure, interval_over_trials, same_queries
+from tautrank.report.page import FigureSection, Styles, system_styles
 from tautrank.report.tables import own_metrics
 
 Sections: TypeAlias = Iterator[FigureSection]
 _Point: TypeAlias = tuple[str, float, float, float]  # condition, mean, and the ends of its interval
 
 _LOG_FROM = 10.0  # the axis is logarithmic if the largest value of a condition is this many times the smallest
-_AXIS_PIXELS, _LETTER_PIXELS = 225, 6.5  # width of an axis on a phone, and of a letter below it
 _LEAST_HEIGHT, _ROW = 260, 44  # pixels of a figure with one row per system
 _FEW_TRIALS = 12  # up to here every trial has its tick
 
@@ -55,7 +53,8 @@ def difference_sections(result: Comparison) -> Sections:
         names = study.metrics_under(condition)
         cells = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
         tested = {name: [cell for cell in found if cell.tested] for name, found in cells.items()}
-        systems = list(dict.fromkeys(cell.system for found in tested.values() for cell in found))
+        every = list(itertools.chain(*tested.values()))
+        systems = list(dict.fromkeys(cell.system for cell in every))
         if not systems:
             continue
         figure, styles = figures.require_plotly().Figure(), system_styles(names)
@@ -69,16 +68,13 @@ def difference_sections(result: Comparison) -> Sections:
         height = 90 + (_ROW + 8 * len(names)) * len(systems)
         _in_rows(figure, [figures.shortened(name) for name in systems], height)
         lower = [name for name, found in tested.items() if found and not found[0].higher_is_better]
-        caption = (
-            f"Each system minus {study.baseline}, with its {100 * (1 - result.alpha):g} % confidence interval: an "
-            "interval that leaves out 0 is a difference that this comparison alone would call real; the p-values of "
-            "the table are also corrected for the number of comparisons."
-            + (f" Lower is better: {', '.join(lower)}." if lower else "")
-        )
+        caption = f"Each system minus {study.baseline}, with its {100 * (1 - result.alpha):g} % confidence interval: "
+        caption += "an interval that leaves out 0 is a difference that this comparison alone would call real; the "
+        caption += "p-values of the table are also corrected for the number of comparisons."
+        caption += f" Lower is better: {', '.join(lower)}." if lower else ""
         summary = "; ".join(
             f"{c.system} {c.tested.difference:+.4f} ({c.tested.low:+.4f} to {c.tested.high:+.4f}) on {c.metric}"
-            for found in tested.values()
-            for c in found
+            for c in every
             if c.tested
         )
         yield FigureSection(f"Differences from {study.baseline}{_under(condition)}", figure, caption, f"{summary}.")
@@ -100,15 +96,31 @@ def _under(condition: str) -> str:
 
 
 def _by_trees(result: Comparison) -> Sections:
+    """A metric after each tree; nothing where no history was kept."""
     study = result.plan.study
     remark = ""
     if isinstance(study, Study) and any(claim.of_curves for claim in study.claims):
-        remark = "The claims look at the best value so far, as early stopping keeps it."
+        remark = " The claims look at the best value so far, as early stopping keeps it."
     parts = dict.fromkeys(part for _, _, part in result.curves)
     for condition, part in itertools.product(study.condition_names, parts):
         histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
+        curves, most = figures.validation_curves(histories), max(map(len, histories.values()))
+        if not curves:
+            continue
         first, queries = study.metrics_under(condition)[0], {"valid": "validation", "train": "training"}[part]
-        yield from figures.training_sections(histories, first, queries, _styles(result), _under(condition), remark)
+        caption = f"{first} on the {queries} queries after each tree."
+        if most > 1:
+            caption += f" Lines are means and bands standard deviations over {most} trainings; a line ends where the "
+            caption += "first of its trainings stopped."
+        ends = "; ".join(
+            f"{c.name} has {c.mean[math.ceil(c.mean.size / 10) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at the end "
+            f"of {c.mean.size} trees"
+            for c in curves
+        )
+        y_title = f"{queries} {first}"
+        figure = curve_figure(curves, x_title="trees", y_title=y_title, styles=_styles(result), mode="lines")
+        title = f"{queries.capitalize()} by number of trees{_under(condition)}"
+        yield FigureSection(title, figure, caption + remark, f"Lines: {ends}.")
 
 
 # ---- Curves over conditions
@@ -152,19 +164,15 @@ def _mean_curves(result: Comparison, title: str, y_title: str, cells: Mapping[st
 
 def _lead_curves(result: Comparison, metrics: Sequence[str]) -> Sections:
     """How far each system is ahead of the baseline: the third line of XE-NDCG's Figures 3 and 4."""
-    study = result.plan.study
+    study, overlap = result.plan.study, result.overlap
     points: dict[str, list[_Point]] = {}
     for system in (s for s in study.system_names if s != study.baseline):
-        gained = [(cell, _trial_gains(result, cell)) for cell in _cells(result, system, metrics, "test")]
-        points[system] = [
-            (cell.condition, float(gains.mean()), *figures.interval_over_trials(gains, result.overlap))
-            for cell, gains in gained
-            if gains.size
-        ]
+        pairs = [(cell, _trial_gains(result, cell)) for cell in _cells(result, system, metrics, "test")]
+        points[system] = [(c.condition, float(g.mean()), *interval_over_trials(g, overlap)) for c, g in pairs if g.size]
     named = f"over {study.baseline} in {', '.join(metrics)}"
     caption = f"How far each system is ahead of {named.removeprefix('over ')}, in the trials both have finished."
     if result.plan.budget.trials != 1:
-        caption += f" Bands are 95% confidence intervals over trials{figures.widened(result.overlap)}"
+        caption += f" Bands are 95% confidence intervals over trials{figures.widened(overlap)}"
         caption += "; they say nothing about other test queries." if same_queries(study.protocol) else "."
     yield from _condition_section(result, f"Lead {named}", f"gain {named}", caption, points, "+")
 
@@ -176,12 +184,10 @@ def _condition_section(
     curves, ends, along = [], [], _along(result)
     for name, found in points.items():
         if found:
-            conditions, mean, low, high = zip(*found, strict=True)
+            at, mean, low, high = zip(*found, strict=True)
             band = () if np.isnan(low).all() else (low, high)
-            curves.append(Curve(name, [along[condition] for condition in conditions], mean, *band))
-            ends.append(
-                f"{name} from {mean[0]:{sign}.4f} at {conditions[0]} to {mean[-1]:{sign}.4f} at {conditions[-1]}"
-            )
+            curves.append(Curve(name, [along[condition] for condition in at], mean, *band))
+            ends.append(f"{name} from {mean[0]:{sign}.4f} at {at[0]} to {mean[-1]:{sign}.4f} at {at[-1]}")
     if curves:
         figure = _condition_figure(result, curves, y_title, **({"zeroline": True} if sign else {}))
         yield FigureSection(title, figure, caption, f"Lines: {'; '.join(ends)}.")
@@ -206,25 +212,14 @@ def _axis(result: Comparison) -> str:
 
 
 def _condition_figure(result: Comparison, curves: Sequence[Curve], y_title: str, **y_axis: Any) -> Any:
-    """Curves over the conditions, named below the axis; a name too close to the one before it is left out."""
+    """Curves over the conditions, named below the axis."""
     names, values = list(_along(result)), list(_along(result).values())
     by_factors = values[0] > 0 and values[-1] >= _LOG_FROM * values[0]
     # Curves of other things than systems have styles of their own.
     styles = _styles(result) if {curve.name for curve in curves} <= set(result.plan.study.system_names) else None
-    figure = curve_figure(curves, x_title=_axis(result), y_title=y_title, styles=styles, log_x=by_factors)
-    figure.update_yaxes(**y_axis)
-    if values[0] == values[-1]:
-        return figure
-    along = np.log(values) if by_factors else np.array(values)
-    along = (along - along[0]) / (along[-1] - along[0]) * _AXIS_PIXELS
-    shown: list[str] = []
-    end = -math.inf
-    for place, name in zip(along, names, strict=True):
-        half = _LETTER_PIXELS * (len(name) + 1) / 2
-        fits = place - half >= end
-        shown.append(figures.escaped(name) if fits else "")
-        end = place + half if fits else end
-    return figure.update_xaxes(tickvals=values, ticktext=shown, tickangle=0)
+    figure = curve_figure(curves, x_title=_axis(result), y_title=y_title, styles=styles).update_yaxes(**y_axis)
+    kind, shown = "log" if by_factors else "linear", [figures.escaped(name) for name in names]
+    return figure.update_xaxes(type=kind, tickvals=values, ticktext=shown)
 
 
 # ---- Studies that are tables: every trial, every query
@@ -235,24 +230,19 @@ def _single_conditions(result: Comparison) -> Sections:
     if _along(result) or study.measures_only:
         return
     for condition in study.condition_names:
-        first = study.metrics_under(condition)[0]
-        yield from _trials(result, condition, first)
+        first, under = study.metrics_under(condition)[0], _under(condition)
+        cells = [result.cell(condition, system, first) for system in study.system_names]
+        curves = [Curve(c.system, [number + 1 for number in c.numbers], c.means) for c in cells if c.means.size]
+        if any(curve.x.size > 1 for curve in curves):
+            figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result), mode="markers")
+            if result.plan.budget.trials is not None and result.plan.budget.trials <= _FEW_TRIALS:
+                figure.update_xaxes(dtick=1)
+            caption = f"{first} of the test queries in every trial. All systems of a trial see the same queries."
+            summary = "; ".join(f"{c.name} from {c.mean.min():.4f} to {c.mean.max():.4f}" for c in curves)
+            yield FigureSection(f"Every trial{under}", figure, caption, f"Points: {summary}.")
         found = figures.query_gains(result, condition, first)
         if found is not None:
-            yield from figures.gain_sections(found, _styles(result), _under(condition))
-
-
-def _trials(result: Comparison, condition: str, first: str) -> Sections:
-    cells = [result.cell(condition, system, first) for system in result.plan.study.system_names]
-    curves = [Curve(c.system, [number + 1 for number in c.numbers], c.means) for c in cells if c.means.size]
-    if max((curve.x.size for curve in curves), default=0) < 2:
-        return
-    figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result), lines=False)
-    if result.plan.budget.trials is not None and result.plan.budget.trials <= _FEW_TRIALS:
-        figure.update_xaxes(dtick=1)
-    caption = f"{first} of the test queries in every trial. All systems of a trial see the same queries."
-    summary = "; ".join(f"{c.name} from {c.mean.min():.4f} to {c.mean.max():.4f}" for c in curves)
-    yield FigureSection(f"Every trial{_under(condition)}", figure, caption, f"Points: {summary}.")
+            yield from figures.gain_sections(found, _styles(result), under)
 
 
 # ---- Measurements
@@ -260,14 +250,11 @@ def _trials(result: Comparison, condition: str, first: str) -> Sections:
 
 def _measured(result: Comparison) -> Sections:
     """The figure that each kind of measurement names."""
-    names: dict[str, list[str]] = {}
-    for system in result.plan.study.systems:
-        if isinstance(system, Measurement):
-            names.setdefault(system.kind, []).append(str(system))
     draw = {"clouds": _clouds, "curves": _point_curves, "rows": _rows}
-    for kind, systems in names.items():
-        if kind in MEASURED_FIGURES:
-            yield from draw[MEASURED_FIGURES[kind].form](result, MEASURED_FIGURES[kind], systems)
+    for kind, wanted in MEASURED_FIGURES.items():
+        systems = [str(s) for s in result.plan.study.systems if isinstance(s, Measurement) and s.kind == kind]
+        if systems:
+            yield from draw[wanted.form](result, wanted, systems)
 
 
 def _clouds(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
@@ -280,7 +267,7 @@ def _clouds(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) 
         most = max(figures.MOST_POINTS // max(len(points[y]), 1), 1)
         lists = enumerate(zip(points[x], points[y], strict=True), 1)
         clouds = [Curve(f"list {i}", across[:most], up[:most]) for i, (across, up) in lists]
-        figure = curve_figure(clouds, x_title=x_title, y_title=y_title, lines=False)
+        figure = curve_figure(clouds, x_title=x_title, y_title=y_title, mode="markers")
         heights = [np.ptp(cloud.mean) for cloud in clouds]
         summary = f"{len(clouds)} clouds, from {min(heights):.3g} to {max(heights):.3g} tall."
         yield FigureSection(wanted.title + _under(condition), figure, wanted.caption, summary)
@@ -315,7 +302,7 @@ def _rows(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) ->
             clouds.append(Curve(wanted.series[quantity], np.where(values > 0, values, np.nan), places))
         if first not in study.metrics_under(condition) or not any(cloud.x.size for cloud in clouds):
             continue
-        figure = curve_figure(clouds, x_title=wanted.axis, y_title="", lines=False)
+        figure = curve_figure(clouds, x_title=wanted.axis, y_title="", mode="markers")
         figure.update_xaxes(type="log", dtick=1, tickformat="~g", tickangle=0)
         _in_rows(figure, systems, _ROW * len(systems)).update_traces(hovertemplate="%{x:.4g}")
         zeros = {cloud.name: int(np.isnan(cloud.x).sum()) for cloud in clouds}

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import csv
 import io
-import itertools
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import Literal, TypeAlias
+
+from rich import box
+from rich.console import Console, ConsoleOptions
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
 
 from tautrank.errors import DataError
 from tautrank.notebooks import html_table
-
-if TYPE_CHECKING:
-    from rich.console import Console, ConsoleOptions
-    from rich.table import Table
 
 Value: TypeAlias = str | int | float | None
 """What a cell of a CSV file holds; None is an empty cell."""
@@ -99,16 +100,9 @@ class ReportTable:
 
     def __post_init__(self) -> None:
         for i, row in enumerate(self.rows):
-            if len(row) != len(self.columns):
-                raise DataError(
-                    f"rows: found {len(row)} cells in row {i}; expected {len(self.columns)}, one per column"
-                )
-            for column, cell in zip(self.columns, row, strict=True):
-                if len(cell.values) != len(column.fields):
-                    raise DataError(
-                        f"rows: found {len(cell.values)} values in column '{column.title}' of row {i}; expected "
-                        f"{len(column.fields)}, one per field"
-                    )
+            found, expected = len(row), len(self.columns)
+            if found != expected:
+                raise DataError(f"rows: found {found} cells in row {i}; expected {expected}, one per column")
 
     @classmethod
     def of(cls, titles: Sequence[str], rows: Sequence[Sequence[Value]], note: str = "") -> ReportTable:
@@ -184,12 +178,13 @@ class ReportTable:
         """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers are not.
 
         Columns that do not fit follow in tables of their own, each beginning with the columns of words that the table
-        begins with.
+        begins with, or with the first column of a table of words only.
         """
         room, every = options.max_width, range(len(self.columns))
         bounds = [self._widths(i, room) for i in every]
-        leading = list(itertools.takewhile(lambda i: self.columns[i].words, every))
-        others = every[len(leading) :]
+        words = [column.words for column in self.columns]
+        first = words.index(False) if False in words else 1
+        leading, others = every[:first], every[first:]
         for tables in range(1, len(others) + 1):
             most = math.ceil(len(others) / tables)
             parts = [[*leading, *others[i : i + most]] for i in range(0, len(others), most)]
@@ -200,7 +195,7 @@ class ReportTable:
 
     def _widths(self, i: int, room: int) -> tuple[int, int]:
         """The least and the full width of a column in a terminal."""
-        column, texts = self.columns[i], [row[i].text + row[i].marks for row in self.rows]
+        column, texts = self.columns[i], "\n".join(row[i].text + row[i].marks for row in self.rows).split("\n")
         breakable = [column.title, *(texts if column.words else [])]
         words = max(len(word) for text in breakable for word in (text.split() or [""]))
         whole = 0 if column.words else max(map(len, texts), default=0)
@@ -208,11 +203,6 @@ class ReportTable:
 
     def _rich(self, shown: dict[int, tuple[int, int]], room: int) -> Table:
         """Lay some of the columns out, given the least and the full width of each, in the room there is for all."""
-        from rich import box
-        from rich.markup import escape
-        from rich.table import Table
-        from rich.text import Text
-
         # The widest columns are wrapped, to the same width where there are several.
         for most in range(max(full for _, full in shown.values()), -1, -1):
             widths = [min(full, max(least, most)) for least, full in shown.values()]

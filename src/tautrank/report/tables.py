@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling
+from tautrank.experiments.divide import Change, FixedParts, OwnFolds, Resampling
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, win_tie_loss
-from tautrank.json_values import from_json, or_nan, or_none
+from tautrank.json_values import from_json, or_nan
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
-from tautrank.report.cells import difference_text, mean_cell, mean_text, number_cell, p_cell, p_text, text_cell
+from tautrank.report.cells import difference_text, mean_text, number_cell, p_cell, p_text, text_cell
 from tautrank.report.figures import query_gains, same_queries
 from tautrank.report.table import Cell, Column, ReportTable, Titled
-from tautrank.report.terminal import EMPTY_QUERIES, as_text
+from tautrank.report.terminal import EMPTY_QUERIES
 
 OWN_MARK, MARK = "†", "*"
 
@@ -32,7 +32,7 @@ def tables(result: Comparison) -> dict[str, ReportTable]:
     found = result_tables(result)
     if isinstance(result, StudyResult) and result.verdicts:
         found["Claims"] = claim_table(result)
-    if result.pairs == "all" and len(result.plan.study.systems) > 1:
+    if result.pairs == "all" and any(map(result.tests, result.metrics)):
         found["Every pair"] = pair_table(result)
     return found
 
@@ -72,17 +72,6 @@ def to_latex(result: Comparison) -> str:
     return "\n".join([*lines, ""])
 
 
-def to_text(result: Comparison) -> str:
-    """Return the tables of results with their note, as a terminal shows them.
-
-    Args:
-        result: the result of a comparison or a study.
-    """
-    found = result_tables(result)
-    width = max(100, *(16 * len(table.columns) for table in found.values()))
-    return as_text(*found.values(), reading(result), width=width)
-
-
 def to_csv(result: Comparison) -> str:
     """Return the cells as CSV, one line per cell, with all digits; missing values are empty.
 
@@ -99,64 +88,46 @@ def to_dict(result: Comparison) -> dict[str, Any]:
         result: the result of a comparison or a study.
     """
     plan, study, failed = result.plan, result.plan.study, len(result.failures)
-    by_system = {
-        name: [{"condition": c, "system": s, "by_trial": values} for (c, s), values in getattr(result, name).items()]
-        for name in ("trees", "seconds", "chosen")
-    }
-    found = {
-        "trained_with": list(result.trained_with),
+    found: dict[str, Any] = {
+        "trained_with": result.trained_with,
         "trials": {"planned": plan.size, "done": result.n_done, "failed": failed, "constant": result.n_constant},
         "conditions": [{"name": c.name, "value": c.value} for c in study.conditions],
         "baseline": study.baseline,
         "cells": [_cell_dict(cell) for cell in result.cells],
-        **by_system,
-        "curves": [
-            {"condition": c, "system": s, "part": p, "by_trial": [[or_none(x) for x in curve] for curve in curves]}
-            for (c, s, p), curves in result.curves.items()
-        ],
+    }
+    for name in ("trees", "seconds", "chosen"):
+        found[name] = [{"condition": c, "system": s, "by_trial": v} for (c, s), v in getattr(result, name).items()]
+    found |= {
+        "curves": [{"condition": c, "system": s, "part": p, "by_trial": v} for (c, s, p), v in result.curves.items()],
         "points": [{"condition": c, "system": s, **points} for (c, s), points in result.points.items()],
         "failures": [{"trial": failure.title, "error": failure.error} for failure in result.failures],
     }
-    if not isinstance(result, StudyResult):
+    if isinstance(result, StudyResult):
+        plan, study = result.plan, result.plan.study
+        own = {"study": study.name, "version": study.version, "title": study.title, "facts": facts(result)}
+        own |= {name: result.meta.get(name) for name in ("tautrank", "data_fingerprint")}
+        own |= {"recipe": plan.recipe or None, "axis": study.axis or None}
+        whole = {"own": result.own_verdict, "tested": result.verdict} if result.verdicts else None
+        found = {**own, **found, "claims": result.verdicts, "verdict": whole}
+    else:
         names = study.system_names
         pairs = {
             str(m): [{**vars(t), "better": names[t.better], "worse": names[t.worse]} for t in result.tests(m)]
             for m in result.metrics
         }
         how = {"repeats": plan.budget.trials, "vary": vary(result), "alpha": result.alpha, "compared": result.pairs}
-        return {**how, **found, "remarks": list(result.remarks), "pairs": pairs}
-    claims = [vars(v) | {name: _judgement_dict(vars(v)[name]) for name in ("own", "tested")} for v in result.verdicts]
-    return {
-        "study": result.plan.study.name,
-        "version": result.plan.study.version,
-        "title": result.plan.study.title,
-        "facts": facts(result),
-        "tautrank": result.meta.get("tautrank"),
-        "data_fingerprint": result.meta.get("data_fingerprint"),
-        "recipe": result.plan.recipe or None,
-        "axis": result.plan.study.axis or None,
-        **found,
-        "claims": claims,
-        "verdict": {"own": result.own_verdict, "tested": result.verdict} if result.verdicts else None,
-    }
+        found = {**how, **found, "remarks": result.remarks, "pairs": pairs}
+    # Through JSON and back: verdicts and judgements as dictionaries, tuples as lists, NaN and infinities as None.
+    return dict(json.loads(json.dumps(found, default=vars), parse_constant=lambda _: None))
 
 
 def _cell_dict(cell: CellResult) -> dict[str, Any]:
+    numbers = ("mean", "deviation", "difference", "tried", "interval", "printed", "own", "tested")
     return {
         **{name: getattr(cell, name) for name in ("condition", "system", "metric", "part")},
-        "by_trial": dict(zip(map(str, cell.numbers), cell.means.tolist(), strict=True)),
-        **{name: or_none(getattr(cell, name)) for name in ("mean", "deviation", "difference", "tried")},
-        "interval": [or_none(end) for end in cell.interval],
-        "printed": cell.printed,
-        "own": _judgement_dict(cell.own),
-        "tested": _judgement_dict(cell.tested),
+        "by_trial": dict(zip(cell.numbers, cell.means.tolist(), strict=True)),
+        **{name: getattr(cell, name) for name in numbers},
     }
-
-
-def _judgement_dict(judgement: Judgement | None) -> dict[str, Any] | None:
-    if judgement is None:
-        return None
-    return {name: value if isinstance(value, str) else or_none(value) for name, value in vars(judgement).items()}
 
 
 # ---- What was run
@@ -168,34 +139,21 @@ def facts(result: StudyResult) -> dict[str, str]:
     Args:
         result: the result of a study.
     """
-    plan, study = result.plan, result.plan.study
-    budget = plan.budget
+    plan, study, budget = result.plan, result.plan.study, result.plan.budget
     size = f" ({plan.n_queries:,} queries, {plan.n_features} features)" if plan.n_queries else ""
-    things, trained = "trainings", f", at most {budget.trees} trees"
-    if study.measures_only:
-        things, trained = "measurements", ""
+    things, trained = ("measurements", "") if study.measures_only else ("trainings", f", at most {budget.trees} trees")
     if budget.configurations:
         trained += f", the best of {budget.configurations} configurations by validation {study.metrics[0]}"
     finished = f"{result.n_done} of {plan.size} {things}"
     finished += f"; {len(result.failures)} failed" if result.failures else ""
     finished += f"; {result.n_constant} models found no split and rank nothing" if result.n_constant else ""
-    recipe, whose, verdict = plan.used_recipe, "", ""
+    recipe, whose = plan.used_recipe, ""
+    verdict = f"{result.verdict}; by the paper's own test: {result.own_verdict}" if result.verdicts else ""
     if recipe:
         whose = recipe.title if recipe.data == OTHER_DATA else f"the paper's for {recipe.title}"
-    if result.verdicts:
-        verdict = f"{result.verdict}; by the paper's own test: {result.own_verdict}"
-    found = {
-        "paper": study.paper,
-        "claim": study.claim,
-        "data": ", ".join(plan.data.given) + size,
-        "parameters": whose,
-        "protocol": _protocol(result),
-        "budget": f"{budget.trials} trials{trained}; seed {plan.seed}",
-        "finished": finished,
-        "paper's test": str(study.test),
-        "note": study.note,
-        "verdict": verdict,
-    }
+    found = {"paper": study.paper, "claim": study.claim, "data": ", ".join(plan.data.given) + size, "parameters": whose}
+    found |= {"protocol": _protocol(result), "budget": f"{budget.trials} trials{trained}; seed {plan.seed}"}
+    found |= {"finished": finished, "paper's test": str(study.test), "note": study.note, "verdict": verdict}
     return {what: how for what, how in found.items() if how}
 
 
@@ -213,13 +171,10 @@ def _protocol(result: StudyResult) -> str:
     if isinstance(protocol, Resampling):
         shares = (protocol.train, protocol.valid, protocol.test)
         return "every trial splits the queries at random, " + "/".join(f"{100 * share:g}" for share in shares)
-    if isinstance(protocol, OwnFolds):
-        return "one trial per fold"
-    if isinstance(protocol, OnItself):
-        return "trained and tested on the same queries"
-    assert isinstance(protocol, FixedParts)
-    varied = "new split of training and validation queries" if protocol.redivide else "only seeds differ"
-    return f"the same test queries in every trial, {varied}"
+    if isinstance(protocol, FixedParts):
+        varied = "new split of training and validation queries" if protocol.redivide else "only seeds differ"
+        return f"the same test queries in every trial, {varied}"
+    return "one trial per fold" if isinstance(protocol, OwnFolds) else "trained and tested on the same queries"
 
 
 # ---- Results
@@ -235,13 +190,12 @@ def result_tables(result: Comparison) -> dict[str, ReportTable]:
     """
     study, metrics = result.plan.study, result.plan.study.metrics
     if len(study.systems) == 1 or len(metrics) == 1 or own_metrics(result):
-        return {"Results": result_table(result, result.cells)}
+        return {"Results": result_table(result, result.cells, reading(result))}
     found = {}
     for name in metrics:
         cells = [cell for cell in result.cells if cell.metric == name]
-        found[name] = result_table(result, cells)
-        if name != metrics[-1]:
-            found[name] = replace(found[name], note=_seen(result, cells))
+        note = reading(result, cells) if name == metrics[-1] else _seen(result, cells)
+        found[name] = result_table(result, cells, note)
     return found
 
 
@@ -267,12 +221,10 @@ def reading(result: Comparison, cells: Sequence[CellResult] = ()) -> str:
     if not tests:
         return text
     compared = "every two systems" if result.pairs == "all" else f"every system with {study.baseline}"
-    text += (
-        f" 'minus {study.baseline}' has its {100 * (1 - result.alpha):g} % confidence interval. p is from the "
-        f"{' or '.join(tests)}, adjusted by Holm's method for comparing {compared} on a metric; {MARK} marks p of at "
-        f"most {result.alpha:g}. Detectable is the smallest true difference that the comparison alone would find with "
-        f"80 % power. {_seen(result, cells or result.cells)}"
-    )
+    text += f" 'minus {study.baseline}' has its {100 * (1 - result.alpha):g} % confidence interval. p is from the "
+    text += f"{' or '.join(tests)}, adjusted by Holm's method for comparing {compared} on a metric; {MARK} marks p of "
+    text += f"at most {result.alpha:g}. Detectable is the smallest true difference that the comparison alone would "
+    text += f"find with 80 % power. {_seen(result, cells or result.cells)}"
     if not study.measures_only:
         which = "by their means over trials" if same_queries(study.protocol) else "of all trials"
         text += f" w/t/l: test queries {which} won, tied and lost against {study.baseline}."
@@ -281,14 +233,12 @@ def reading(result: Comparison, cells: Sequence[CellResult] = ()) -> str:
 
 def _seen(result: Comparison, cells: Sequence[CellResult]) -> str:
     """What the tests of each metric could have seen, in words."""
-    by_metric: dict[str, list[Judgement]] = {}
-    for cell in cells:
-        if cell.tested:
-            by_metric.setdefault(cell.metric, []).append(cell.tested)
+    judged = [(cell.metric, cell.tested) for cell in cells if cell.tested]
+    by_metric = {name: [test for metric, test in judged if metric == name] for name, _ in judged}
     compared = None if result.pairs == "baseline" else math.comb(len(result.plan.study.systems), 2)
     several = len(by_metric) > 1
     found = [power_note(each, result.alpha, compared, name if several else "") for name, each in by_metric.items()]
-    notes = dict.fromkeys(f"Note: {each.note}." for judged in by_metric.values() for each in judged if each.note)
+    notes = dict.fromkeys(f"Note: {test.note}." for _, test in judged if test.note)
     return " ".join(filter(None, [*found, *notes]))
 
 
@@ -333,26 +283,24 @@ def _reading_of_study(result: StudyResult) -> str:
     text = f"Condition: {study.axis}. " if study.axis else ""
     text += "Mean ± standard deviation over trials."
     if result.plan.used_recipe and any(c.printed is not None for c in result.cells):
-        text += (
-            f" 'In print' is the paper's number for {result.plan.used_recipe.title}, and 'lead' its difference from "
-            f"{study.baseline} there. On other data than the paper's, compare leads rather than values."
-        )
+        text += f" 'In print' is the paper's number for {result.plan.used_recipe.title}, and 'lead' its difference "
+        text += f"from {study.baseline} there. On other data than the paper's, compare leads rather than values."
     if len(study.systems) > 1:
         text += f" 'p own' is from the paper's test ({study.test}); {OWN_MARK} marks what it finds significant."
     return text
 
 
-def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable:
+def result_table(result: Comparison, cells: Sequence[CellResult], note: str = "") -> ReportTable:
     """Return one row per cell: its place, as far as cells differ in it, the mean, and the tests against the baseline.
 
     Args:
         result: the result of a comparison or a study.
         cells: the cells to show.
+        note: how to read the table.
     """
     study = result.plan.study
     metrics = {cell.metric for cell in cells}
     printed, tried = any(c.printed is not None for c in cells), any(not math.isnan(c.tried) for c in cells)
-    best = _best_means(cells) if len(study.systems) > 1 else {}
     rows = []
     for cell in cells:
         lower = "" if cell.higher_is_better else " (lower is better)"
@@ -367,25 +315,19 @@ def result_table(result: Comparison, cells: Sequence[CellResult]) -> ReportTable
             row.append(text_cell("queries", cell.part))
         fields, numbers = ("mean", "deviation", "low", "high"), (cell.mean, cell.deviation, *cell.interval)
         title = "mean" if len(metrics) > 1 else cell.metric + lower
-        style = "bold" if cell.mean == best.get((cell.condition, cell.metric, cell.part)) else ""
-        row.append(mean_cell(title, fields, numbers, high_first=cell.higher_is_better, style=style))
+        place = (cell.condition, cell.metric, cell.part)
+        rivals = [c.mean for c in cells if (c.condition, c.metric, c.part) == place and c.means.size]
+        best = max(rivals, default=math.nan) if cell.higher_is_better else min(rivals, default=math.nan)
+        style = "bold" if cell.mean == best and len(study.systems) > 1 else ""
+        shown = Cell(mean_text(cell.mean, cell.deviation), numbers, style=style)
+        row.append((Column(title, fields, high_first=cell.higher_is_better), shown))
         row += [number_cell("all tried", cell.tried, mean_text(cell.tried, None))] if tried else []
         row += _printed_cells(result, cell) if printed else []
         row += _baseline_cells(result, cell) if len(study.systems) > 1 else []
         # The same study gives the same tables; its trees and seconds are told beside its parameters.
         spent = [] if isinstance(result, StudyResult) else _spent_cells(result, (cell.condition, cell.system))
         rows.append([*row, *spent])
-    return ReportTable.of_rows(rows, reading(result, cells))
-
-
-def _best_means(cells: Sequence[CellResult]) -> dict[tuple[str, str, str], float]:
-    """The best mean of the systems that are compared in one place."""
-    best: dict[tuple[str, str, str], float] = {}
-    for cell in cells:
-        place, better = (cell.condition, cell.metric, cell.part), max if cell.higher_is_better else min
-        if not math.isnan(cell.mean):
-            best[place] = better(best.get(place, cell.mean), cell.mean)
-    return best
+    return ReportTable.of_rows(rows, note)
 
 
 def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
@@ -393,28 +335,24 @@ def _printed_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     reference = result.cell(cell.condition, result.plan.study.baseline, cell.metric, cell.part)
     value, base = or_nan(cell.printed), math.nan if cell is reference else or_nan(reference.printed)
     found = {"here minus print": cell.mean - value, "lead in print": value - base}
-    return [
-        mean_cell(
-            "in print", ("in print", "in print spread"), (value, cell.printed_spread), high_first=cell.higher_is_better
-        ),
-        *(number_cell(title, number, difference_text(number)) for title, number in found.items()),
-    ]
+    column = Column("in print", ("in print", "in print spread"), high_first=cell.higher_is_better)
+    shown = Cell(mean_text(value, cell.printed_spread), (value, cell.printed_spread))
+    return [(column, shown), *(number_cell(title, number, difference_text(number)) for title, number in found.items())]
 
 
 def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     """The difference from the baseline with its tests, what could have been seen, and the queries won and lost."""
-    study, tested = result.plan.study, cell.tested
-    tests = ((OWN_MARK, cell.own), (MARK, tested))
-    marks = "".join(mark for mark, judged in tests if judged and judged.verdict != UNDECIDED)
-    cells = [_difference_cell(f"minus {study.baseline}", tested or Judgement(""), marks)]
-    p = (tested.adjusted, tested.p_value) if tested else (math.nan, math.nan)
-    cells.append((Column("p", ("p", "p of one comparison")), Cell(p_text(p[0]) if tested else "", p)))
-    cells.append(_detectable_cell(tested))
+    study, judged = result.plan.study, cell.tested or Judgement("")
+    tests = ((OWN_MARK, cell.own), (MARK, cell.tested))
+    marks = "".join(mark for mark, test in tests if test and test.verdict != UNDECIDED)
+    p = Cell(p_text(judged.adjusted) if cell.tested else "", (judged.adjusted, judged.p_value))
+    cells = [_difference_cell(f"minus {study.baseline}", judged, marks)]
+    cells += [(Column("p", ("p", "p of one comparison")), p), _detectable_cell(judged)]
     if isinstance(result, StudyResult):
         cells.append(p_cell("p own", cell.own.p_value) if cell.own else p_cell("p own", math.nan, ""))
     if study.measures_only:
         return cells
-    found = query_gains(result, cell.condition, cell.metric, [cell.system]) if tested else None
+    found = query_gains(result, cell.condition, cell.metric, [cell.system]) if cell.tested else None
     counts = None if found is None else win_tie_loss(found.gains[cell.system])
     won = Cell("/".join(map(str, counts)), counts) if counts else Cell("", (None, None, None))
     return [*cells, (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won)]
@@ -429,8 +367,8 @@ def _difference_cell(title: str, judged: Judgement, marks: str = "") -> Titled:
     return Column(title, (title, f"{title} low", f"{title} high"), high_first=True), Cell(text, numbers, marks, style)
 
 
-def _detectable_cell(judged: Judgement | None) -> Titled:
-    value = judged.detectable if judged else math.nan
+def _detectable_cell(judged: Judgement) -> Titled:
+    value = judged.detectable
     return number_cell("detectable", value, "" if math.isnan(value) else difference_text(value)[1:], high_first=False)
 
 
@@ -457,8 +395,7 @@ def pair_table(result: Comparison) -> ReportTable:
             row = [text_cell("metric", name), text_cell("better", result.systems[test.better].name)]
             row += [text_cell("worse", result.systems[test.worse].name), _difference_cell("difference", judged)]
             rows.append([*row, p_cell("p of one comparison", test.p_value), p_cell("p", test.adjusted)])
-    columns = [text_cell(title, "") for title in ("metric", "better", "worse", "difference", "p")]
-    return ReportTable.of_rows(rows or [columns], "p counts all pairs of a metric, by Holm's method.")
+    return ReportTable.of_rows(rows, "p counts all pairs of a metric, by Holm's method.")
 
 
 def claim_table(result: StudyResult) -> ReportTable:
@@ -478,13 +415,11 @@ def claim_table(result: StudyResult) -> ReportTable:
     own, tested = (" or ".join(dict.fromkeys(getattr(v, n).test for v in result.verdicts)) for n in ("own", "tested"))
     words = list(dict.fromkeys(f'"{v.text}"' for v in result.verdicts if v.text))
     note = f"In the paper's words: {'; '.join(words)}. " if words else ""
-    note += (
-        "Advantage: the number that the claim says is positive, with its "
-        f"{100 * (1 - result.alpha):g} % confidence interval. holds: significantly above 0; fails: significantly below "
-        f"0; undecided: neither. p: {tested}, adjusted by Holm's method for all rows, level {result.alpha:g}. "
-        "Detectable: the smallest true advantage that the row alone would find with 80 % power. "
-        f"The paper's test: {own}. {power_note([v.tested for v in result.verdicts], result.alpha)}"
-    )
+    note += f"Advantage: the number that the claim says is positive, with its {100 * (1 - result.alpha):g} % "
+    note += "confidence interval. holds: significantly above 0; fails: significantly below 0; undecided: neither. "
+    note += f"p: {tested}, adjusted by Holm's method for all rows, level {result.alpha:g}. "
+    note += "Detectable: the smallest true advantage that the row alone would find with 80 % power. "
+    note += f"The paper's test: {own}. {power_note([v.tested for v in result.verdicts], result.alpha)}"
     return ReportTable.of_rows(rows, note)
 
 

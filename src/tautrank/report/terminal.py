@@ -5,15 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 import re
+import shlex
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from rich import box
 from rich.console import Console, RenderableType
 from rich.table import Table
 
 from tautrank.data.summary import DataSummary
-from tautrank.metrics.evaluation import Evaluation
+from tautrank.metrics.base import Evaluation
 from tautrank.report.cells import number_cell, text_cell
 from tautrank.report.table import ReportTable
 
@@ -36,25 +36,41 @@ def as_text(*parts: RenderableType, width: int) -> str:
     """
     console = Console(width=width, color_system=None, highlight=False)
     with console.capture() as captured:
-        for part in parts:
-            console.print(part)
+        console.print(*parts, sep="\n")
     return captured.get()
 
 
-def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> Table:
+def command_line(*words: str, **options: Any) -> str:
+    """Return a command as one types it in a shell.
+
+    Args:
+        words: the command and its arguments.
+        options: values by name; several are given one after the other, True stands alone, and None is left out.
+
+    >>> command_line("tautrank", "train", data=["a b.txt", "c.txt"], seed=0, zero_based=True, fold=None)
+    "tautrank train --data 'a b.txt' --data c.txt --seed 0 --zero-based"
+    """
+    typed = list(words)
+    for name, given in options.items():
+        for value in given if isinstance(given, list | tuple) else [given]:
+            option = f"--{name.replace('_', '-')}"
+            if value is not None:
+                typed += [option] if value is True else [option, str(value)]
+    return shlex.join(typed)
+
+
+def summary_table(names: Sequence[str], summaries: Sequence[DataSummary]) -> ReportTable:
     """Lay out what `describe` counted, one column per data set.
 
     Args:
         names: the headings.
         summaries: one summary per heading.
     """
-    table = Table(box=box.SIMPLE_HEAD)
-    table.add_column("")
-    for name in names:
-        table.add_column(name, overflow="fold")
-    for rows in zip(*(summary.rows() for summary in summaries), strict=True):
-        table.add_row(rows[0][0], *(value.replace("  ", "\n") if what == "labels" else value for what, value in rows))
-    return table
+    rows = []
+    for facts in zip(*(summary.rows() for summary in summaries), strict=True):
+        values = (value.replace("  ", "\n") if what == "labels" else value for what, value in facts)
+        rows.append([facts[0][0], *values])
+    return ReportTable.of(["", *names], rows)
 
 
 def evaluation_table(evaluation: Evaluation) -> ReportTable:
@@ -70,10 +86,7 @@ def evaluation_table(evaluation: Evaluation) -> ReportTable:
         # Ties and empty queries have columns of their own.
         name = str(dataclasses.replace(metric, ties="worst", empty="skip"))
         row = [text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)"))]
-        row += [
-            number_cell("mean", mean, _format_number(mean)),
-            number_cell("std. error", error, _format_number(error)),
-        ]
+        row += [number_cell(title, n, _format_number(n)) for title, n in (("mean", mean), ("std. error", error))]
         row += [number_cell(title, n, f"{n:,}") for title, n in (("queries", counted), ("skipped", skipped))]
         rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", EMPTY_QUERIES[metric.empty])])
     return ReportTable.of_rows(rows)
@@ -87,15 +100,14 @@ def study_list(studies: Sequence[Study]) -> dict[str, Table]:
     """
     tables: dict[str, Table] = {}
     for study in studies:
-        found = re.fullmatch(r"(.*\b\d{4}), (.*)", study.paper)  # 'Author, Title, 2020, Table 1'
-        paper, place = (found[1], f"{found[2]}: ") if found else (study.paper, "")
+        paper, *place = re.split(r"(?<=\b\d{4}), ", study.paper, maxsplit=1)  # 'Author, Title, 2020, Table 1'
         if paper not in tables:
             tables[paper] = Table(box=None, pad_edge=False, show_header=False)
             tables[paper].add_column(min_width=max(len(each.name) for each in studies), no_wrap=True)
             tables[paper].add_column(overflow="fold")
         runs = study.trials * len(study.conditions) * len(study.systems)
         size = f"{runs:,} {'measurements' if study.measures_only else 'trainings'}"
-        tables[paper].add_row(study.name, f"{place}{study.title} ({size})")
+        tables[paper].add_row(study.name, f"{': '.join([*place, study.title])} ({size})")
     return tables
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tautrank.checks import CHECKS, LossReport, Outcome
-from tautrank.checks.registry import DOES_NOT_APPLY, FAILS
+from tautrank.checks.checking import DOES_NOT_APPLY, FAILS
 from tautrank.report.table import Cell, Column, ReportTable
 
 _CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?P<place>.*))?")

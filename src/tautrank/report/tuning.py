@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import os
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
-from functools import partial
 from typing import Any
-
-from rich.console import Console
 
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.search import PRUNED, TunedTrial, Tuning
 from tautrank.experiments.store import DONE, FAILED
 from tautrank.report.table import Cell, Column, ReportTable
-from tautrank.report.terminal import as_text
+from tautrank.report.terminal import command_line
 
 _SHOWN = 10
 # The parameters that are options of `tautrank train`; all others are a --param.
@@ -53,18 +47,11 @@ def to_dict(tuning: Tuning) -> dict[str, Any]:
         tuning: The search.
     """
     plan, best = tuning.plan, tuning.best
-    return {
-        "metric": str(tuning.metric),
-        "sampler": plan.sampler,
-        "seed": plan.seed,
-        "best_trial": best.number,
-        "best_score": best.score,
-        "best_configuration": best.configuration,
-        "best_params": json.loads(json.dumps(tuning.best_params, default=_as_json)),
-        "trials": [
-            {"trial" if name == "number" else name: value for name, value in vars(t).items()} for t in tuning.trials
-        ],
-    }
+    plain = json.dumps(tuning.best_params, default=lambda v: vars(v) if isinstance(v, Langevin) else str(v))
+    found = {"metric": str(tuning.metric), "sampler": plan.sampler, "seed": plan.seed, "best_trial": best.number}
+    found |= {"best_score": best.score, "best_configuration": best.configuration, "best_params": json.loads(plain)}
+    trials = [{"trial" if name == "number" else name: value for name, value in vars(t).items()} for t in tuning.trials]
+    return {**found, "trials": trials}
 
 
 def to_csv(tuning: Tuning) -> str:
@@ -76,61 +63,35 @@ def to_csv(tuning: Tuning) -> str:
     return _table(tuning, tuning.trials).to_csv()
 
 
-def to_text(tuning: Tuning) -> str:
-    """Return the summary and the table of the best trials.
-
-    Args:
-        tuning: The search.
-    """
-    table = tuning.table()
-    return as_text(reading(tuning), table, width=max(100, 16 * len(table.columns)))
-
-
-def train_command(tuning: Tuning, train: str, valid: str, model: str, options: Sequence[str] = ()) -> str:
+def train_command(tuning: Tuning, train: str, valid: str, model: str, **options: Any) -> str:
     """Return the `tautrank train` command that trains the best model, for a shell.
 
     Args:
         tuning: The search.
         train, valid: The files the search was given.
         model: The file to save the model in.
-        options: The options to read the files with, such as ``--zero-based``.
+        **options: The options to read the files with, such as `zero_based`.
     """
-    words = ["tautrank", "train", train, "--valid", valid, *options]
+    chosen, parameters = dict[str, Any](), list[str]()
     for name, value in tuning.best_params.items():
-        words += _option(name, value)
-    return shlex.join([*words, "--early-stopping", "0", "--model", model])
+        if isinstance(value, Langevin):
+            chosen |= {f"langevin_{strength}": number for strength, number in vars(value).items()}
+        elif name in _OPTIONS:
+            chosen[_OPTIONS[name]] = value
+        elif name not in ("early_stopping_rounds", "verbose", "langevin"):
+            parameters.append(f"{name}={_format_exactly(value)}")
+    chosen |= {"param": parameters, "early_stopping": 0, "model": model}
+    return command_line("tautrank", "train", train, valid=valid, **options, **chosen)
 
 
-def print_tuning(console: Console, tuning: Tuning, command: str) -> None:
-    """Print the best configuration, the best trials, and the command that trains the best model.
+def best_text(tuning: Tuning) -> str:
+    """Return the best configuration in one line.
 
     Args:
-        console: The console.
         tuning: The search.
-        command: The result of `train_command`.
     """
-    say = partial(console.print, markup=False, soft_wrap=True)
-    say(reading(tuning))
-    say(f"best: {_format_best(tuning)}")
-    console.print(tuning.table())
-    say(f"The best of {len(tuning.trials)} scores is too optimistic: judge the model on test data.")
-    say(f"The same model: {command}")
-
-
-def print_interrupted(console: Console, tuning: Tuning) -> None:
-    """Print what a search had found when it was stopped by hand, and how to continue it.
-
-    Args:
-        console: The console.
-        tuning: The search with the trials that had ended.
-    """
-    if tuning.has_best:
-        console.print(f"best so far: {_format_best(tuning)}", markup=False)
-        console.print(tuning.table())
-    how = "nothing is kept (with --storage FILE the same command would continue)"
-    if tuning.plan.storage is not None:
-        how = f"the same command continues from {os.fspath(tuning.plan.storage)}"
-    console.print(f"stopped after {len(tuning.trials)} of {tuning.plan.n_trials} trials; {how}", markup=False)
+    best = tuning.best.configuration
+    return " ".join(f"{name}={_format(best[name])}" for name in ["loss", *_searched_names([tuning.best])])
 
 
 def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
@@ -157,26 +118,6 @@ def _searched_names(trials: Sequence[TunedTrial]) -> list[str]:
     names = {name: None for trial in trials for name in trial.configuration if name != "loss"}
     several = len({trial.configuration["loss"] for trial in trials}) > 1
     return [*(["loss"] if several else []), *sorted(names, key=lambda name: ("." in name, name))]
-
-
-def _option(name: str, value: Any) -> list[str]:
-    if isinstance(value, Langevin):
-        temperature, shrink_rate = repr(value.temperature), repr(value.shrink_rate)
-        return ["--langevin-temperature", temperature, "--langevin-shrink-rate", shrink_rate]
-    if name in ("early_stopping_rounds", "verbose", "langevin"):
-        return []
-    if name in _OPTIONS:
-        return [f"--{_OPTIONS[name].replace('_', '-')}", str(value)]
-    return ["--param", f"{name}={_format_exactly(value)}"]
-
-
-def _as_json(value: Any) -> Any:
-    return asdict(value) if isinstance(value, Langevin) else str(value)
-
-
-def _format_best(tuning: Tuning) -> str:
-    best = tuning.best.configuration
-    return " ".join(f"{name}={_format(best[name])}" for name in ["loss", *_searched_names([tuning.best])])
 
 
 def _format_score(trial: TunedTrial) -> str:

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, TypeAlias, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.arguments import choice, whole
+from tautrank.arguments import choice, real, whole
 from tautrank.arrays import F64, check_each, numbers
 from tautrank.errors import DataError, OptionError
 
@@ -200,15 +200,14 @@ def randomisation_test(
     exact = moving.size < 63 and 2**moving.size <= resamples
     total = 2**moving.size if exact else resamples
 
-    # T and T* are compared as sums: n is common to both. The observed sum comes from the same table of
-    # partial sums as the resampled ones (all flips off), so it has the same rounding.
+    # T and T* are compared as sums: n is common to both.
     slack = _ROUNDING * float(np.abs(moving).sum())
     words = max(1, -(-moving.size // 64))  # of 64 bits, one coin flip per query
     extreme = {"two-sided": np.abs, "greater": np.positive, "less": np.negative}[alternative]
-    observed = extreme(_flipped_sums(moving, np.zeros((1, words), dtype="<u8"))[0])
+    observed = extreme(moving.sum())
     generator = np.random.PCG64(seed)
     hits = 0
-    batch = max(1, min(total, 8192, _BATCH_BYTES // (8 * words)))
+    batch = max(1, _BATCH_BYTES // (64 * words))
     for start in range(0, total, batch):
         rows = min(batch, total - start)
         if exact:
@@ -253,8 +252,7 @@ def bootstrap_interval(
     (0.0, 1.0)
     """
     choice("bootstrap method", method, get_args(BootstrapMethod))
-    if not 0 < confidence < 1:
-        raise OptionError(f"confidence: found {confidence!r}; expected a number between 0 and 1")
+    confidence = fraction("confidence", confidence)
     resamples = whole("resamples", resamples, 2)
     seed = whole("seed", seed, most=math.inf)
     if b is None:
@@ -337,25 +335,13 @@ def t_tail(t: float, freedom: float, alternative: Alternative) -> float:
 def _flipped_sums(d: F64, flips: NDArray[np.uint64]) -> F64:
     """Return sum(+-d) for each row of ``flips``: bit i of the little-endian row set means -d[i].
 
-    Eight flips at a time: the 256 signed sums of eight differences are tabulated once, and a row's sum is one
-    table entry per byte. This reads 1 bit per flip where a matrix of signs would read 32 or 64.
+    Eight flips at a time: a row's sum has one of the 256 signed sums of eight differences per byte.
     """
     octets = flips.view(np.uint8)
-    padded = np.zeros(8 * octets.shape[1])
-    padded[: d.size] = d
-    groups = padded.reshape(-1, 8)
-    signs = 1.0 - 2.0 * ((np.arange(256)[:, None] >> np.arange(8)) & 1)
-    sums = np.zeros(octets.shape[0])
-    # Blocks keep the table (2 KiB per group) in the processor's cache, and bounded for any number of queries.
-    for start in range(0, groups.shape[0], 64):
-        block = groups[start : start + 64]
-        # Written as eight additions rather than a matrix product, whose rounding differs between machines.
-        table = np.zeros((block.shape[0], 256))
-        for i in range(8):
-            table += block[:, i, None] * signs[:, i]
-        for j in range(block.shape[0]):
-            sums += table[j][octets[:, start + j]]
-    return sums
+    groups = np.zeros((octets.shape[1], 8))
+    groups.flat[: d.size] = d
+    signs = 1.0 - 2.0 * ((np.arange(256) >> np.arange(8)[:, None]) & 1)
+    return np.asarray((groups @ signs)[np.arange(len(groups)), octets].sum(axis=1), np.float64)
 
 
 def _bca_levels(x: F64, drawn: F64, levels: F64) -> F64:
@@ -378,14 +364,24 @@ def _bca_levels(x: F64, drawn: F64, levels: F64) -> F64:
 def _test_to_train(test_fraction: float | None, n_train: float | None, n_test: float | None) -> float:
     """Return n_test / n_train from whichever of the two descriptions of a split was given."""
     if test_fraction is not None and n_train is None and n_test is None:
-        if not 0 < test_fraction < 1:
-            raise OptionError(f"test_fraction: found {test_fraction!r}; expected a number between 0 and 1")
-        return test_fraction / (1 - test_fraction)
+        return fraction("test_fraction", test_fraction) / (1 - test_fraction)
     if test_fraction is None and n_train is not None and n_test is not None:
         if not (0 < n_train < math.inf and 0 < n_test < math.inf):
             raise OptionError(f"n_train, n_test: found {n_train!r} and {n_test!r}; expected positive sizes")
         return n_test / n_train
     raise OptionError("the size of a split: expected either test_fraction, or both n_train and n_test")
+
+
+def fraction(name: str, value: float) -> float:
+    """Return a number between 0 and 1, neither of them included.
+
+    >>> fraction("level", 1.5)
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: level: found 1.5; expected a number between 0 and 1
+    """
+    if real(name, value, above=True) >= 1:
+        raise OptionError(f"{name}: found {value!r}; expected a number between 0 and 1")
+    return float(value)
 
 
 def _finite_vector(values: ArrayLike, name: str, *, allow_nan: bool) -> F64:

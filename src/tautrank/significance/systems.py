@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64, Bools, check_each, numbers
-from tautrank.errors import DataError, OptionError
-from tautrank.significance.paired import holm
+from tautrank.errors import DataError
+from tautrank.significance.paired import fraction, holm
 
 ONE_RUN = "one run each: this compares two models, not two methods"
 POWER = 0.8
@@ -206,7 +206,7 @@ def combined_test(
     >>> round(both.difference, 4), round(both.standard_error, 4), round(both.p_value, 3)
     (0.015, 0.0071, 0.035)
     """
-    level = _level(level)
+    level = fraction("level", level)
     d = numbers("differences", differences, "data set")
     se = numbers("standard_errors", standard_errors, "data set", d.size)
     df = numbers("degrees", degrees, "data set", d.size)
@@ -305,7 +305,7 @@ def judge(parts: Parts, overlap: float = 0.0, baseline: int | None = None, level
     >>> bool(judge(parts_of(values)).p_values[0, 1] == systems_test(values).p_values[0, 1])
     True
     """
-    level, systems = _level(level), parts.means.size
+    level, systems = fraction("level", level), parts.means.size
     if baseline is not None:
         baseline = whole("baseline", baseline, 0, systems - 1)
     errors, degrees = errors_of(parts, real("overlap", overlap))
@@ -371,12 +371,6 @@ def _note(systems: int, runs: int, freedom: int) -> str:
             f"compare at least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
         )
     return ""
-
-
-def _level(level: float) -> float:
-    if real("level", level, above=True) >= 1:
-        raise OptionError(f"level: found {level!r}; expected a number between 0 and 1")
-    return float(level)
 
 
 def _checked(values: ArrayLike, each: str) -> F64:

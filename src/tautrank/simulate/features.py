@@ -154,6 +154,10 @@ def _normal(rng: np.random.Generator, *shape: int) -> F32:
     return rng.standard_normal(shape, dtype=np.float32)
 
 
+def _share(signal: Any) -> Any:
+    return 1 / (1 + np.exp(-signal))
+
+
 def _lengths(stream: _Stream, qualities: F32, rng: np.random.Generator) -> F32:
     n = qualities.shape[1]
     length = np.floor(np.exp(np.float32(stream.typical) + np.float32(stream.width) * _normal(rng, n)))
@@ -167,13 +171,8 @@ def _counts(stream: _Stream, length: F32, qualities: F32, asked: F32, rarity: F3
     rate = stream.rate + stream.match * qualities[MATCH] + stream.pushed * qualities[PUSHED]
     rate += stream.blur * _normal(rng, n)
     rate += stream.slope * (np.log(np.maximum(length, 1)) - np.float32(stream.typical))
-    counts = _normal(rng, _MOST_TERMS, n)
-    counts *= np.float32(stream.spread)
-    counts += rate.astype(np.float32)
-    counts -= rarity
-    np.exp(counts, out=counts)
-    np.floor(counts, out=counts)
-    counts *= asked
+    logarithms = np.float32(stream.spread) * _normal(rng, _MOST_TERMS, n) + rate.astype(np.float32) - rarity
+    counts: F32 = np.floor(np.exp(logarithms)) * asked
     left = length.copy()
     for count in counts:
         np.minimum(count, left, out=count)
@@ -227,17 +226,14 @@ def _fill_page(out: F32, qualities: F32, rng: np.random.Generator) -> None:
     def blurred(signal: F32, blur: float) -> F32:
         return np.asarray(signal + np.float32(blur) * _normal(rng, n), np.float32)
 
-    def share(signal: F32) -> F32:
-        return np.asarray(1 / (1 + np.exp(-signal)), np.float32)
-
     out[0] = 1 + np.floor(np.exp(0.8 + 0.35 * blurred(qualities[FRESH] - trusted, 0.8)))
     out[1] = np.floor(14 + 8 * out[0] + np.exp(2 + 0.6 * blurred(pushed, 0.8)))
     out[2] = np.floor(np.exp(2 + 1.6 * blurred(popular, 0.8)))
     out[3] = np.floor(np.exp(2.5 + 0.8 * blurred(pushed + 0.5 * qualities[FRESH], 1.0)))
-    out[4] = np.floor(65535 * share(0.9 * blurred(popular, 0.7) - 1.5))
-    out[5] = np.floor(65535 * share(0.9 * blurred(trusted + 0.3 * popular, 1.0) - 1))
-    out[6] = np.floor(255 * share(blurred(0.7 * trusted - 0.8 * pushed, 0.8)))
-    out[7] = np.floor(255 * share(blurred(-pushed, 0.6) - 1))
+    out[4] = np.floor(65535 * _share(0.9 * blurred(popular, 0.7) - 1.5))
+    out[5] = np.floor(65535 * _share(0.9 * blurred(trusted + 0.3 * popular, 1.0) - 1))
+    out[6] = np.floor(255 * _share(blurred(0.7 * trusted - 0.8 * pushed, 0.8)))
+    out[7] = np.floor(255 * _share(blurred(-pushed, 0.6) - 1))
     out[8] = np.floor(np.exp(1.3 * blurred(useful + 0.6 * qualities[MATCH], 0.8) - 2))
     out[9] = np.floor(np.exp(1.6 * blurred(0.7 * useful + popular, 0.9) - 1))
     out[10] = np.where(out[9] > 0, np.exp(3 + 0.7 * blurred(useful, 0.9)), 0)
@@ -307,19 +303,10 @@ def fill_scaled(out: F32, qualities: F32, intents: F64, query: I64, rng: np.rand
     nuisance = rng.standard_normal((len(_GROUPS), n), dtype=np.float32)
     known = rng.random((len(_GROUPS), n), dtype=np.float32) >= np.array([[group.absent] for group in _GROUPS])
     for row, (quality, group, weight, shared, blur, levels) in zip(own, columns, strict=True):
-        row *= blur
-        row += weight * qualities[quality]
-        row += shared * nuisance[group]
-        np.negative(row, out=row)
-        np.exp(row, out=row)
-        row += 1
-        np.reciprocal(row, out=row)
+        values = _share(blur * row + weight * qualities[quality] + shared * nuisance[group])
         if levels:
-            row *= levels
-            np.floor(row, out=row)
-            np.minimum(row, levels - 1, out=row)
-            row /= levels - 1
-        row *= known[group]
+            values = np.minimum(np.floor(values * levels), levels - 1) / (levels - 1)
+        row[:] = values * known[group]
     after = own.shape[0]
     # What a query is after shows in its columns; the rest of them is noise, the same for all its documents.
     shown = intents.T[np.resize(np.arange(QUALITIES), _QUERY_COLUMNS)]

@@ -20,14 +20,13 @@ from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import OptionError
 from tautrank.simulate import features
-from tautrank.simulate.features import QUALITIES, draw_intents, draw_plenty, draw_qualities, utility
+from tautrank.simulate.features import QUALITIES, STREAMS, draw_intents, draw_plenty, draw_qualities, utility
 from tautrank.simulate.perturbations import checked_seed
 
 _LENGTHS, _DOCUMENTS, _REFERENCE = range(3)  # what a stream of random numbers is for
 _CELLS = 2**20  # features in a block: a few megabytes, which stay in the cache
 _REFERENCE_QUERIES, _REFERENCE_LENGTH = 2**15, 8
 _NOTHING = 6.0  # standard deviations by which documents of an unanswerable query are less relevant
-_STREAMS = 5  # body, anchor, title, URL, whole document
 _FEWEST_FEATURES = 16
 
 
@@ -191,7 +190,7 @@ def _features(
     qualities: F64, intent: F64, query: I64, n_queries: int, n_features: int, rng: np.random.Generator
 ) -> F32:
     X = np.empty((query.size, n_features), np.float32)
-    absent = rng.random((query.size, _STREAMS)) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
+    absent = rng.random((query.size, len(STREAMS))) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
     for column in range(n_features):
         quality = rng.integers(QUALITIES)
         blur = rng.uniform(0.5, 2.5)
@@ -212,7 +211,7 @@ def _features(
         else:  # nothing to do with relevance
             values = np.exp(rng.standard_normal(query.size))
         if kind not in (4, 7):
-            values = np.where(absent[:, column % _STREAMS], 0.0, values)
+            values = np.where(absent[:, column % len(STREAMS)], 0.0, values)
         X[:, column] = np.round(values, 6)
     return X
 

@@ -10,31 +10,18 @@ Functions take a ranking problem as three flat arrays:
 - ``offsets``: start of each query, and the number of documents at the end.
 """
 
-from tautrank.theory.bound import Bound
-from tautrank.theory.directness import (
-    Directness,
-    Surrogate,
-    best_scorings,
-    directness,
-    directness_among,
-    spread_scorings,
-    surrogate,
-)
-from tautrank.theory.distributions import gamma_targets, log_softmax
-from tautrank.theory.em import Iterations, descends, majorise_minimise
-from tautrank.theory.gamma import BestGamma, cross_entropy, gammas_of, optimal_gamma, smallest_jensen_gap
-from tautrank.theory.hessian import smallest_eigenvalue, spectral_gap
-from tautrank.theory.jensen import JensenClouds, jensen_clouds, jensen_gap
+from tautrank.theory.directness import Directness, Surrogate, directness, directness_among, spread_scorings, surrogate
+from tautrank.theory.gamma import BestGamma, JensenClouds, jensen_clouds, jensen_gap, optimal_gamma, smallest_jensen_gap
 from tautrank.theory.lipschitz import Lipschitz, generalisation_error, lipschitz, log_box_covering
-from tautrank.theory.pairwise_bounds import lambdaloss_bound, lambdarank_metric_bound, ndcg_cost, ndcg_cost_bound
-from tautrank.theory.smoothing_bias import (
-    ConsistentSmoothing,
-    Smoothed,
-    consistent_smoothing,
-    smoothed_metric,
-    smoothing_limit,
+from tautrank.theory.loss_bounds import (
+    lambdaloss_bound,
+    lambdarank_metric_bound,
+    ndcg_cost_bound,
+    softmax_mrr_bound,
+    softmax_ndcg_bound,
+    xe_ndcg_bound,
 )
-from tautrank.theory.softmax_bounds import softmax_mrr_bound, softmax_ndcg_bound, targets_of, xe_ndcg_bound
+from tautrank.theory.minimising import Iterations, descends, majorise_minimise, smallest_eigenvalue, spectral_gap
 from tautrank.theory.softrank_bounds import (
     SoftRankCurve,
     softrank_bound,
@@ -44,14 +31,15 @@ from tautrank.theory.softrank_bounds import (
     softrank_sigma_limit,
     softrank_sigma_limit_as_stated,
 )
+from tautrank.theory.theorem import Bound
+from tautrank.theory.ties import ConsistentSmoothing, Smoothed, consistent_smoothing, smoothed_metric, smoothing_limit
 
 __all__ = [
     "BestGamma", "Bound", "ConsistentSmoothing", "Directness", "Iterations", "JensenClouds", "Lipschitz", "Smoothed",
-    "SoftRankCurve", "Surrogate", "best_scorings", "consistent_smoothing", "cross_entropy", "descends", "directness",
-    "directness_among", "gamma_targets", "gammas_of", "generalisation_error", "jensen_clouds", "jensen_gap",
-    "lambdaloss_bound", "lambdarank_metric_bound", "lipschitz", "log_box_covering", "log_softmax", "majorise_minimise",
-    "ndcg_cost", "ndcg_cost_bound", "optimal_gamma", "smallest_eigenvalue", "smallest_jensen_gap", "smoothed_metric",
-    "smoothing_limit", "softmax_mrr_bound", "softmax_ndcg_bound", "softrank_bound", "softrank_bound_as_stated",
-    "softrank_curve", "softrank_ndcg_bound", "softrank_sigma_limit", "softrank_sigma_limit_as_stated", "spectral_gap",
-    "spread_scorings", "surrogate", "targets_of", "xe_ndcg_bound",
+    "SoftRankCurve", "Surrogate", "consistent_smoothing", "descends", "directness", "directness_among",
+    "generalisation_error", "jensen_clouds", "jensen_gap", "lambdaloss_bound", "lambdarank_metric_bound", "lipschitz",
+    "log_box_covering", "majorise_minimise", "ndcg_cost_bound", "optimal_gamma", "smallest_eigenvalue",
+    "smallest_jensen_gap", "smoothed_metric", "smoothing_limit", "softmax_mrr_bound", "softmax_ndcg_bound",
+    "softrank_bound", "softrank_bound_as_stated", "softrank_curve", "softrank_ndcg_bound", "softrank_sigma_limit",
+    "softrank_sigma_limit_as_stated", "spectral_gap", "spread_scorings", "surrogate", "xe_ndcg_bound",
 ]  # fmt: skip

@@ -20,36 +20,26 @@ import dataclasses
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tautrank import losses
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
-from tautrank.losses import ARPLoss1, ARPLoss2, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, NDCGLoss2PP
-from tautrank.losses import loss as loss_named
-from tautrank.losses.sampled import PLRank
-from tautrank.losses.smooth_ndcg import SmoothNDCG
-from tautrank.losses.softmax import XENDCG, ListNet
-from tautrank.losses.softrank import SoftRank
-from tautrank.losses.stochastic import SmoothedLoss
+from tautrank.losses import Loss
 from tautrank.metrics import ARP, NDCG, Metric, metric
 from tautrank.metrics.base import mean_over_queries
 from tautrank.metrics.ordering import F64, I64
-from tautrank.theory.distributions import check_scored_lists
-from tautrank.theory.pairwise_bounds import lambdaloss_bound, ndcg_cost
-
-Costs = Callable[[F64, F64, I64, int], F64]
-"""From scores, labels, offsets and a seed to one number per query."""
+from tautrank.theory.loss_bounds import lambdaloss_bound, ndcg_cost
+from tautrank.theory.theorem import check_scored_lists
 
 # A measure that is an expected value is estimated from at least so many draws.
 _DRAWS = 100
 
 
-@dataclass(frozen=True, eq=False)
-class Surrogate:
+class Surrogate(NamedTuple):
     """A loss read on the scale of a metric.
 
     Args:
@@ -67,7 +57,7 @@ class Surrogate:
     loss: Loss
     judge: Metric
     reading: str
-    costs: Costs
+    costs: Callable[[F64, F64, I64, int], F64]
 
     def metric_costs(self, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
         """``O2``: one minus the metric, or the metric itself where lower is better; NaN where a query is skipped.
@@ -81,6 +71,10 @@ class Surrogate:
     def __repr__(self) -> str:
         cost = f"1 - {self.judge}" if self.judge.higher_is_better else str(self.judge)
         return f"{self.loss} read as {self.reading}, compared with {cost}"
+
+
+Readable: TypeAlias = Loss | Surrogate | str
+"""A loss, its surrogate measure, or its name."""
 
 
 @functools.singledispatch
@@ -119,89 +113,74 @@ def surrogate(loss: Any) -> Surrogate:
     softrank, xendcg or lambdarank have
     """
     if isinstance(loss, str):
-        return surrogate(loss_named(loss))
+        return surrogate(losses.loss(loss))
     raise OptionError(
         f"loss: found {loss}; expected one whose value has the scale of a metric, as the values of softrank, xendcg or "
         "lambdarank have"
     )
 
 
-@surrogate.register
-def _as_it_is(loss: Surrogate) -> Surrogate:
-    return loss
-
-
 def _read(
-    loss: Any, reading: str, change: Callable[[F64], F64], judge: Metric | None = None, samples: int | None = None
+    loss: Any, reading: str, change: Callable[..., F64], judge: Metric | None = None, drawn: bool = False
 ) -> Surrogate:
-    """Return a surrogate measure whose cost is a function of the loss, beside the loss's own NDCG or another metric."""
-    drawn = loss if samples is None else dataclasses.replace(loss, samples=samples)
+    """Return a surrogate measure beside the loss's own NDCG or another metric.
+
+    Args:
+        loss: the loss.
+        reading: the cost in words.
+        change: from the values of the loss, scores, labels and offsets to the cost.
+        judge: the metric.
+        drawn: whether the loss is a mean over draws.
+    """
+    sampled = dataclasses.replace(loss, samples=max(loss.samples, _DRAWS)) if drawn else loss
 
     def costs(scores: F64, labels: F64, offsets: I64, seed: int) -> F64:
-        return change(drawn.bind(labels, offsets, seed=seed).values(scores))
+        return change(sampled.bind(labels, offsets, seed=seed).values(scores), scores, labels, offsets)
 
     return Surrogate(loss, judge or NDCG(k=loss.k, gain=loss.gain, discount=loss.discount), reading, costs)
 
 
-@surrogate.register
-def _of_softrank(loss: SoftRank) -> Surrogate:
-    samples = None if loss.estimator == "exact" else max(loss.samples, _DRAWS)
-    return _read(loss, "1 - SoftNDCG@k", lambda values: values, samples=samples)
+def _as_it_is(values: F64, *_: Any) -> F64:
+    return values
 
 
-@surrogate.register
-def _of_smooth_ndcg(loss: SmoothNDCG) -> Surrogate:
-    return _read(loss, "1 - a smooth NDCG", lambda values: values, NDCG(k=loss.k, gain=loss.gain))
-
-
-@surrogate.register(SmoothedLoss)
-@surrogate.register(PLRank)
-def _of_smoothed(loss: SmoothedLoss | PLRank) -> Surrogate:
+def _of_smoothed(loss: losses.SmoothedLoss | losses.PLRank) -> Surrogate:
     if not isinstance(loss.metric, Metric):
         raise OptionError(f"loss: found the metric {loss.metric}; expected one of tautrank.metrics")
-    judge, samples = metric(loss.metric, empty="skip"), max(loss.samples, _DRAWS)
-    return _read(loss, "1 - the metric of noisy scores", lambda values: 1.0 + values, judge, samples=samples)
+    judge = metric(loss.metric, empty="skip")
+    return _read(loss, "1 - the metric of noisy scores", lambda values, *_: 1.0 + values, judge, drawn=True)
 
 
-@surrogate.register(ListNet)
-@surrogate.register(XENDCG)
-def _of_cross_entropy(loss: ListNet | XENDCG) -> Surrogate:
-    return _read(loss, "1 - exp(-loss)", lambda values: -np.expm1(-values), NDCG())
+def _of_cross_entropy(loss: losses.ListNet | losses.XENDCG) -> Surrogate:
+    return _read(loss, "1 - exp(-loss)", lambda values, *_: -np.expm1(-values), NDCG())
 
 
-@surrogate.register(LambdaRank)
-@surrogate.register(NDCGLoss2)
-def _of_pairs(loss: LambdaRank | NDCGLoss2) -> Surrogate:
-    return _read(loss, "the loss", lambda values: values)
+def _of_ndcg_loss1(loss: losses.NDCGLoss1) -> Surrogate:
+    own = {"k": loss.k, "gain": loss.gain, "discount": loss.discount}
+    return _read(loss, "the loss less sum G - 1", lambda values, s, y, cuts: values - ndcg_cost(y, y, cuts, **own))
 
 
-@surrogate.register
-def _of_ndcg_loss2pp(loss: NDCGLoss2PP) -> Surrogate:
-    return _read(loss, "the loss over 1 + mu", lambda values: values / (1.0 + loss.mu))
+def _of_arp(loss: losses.ARPLoss1 | losses.ARPLoss2) -> Surrogate:
+    reading = "the loss and the constants of its derivation"
+    return _read(loss, reading, lambda values, s, y, cuts: lambdaloss_bound(s, y, cuts, loss).upper, ARP(k=loss.k))
 
 
-@surrogate.register
-def _of_ndcg_loss1(loss: NDCGLoss1) -> Surrogate:
-    judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount)
-
-    def costs(scores: F64, labels: F64, offsets: I64, seed: int) -> F64:
-        perfect = ndcg_cost(labels, labels, offsets, k=loss.k, gain=loss.gain, discount=loss.discount)
-        return loss.bind(labels, offsets, seed=seed).values(scores) - perfect
-
-    return Surrogate(loss, judge, "the loss less sum G - 1", costs)
-
-
-@surrogate.register(ARPLoss1)
-@surrogate.register(ARPLoss2)
-def _of_arp(loss: ARPLoss1 | ARPLoss2) -> Surrogate:
-    def costs(scores: F64, labels: F64, offsets: I64, seed: int) -> F64:
-        return lambdaloss_bound(scores, labels, offsets, loss).upper
-
-    return Surrogate(loss, ARP(k=loss.k), "the loss and the constants of its derivation", costs)
+_READINGS: dict[type[Any], Callable[[Any], Surrogate]] = {
+    Surrogate: lambda given: given,
+    losses.SoftRank: lambda loss: _read(loss, "1 - SoftNDCG@k", _as_it_is, drawn=loss.estimator != "exact"),
+    losses.SmoothNDCG: lambda loss: _read(loss, "1 - a smooth NDCG", _as_it_is, NDCG(k=loss.k, gain=loss.gain)),
+    **dict.fromkeys((losses.SmoothedLoss, losses.PLRank), _of_smoothed),
+    **dict.fromkeys((losses.ListNet, losses.XENDCG), _of_cross_entropy),
+    **dict.fromkeys((losses.LambdaRank, losses.NDCGLoss2), lambda loss: _read(loss, "the loss", _as_it_is)),
+    losses.NDCGLoss2PP: lambda loss: _read(loss, "the loss over 1 + mu", lambda values, *_: values / (1.0 + loss.mu)),
+    losses.NDCGLoss1: _of_ndcg_loss1,
+    **dict.fromkeys((losses.ARPLoss1, losses.ARPLoss2), _of_arp),
+}
+for _kind, _reading in _READINGS.items():
+    surrogate.register(_kind, _reading)
 
 
-@dataclass(frozen=True, eq=False)
-class Directness:
+class Directness(NamedTuple):
     """The cost, in the metric, of choosing by the loss, and the guarantee; NaN where a query is skipped.
 
     ``w1`` is the ranker that is best by the loss, ``w2`` the one that is best by the metric.
@@ -261,13 +240,7 @@ class Directness:
 
 
 def directness(
-    loss: Loss | Surrogate | str,
-    loss_scores: ArrayLike,
-    metric_scores: ArrayLike,
-    labels: ArrayLike,
-    offsets: ArrayLike,
-    *,
-    seed: int = 0,
+    loss: Readable, loss_scores: ArrayLike, metric_scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
 ) -> Directness:
     """Measure eps1, eps2 and what they guarantee for two rankers.
 
@@ -279,26 +252,25 @@ def directness(
         loss_scores: scores of the ranker that is best by the loss.
         metric_scores: scores of the ranker that is best by the metric.
         labels, offsets: the lists, see `tautrank.theory`.
-        seed: seed of a random loss.
 
     >>> directness("softrank(sigma=0.5)", [1.0, 2.0, 0.0], [0.0, 0.5, -0.5], [0, 1, 0], [0, 3])
     eps1 0.02985, eps2 0.113: at most 0.1727 worse than the best by the metric, measured 0
     """
-    chosen = surrogate(loss)
-    costs = [_costs(chosen, scores, labels, offsets, seed) for scores in (loss_scores, metric_scores)]
-    return Directness(*map(np.stack, zip(*costs, strict=True)))
+    return Directness(*_costs(loss, (loss_scores, metric_scores), labels, offsets, 0))
 
 
-def _costs(chosen: Surrogate, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, seed: int) -> tuple[F64, F64]:
-    """Return ``O1`` and ``O2`` of each query; NaN where it is skipped."""
-    s, lists = check_scored_lists(scores, labels, offsets)
-    metric_costs = chosen.metric_costs(s, lists.labels, lists.offsets)
-    loss_costs = chosen.costs(s, lists.labels, lists.offsets, seed)
+def _costs(
+    loss: Readable, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, seed: int
+) -> tuple[F64, F64]:
+    """Return ``O1`` and ``O2``, ``[scorings, queries]``; NaN where a query is skipped."""
+    chosen, scored = surrogate(loss), [check_scored_lists(scores, labels, offsets) for scores in scorings]
+    metric_costs = np.array([chosen.metric_costs(s, lists.labels, lists.offsets) for s, lists in scored])
+    loss_costs = np.array([chosen.costs(s, lists.labels, lists.offsets, seed) for s, lists in scored])
     return np.where(np.isnan(metric_costs), np.nan, loss_costs), metric_costs
 
 
 def directness_among(
-    loss: Loss | Surrogate | str, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
+    loss: Readable, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
 ) -> Directness:
     """Choose among scorings by the loss and by the metric, and measure what the choice costs.
 
@@ -316,12 +288,12 @@ def directness_among(
     >>> directness_among("xendcg(gamma=1)", scorings, [0, 1, 0], [0, 3])
     eps1 0.1562, eps2 0.1562: at most 0.4686 worse than the best by the metric, measured 0
     """
-    by_loss, by_metric = best_scorings(loss, scorings, labels, offsets, seed=seed)
-    return directness(loss, scorings[by_loss], scorings[by_metric], labels, offsets, seed=seed)
+    best = [scorings[at] for at in best_scorings(loss, scorings, labels, offsets, seed=seed)]
+    return Directness(*_costs(loss, best, labels, offsets, seed))
 
 
 def best_scorings(
-    loss: Loss | Surrogate | str, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
+    loss: Readable, scorings: Sequence[ArrayLike], labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0
 ) -> tuple[int, int]:
     """Return which of the scorings has the least mean ``O1``, and which has the least mean ``O2``.
 
@@ -336,13 +308,12 @@ def best_scorings(
     >>> best_scorings("lambdarank(k=none)", ([1.0, 2.0], [0.0, 3.0]), [0, 1], [0, 2])  # NDCG is 1 at both
     (1, 1)
     """
-    chosen = surrogate(loss)
     if len(scorings) == 0:
         raise DataError("scorings: found none; expected at least one")
-    costs = [_costs(chosen, scores, labels, offsets, seed) for scores in scorings]
-    losses, metrics = np.array([[mean_over_queries(values) for values in pair] for pair in costs]).T
-    among = metrics <= metrics.min() + 1e-12
-    return int(np.argmin(losses)), int(np.argmin(np.where(among, losses, np.inf)))
+    costs = _costs(loss, scorings, labels, offsets, seed)
+    by_loss, by_metric = np.array([[mean_over_queries(values) for values in of_scorings] for of_scorings in costs])
+    among = by_metric <= by_metric.min() + 1e-12
+    return int(np.argmin(by_loss)), int(np.argmin(np.where(among, by_loss, np.inf)))
 
 
 def spread_scorings(labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0) -> list[F64]:

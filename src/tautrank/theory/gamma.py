@@ -1,8 +1,8 @@
-"""The gammas of XE-NDCG that minimise the loss, and those that minimise the Jensen gap.
+"""XE-NDCG and its gamma: the distributions that cross entropy compares, the Jensen gap, and the best gammas.
 
 The loss bounds a number that does not depend on gamma (`xe_ndcg_bound`), so the gamma that minimises the loss gives the
-tightest bound. The paper asks for the gamma with the smallest Jensen gap instead, and leaves finding it open; both
-have exact answers here, and they differ.
+tightest bound. The paper asks for the gamma with the smallest Jensen gap instead, the part of the bound's looseness
+that gamma moves most, and leaves finding it open; both have exact answers here, and they differ.
 """
 
 from __future__ import annotations
@@ -13,24 +13,73 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
+from tautrank.arguments import whole
+from tautrank.arrays import check_each, numbers
 from tautrank.losses import XENDCG
-from tautrank.metrics.ordering import F64, query_maxima
-from tautrank.theory.distributions import check_gamma, check_scored_lists, gamma_targets, log_softmax
+from tautrank.losses.base import Lists
+from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
+from tautrank.theory.theorem import check_scored_lists, check_scores
+
+LABEL_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
+"""Of the labels 0 to 4: what the paper draws labels from in sec. 5.4; Figure 1 does not say its own."""
 
 
-class BestGamma(NamedTuple):
-    """A minimiser over all gammas in [0, 1], and the minimum.
+def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
+    """Return ``log rho``, where ``rho_i = exp(s_i) / sum_j exp(s_j)`` over the documents of the query.
 
     Args:
-        gamma: one per document; 1 in queries without a relevant document.
-        value: the minimum, one per query; NaN in queries without a relevant document.
+        scores, offsets: the lists, see `tautrank.theory`.
 
-    >>> BestGamma(np.array([0.0, 1.0]), np.array([0.5])).value
-    array([0.5])
+    >>> log_softmax([0.0, 0.0, 7.0], [0, 2, 3])
+    array([-0.69314718, -0.69314718,  0.        ])
     """
+    s, cuts = check_scores(scores, offsets)
+    sizes = np.diff(cuts)
+    centred = s - np.repeat(query_maxima(s, cuts), sizes)
+    totals = query_sums(np.exp(centred), cuts)
+    logs = np.log(totals, out=np.zeros_like(totals), where=totals > 0)
+    return np.asarray(centred - np.repeat(logs, sizes))
 
-    gamma: F64
-    value: F64
+
+def gamma_targets(labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
+    """Return the targets of XE-NDCG, ``phi_i = (2^y_i - gamma_i) / sum_j (2^y_j - gamma_j)``.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Definition 1.
+
+    Args:
+        labels, offsets: the lists, see `tautrank.theory`.
+        gamma: numbers in [0, 1], one per document, or one for all.
+
+    >>> gamma_targets([2, 1, 0], [0, 3], 1.0)
+    array([0.75, 0.25, 0.  ])
+    >>> gamma_targets([2, 1], [0, 2], [0.0, 1.5])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: gamma[1] (query 0, document 1): found 1.5; expected a number from 0 to 1
+    """
+    lists = Lists.of(labels, offsets, None)
+    g = check_gamma(gamma, lists)
+    # In units of the query's highest 2^y, so that no label overflows.
+    highest = np.repeat(query_maxima(lists.labels, lists.offsets), lists.sizes)
+    t = (np.exp2(lists.labels - highest) - np.exp2(-highest)) + np.exp2(-highest) * (1.0 - g)
+    totals = query_sums(t, lists.offsets)
+    shares = np.divide(1.0, totals, out=np.zeros_like(totals), where=totals > 0)
+    return np.asarray(t * np.repeat(shares, lists.sizes))
+
+
+def check_gamma(gamma: ArrayLike, lists: Lists) -> F64:
+    """Return gamma as float64, one per document.
+
+    Args:
+        gamma: numbers in [0, 1], one per document, or one for all.
+        lists: the labelled lists.
+
+    >>> check_gamma(0.5, Lists.of([1, 0], [0, 2], None))
+    array([0.5, 0.5])
+    """
+    for_all = np.broadcast_to(gamma, lists.labels.shape) if np.ndim(gamma) == 0 else gamma
+    g = numbers("gamma", for_all, size=lists.labels.size)
+    check_each("gamma", g, (g >= 0) & (g <= 1), "a number from 0 to 1", lists.offsets)
+    return g
 
 
 def cross_entropy(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
@@ -46,26 +95,18 @@ def cross_entropy(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamm
     array([0.69314718])
     """
     s, lists = check_scored_lists(scores, labels, offsets)
-    from tautrank.losses._softmax_kernel import softmax_values
-
-    values = np.empty(lists.sizes.size)
-    targets = gamma_targets(lists.labels, lists.offsets, gamma)
-    softmax_values(s, targets, lists.offsets, lists.has_relevant.astype(np.float64), 0, values.size, values)
-    values[~lists.has_relevant] = np.nan
-    return values
+    phi = gamma_targets(lists.labels, lists.offsets, gamma)
+    values = -query_sums(phi * log_softmax(s, lists.offsets), lists.offsets)
+    return np.where(lists.has_relevant, values, np.nan)
 
 
-def gammas_of(
-    loss: XENDCG, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, seed: int = 0, step: int = 0
-) -> F64:
-    """Return the gammas that a ``xendcg`` loss uses, one per document.
+def gammas_of(loss: XENDCG, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> F64:
+    """Return the gammas that a ``xendcg`` loss uses, one per document; drawn ones are those of seed 0 and step 0.
 
     Args:
         loss: the loss, with a fixed, uniform or tight gamma.
         scores: one finite number per document; the tight gamma depends on them.
         labels, offsets: the lists, see `tautrank.theory`.
-        seed: as in `Loss.bind`; the uniform gamma depends on it.
-        step: as in `Objective.values`; the uniform gamma depends on it.
 
     >>> gammas_of(XENDCG(gamma=0.25), [0.0, 0.0], [1, 0], [0, 2])
     array([0.25, 0.25])
@@ -80,8 +121,65 @@ def gammas_of(
 
     gamma = np.empty(s.size)
     for query, (start, stop) in enumerate(pairwise(lists.offsets)):
-        fill_uniform(gamma[start:stop], np.uint64(seed), step, query, GAMMA_STREAM)
+        fill_uniform(gamma[start:stop], np.uint64(0), 0, query, GAMMA_STREAM)
     return gamma
+
+
+def log_expected_probability(scores: ArrayLike, targets: ArrayLike, offsets: ArrayLike) -> F64:
+    """Return ``log sum_i phi_i rho_i``, one per query (eq. 12 in the proof of Theorem 1); 0 without targets.
+
+    Args:
+        scores: one finite number per document.
+        targets: ``phi``, one number of at least 0 per document.
+        offsets: start of each query, and the number of documents at the end.
+
+    >>> log_expected_probability([0.0, 0.0], [0.25, 0.75], [0, 2])  # log 1/2
+    array([-0.69314718])
+    """
+    log_rho = log_softmax(scores, offsets)
+    phi = np.asarray(targets, dtype=np.float64)
+    cuts = np.asarray(offsets, dtype=np.int64)
+    # Measured by the best document with a target: next to a far better one all the others may underflow.
+    top = query_maxima(np.where(phi > 0, log_rho, -np.inf), cuts)
+    top = np.where(np.isfinite(top), top, 0.0)
+    shares = query_sums(phi * np.exp(np.minimum(log_rho - np.repeat(top, np.diff(cuts)), 0.0)), cuts)
+    return np.log(shares, out=np.zeros_like(shares), where=shares > 0) + top
+
+
+def jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, gamma: ArrayLike) -> F64:
+    """Return ``log sum_i phi_i rho_i - sum_i phi_i log rho_i >= 0``, one per query; NaN without a relevant document.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.2.
+
+    Args:
+        scores, labels, offsets: the lists, see `tautrank.theory`.
+        gamma: numbers in [0, 1], one per document or one for all.
+
+    >>> jensen_gap([0.0, 0.0], [1, 0], [0, 2], 0.5)  # equal scores leave Jensen nothing to lose
+    array([0.])
+    >>> jensen_gap([1.0, 0.0], [1, 0], [0, 2], [0.5, 0.0]).round(4)
+    array([0.1085])
+    """
+    s, lists = check_scored_lists(scores, labels, offsets)
+    phi = gamma_targets(lists.labels, lists.offsets, gamma)
+    gap = log_expected_probability(s, phi, lists.offsets) + cross_entropy(s, lists.labels, lists.offsets, gamma)
+    # The difference of two equal numbers rounds either way.
+    return np.maximum(gap, 0.0)
+
+
+class BestGamma(NamedTuple):
+    """A minimiser over all gammas in [0, 1], and the minimum.
+
+    Args:
+        gamma: one per document; 1 in queries without a relevant document.
+        value: the minimum, one per query; NaN in queries without a relevant document.
+
+    >>> BestGamma(np.array([0.0, 1.0]), np.array([0.5])).value
+    array([0.5])
+    """
+
+    gamma: F64
+    value: F64
 
 
 def optimal_gamma(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike) -> BestGamma:
@@ -128,18 +226,92 @@ def smallest_jensen_gap(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike
     (array([1., 0., 1.]), array([0.0954]))
     """
     s, lists = check_scored_lists(scores, labels, offsets)
-    from tautrank.theory._kernels import smallest_jensen_gaps
-
-    query = lists.query
-    order = np.lexsort((-s, query))
-    log_rho = log_softmax(s, lists.offsets)[order]
-    highest = query_maxima(lists.labels, lists.offsets)
-    unit = np.exp2(-highest)
-    least = np.exp2(lists.labels - highest[query])[order] - unit[query]
-    gaps, windows = smallest_jensen_gaps(log_rho, least, unit, lists.offsets)
-    place = np.arange(s.size) - lists.offsets[query]
-    inside = (place >= windows[query, 0]) & (place < windows[query, 1]) & lists.has_relevant[query]
     gamma = np.ones(s.size)
-    gamma[order] = np.where(inside, 0.0, 1.0)
-    gaps[~lists.has_relevant] = np.nan
-    return BestGamma(gamma, gaps)
+    for query in np.flatnonzero(lists.has_relevant):
+        rows = np.arange(*lists.offsets[query : query + 2])
+        gamma[rows[_best_window(s[rows], lists.labels[rows])]] = 0.0
+    return BestGamma(gamma, jensen_gap(s, lists.labels, lists.offsets, gamma))
+
+
+def _best_window(scores: F64, labels: F64) -> I64:
+    """Return the documents of a list that have a gamma of 0 where the Jensen gap is smallest."""
+    order = np.argsort(-scores, kind="stable")
+    log_rho = log_softmax(scores, [0, scores.size])[order]
+    # What a gamma of 0 adds to the target's numerator, and that numerator at a gamma of 1.
+    unit = np.exp2(-labels.max())
+    least = np.exp2(labels - labels.max())[order] - unit
+    # Probabilities are measured by the highest one in the sum: next to a far better document all may underflow.
+    top = log_rho[least > 0.0].max()
+    weight, likely, weighted = least.sum(), least @ np.exp(np.minimum(log_rho - top, 0.0)), -least @ log_rho
+    best, window = np.log(likely / weight) + top + weighted / weight, slice(0)
+    for begin in range(log_rho.size):
+        inside = log_rho[begin:]
+        reference = max(top, inside[0])
+        w = weight + unit * np.arange(1, inside.size + 1)
+        x = likely * np.exp(top - reference) + unit * np.cumsum(np.exp(inside - reference))
+        gaps = np.log(x / w) + reference + (weighted - unit * np.cumsum(inside)) / w
+        if gaps.min() < best:
+            best, window = gaps.min(), slice(begin, begin + int(np.argmin(gaps)) + 1)
+    return order[window]
+
+
+class JensenClouds(NamedTuple):
+    """The data of the paper's Figure 1: one cloud of points per example, one point per gamma.
+
+    Args:
+        gaps: the Jensen gap, float64 ``[examples, draws]``.
+        losses: the loss at the same gammas, float64 ``[examples, draws]``.
+        smallest_gaps: the smallest Jensen gap over all gammas, one per example.
+        smallest_losses: the smallest loss over all gammas, one per example.
+        gaps_at_smallest_losses: the Jensen gap where the loss is smallest, one per example.
+
+    >>> jensen_clouds(examples=2, documents=5, draws=3).losses.shape
+    (2, 3)
+    """
+
+    gaps: F64
+    losses: F64
+    smallest_gaps: F64
+    smallest_losses: F64
+    gaps_at_smallest_losses: F64
+
+
+def jensen_clouds(examples: int = 20, documents: int = 100, draws: int = 200, seed: int = 0) -> JensenClouds:
+    """Draw lists and gammas as the paper's Figure 1 does: scores uniform in [0, 1], gammas uniform in [0, 1]^m.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Figure 1. Labels are drawn with the
+    probabilities of its sec. 5.4. Every list has at least one relevant document: its first label is 1 where it would
+    have none.
+
+    Args:
+        examples: number of lists.
+        documents: documents per list.
+        draws: gammas per list.
+        seed: seed of all random numbers.
+
+    >>> clouds = jensen_clouds(examples=5, draws=50)
+    >>> bool((clouds.smallest_gaps[:, None] <= clouds.gaps).all())
+    True
+    >>> bool((clouds.smallest_losses[:, None] <= clouds.losses).all())
+    True
+    """
+    examples, documents, draws = (
+        whole(name, value, 1) for name, value in (("examples", examples), ("documents", documents), ("draws", draws))
+    )
+    rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
+    scores = rng.random((examples, documents))
+    labels = rng.choice(len(LABEL_PROBABILITIES), (examples, documents), p=LABEL_PROBABILITIES).astype(np.float64)
+    labels[labels.max(axis=1) == 0, 0] = 1.0
+    ends = np.arange(examples * draws + 1) * documents
+    single = (scores.ravel(), labels.ravel(), ends[: examples + 1])
+    # A gamma is one list: an example's list repeated for each of its gammas.
+    repeated = (np.repeat(scores, draws, axis=0).ravel(), np.repeat(labels, draws, axis=0).ravel(), ends)
+    gamma = rng.random(ends[-1])
+    tight = optimal_gamma(*single)
+    return JensenClouds(
+        gaps=jensen_gap(*repeated, gamma).reshape(examples, draws),
+        losses=cross_entropy(*repeated, gamma).reshape(examples, draws),
+        smallest_gaps=smallest_jensen_gap(*single).value,
+        smallest_losses=tight.value,
+        gaps_at_smallest_losses=jensen_gap(*single, tight.gamma),
+    )

@@ -14,17 +14,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
 from tautrank.errors import OptionError
-from tautrank.losses import LambdaLoss, LambdaRank, Loss, SoftmaxLoss
-from tautrank.losses import loss as loss_named
+from tautrank.losses import REGISTRY, LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses.base import Lists
 from tautrank.metrics.ordering import F64, I64, query_sums
+from tautrank.theory.theorem import document_pairs
+
+LogCovering: TypeAlias = Callable[[float], float]
+"""From a radius to the natural logarithm of the number of balls that cover a class of models."""
 
 # Half the distance over which a score is moved: near the cube root of float64's precision.
 WIDTH = 6e-6
@@ -91,8 +94,7 @@ def slopes_at_kinks(
     return np.where(smooth, np.nan, np.minimum(left, right)), np.where(smooth, np.nan, np.maximum(left, right))
 
 
-@dataclass(frozen=True, eq=False)
-class Lipschitz:
+class Lipschitz(NamedTuple):
     """Lipschitz constants of a loss on given labels, one per query.
 
     Args:
@@ -132,7 +134,7 @@ def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws:
     >>> found.paper, found.measured
     (array([2.]), array([2.]))
     """
-    chosen = loss_named(loss)
+    chosen = REGISTRY.make(loss)
     lists = Lists.of(labels, offsets, None)
     return Lipschitz(
         paper_constant(chosen, lists),
@@ -178,17 +180,10 @@ def proven_constant(loss: Loss, lists: Lists) -> F64:
     if loss.every_pair:
         weights = float(v.max(initial=0.0)) * (lists.sizes - 1) * query_sums(u, lists.offsets)
     else:
-        others = lists.sizes[lists.query] - 1
-        if math.isfinite(loss._cap):
-            # Every pair of unlike labels counts the same: all pairs but those of equal labels.
-            _, group, count = np.unique(np.stack((lists.query, u)), axis=1, return_inverse=True, return_counts=True)
-            of_documents = 0.5 * (others + 1 - count[group.ravel()])
-        else:
-            # From the lowest to the highest u, the sum of all differences.
-            place = np.arange(u.size) - lists.offsets[lists.query]
-            of_documents = u * (2.0 * place - others)
-        steepest = float(v[0] - v[-1] + gap[1:].max(initial=0.0)) if v.size else 0.0
-        weights = steepest * query_sums(of_documents, lists.offsets)
+        weights, query = np.zeros(lists.sizes.size), lists.query
+        for i, j in document_pairs(lists.offsets):
+            np.add.at(weights, query[i], np.minimum(np.abs(u[i] - u[j]), loss._cap))
+        weights *= v[0] - v[-1] + gap[1:].max(initial=0.0)
     return np.where(lists.has_relevant, 2.0 * loss.sigma / math.log(2.0) * np.maximum(weights, 0.0), 0.0)
 
 
@@ -229,11 +224,7 @@ def measured_constant(
 
 
 def generalisation_error(
-    n: int,
-    lipschitz: float,
-    log_covering: Callable[[float], float],
-    confidence: float = 0.95,
-    difference: float | None = None,
+    n: int, lipschitz: float, log_covering: LogCovering, confidence: float = 0.95, difference: float | None = None
 ) -> float:
     """Return how far the expected loss can be above the mean loss of the training queries, for a class of models.
 
@@ -273,12 +264,10 @@ def generalisation_error(
         covering = real("log_covering", log_covering(epsilon / (4.0 * steep)), 0.0)
         return math.log(2.0) + covering - n * epsilon**2 / (2.0 * most**2) - math.log1p(-chance)
 
-    # The function falls with epsilon, so halving an interval finds its root.
-    low, high = 0.0, most
-    while excess(high) > 0:
-        low, high = high, 2.0 * high
-        if high > 1e100 * most:  # a float is too small for the square of much more
-            raise OptionError("log_covering: found a number that grows with the radius; expected one that falls")
+    # The function falls with epsilon, by at least its quadratic part, so halving an interval finds its root.
+    low, high = 0.0, most * math.sqrt(1.0 + 2.0 * max(excess(most), 0.0) / n)
+    if excess(high) > 1e-9 * (1.0 + excess(most)):
+        raise OptionError("log_covering: found a number that grows with the radius; expected one that falls")
     for _ in range(200):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)

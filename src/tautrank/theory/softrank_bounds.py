@@ -19,24 +19,28 @@ He and Liu, *Are Algorithms Directly Optimizing IR Measures Really Direct?*, 200
 
 from __future__ import annotations
 
-import dataclasses
-from dataclasses import dataclass
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.arguments import choice
-from tautrank.arrays import numbers
-from tautrank.errors import OptionError
-from tautrank.losses import Loss, SoftRank
+from tautrank.arguments import choice, real
+from tautrank.arrays import I64, Array, numbers
+from tautrank.losses import REGISTRY, Loss, SoftRank
 from tautrank.losses.base import Lists
 from tautrank.metrics import Discount, discount_values, metric
 from tautrank.metrics.ordering import F64, query_maxima
-from tautrank.theory.bound import Bound, loss_without_noise
-from tautrank.theory.distributions import check_scored_lists
+from tautrank.theory.loss_bounds import full_lists
+from tautrank.theory.theorem import Bound, about, about_kind, document_pairs, in_scope
 
 VERSIONS = ("proof", "stated", "contests")
 """The bounds on ``|NDCG - SoftNDCG|`` that `softrank_ndcg_bound` knows."""
+
+_WORDS = "softrank with its exact gradient and without noise"
+EXACT_SOFTRANK = (about_kind(SoftRank, _WORDS), about(_WORDS, lambda loss, *_: loss.estimator == "exact"))
+"""Conditions of a theorem about SoftNDCG."""
+_LOGARITHMIC = about("the logarithmic discount", lambda loss, *_: loss.discount == "log2")
 
 
 def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
@@ -57,8 +61,7 @@ def softrank_bound(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, hig
     array([ 0.067,  5.396, 62.253,    inf])
     """
     sigma, delta, n, top = _checked_setting(sigma, delta, documents, highest_label)
-    chance = 0.25 * (n - 1.0) * _spread(delta / (2.0 * sigma))
-    return _sum_of_epsilons(sigma, delta, n, top, chance)
+    return _sum_of_epsilons(sigma, delta, n, top, 0.25 * (n - 1.0))
 
 
 def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> F64:
@@ -81,7 +84,7 @@ def softrank_bound_as_stated(sigma: ArrayLike, delta: ArrayLike, documents: Arra
     array([0.013, 0.889,   nan,   inf])
     """
     sigma, delta, n, top = _checked_setting(sigma, delta, documents, highest_label)
-    bound = _sum_of_epsilons(sigma, delta, n, top, _spread(delta / (2.0 * sigma)))
+    bound = _sum_of_epsilons(sigma, delta, n, top, np.ones_like(n))
     claimed = sigma < softrank_sigma_limit_as_stated(delta, n)
     return np.where(claimed, np.where(np.isinf(bound), np.nan, bound), np.inf)
 
@@ -152,16 +155,8 @@ def softrank_ndcg_bound(
     bound >= |NDCG - SoftNDCG|: 0.007491 >= 0.00195 on average over 1 query, the smallest gap 0.00554; holds
     """
     choice("version", version, VERSIONS)
-    chosen = _exact_softrank(loss)
-    s, lists = check_scored_lists(scores, labels, offsets)
-    if version != "contests":
-        if chosen.k is not None and chosen.k < lists.longest:
-            raise OptionError(
-                f"loss: found k={chosen.k} and a list of {lists.longest} documents; expected k=None, or "
-                "version='contests'"
-            )
-        if chosen.discount != "log2":
-            raise OptionError(f"loss: found discount={chosen.discount}; expected log2, or version='contests'")
+    more = () if version == "contests" else (full_lists, _LOGARITHMIC)
+    chosen, s, lists = in_scope(loss, scores, labels, offsets, *EXACT_SOFTRANK, *more)
     ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(
         s, lists.labels, lists.offsets
     )
@@ -172,6 +167,7 @@ def softrank_ndcg_bound(
         function = softrank_bound if version == "proof" else softrank_bound_as_stated
         upper = np.full_like(lower, np.nan)
         delta = least_distances(s, lists.offsets)
+        delta[lists.sizes == 1] = 1.0  # alone: of any distance, and the bound is 0
         spoken = (delta > 0) & (lists.sizes > 0)
         tops = query_maxima(lists.labels, lists.offsets)
         upper[spoken] = function(chosen.sigma, delta[spoken], lists.sizes[spoken], tops[spoken])
@@ -179,8 +175,7 @@ def softrank_ndcg_bound(
     return Bound(name="bound >= |NDCG - SoftNDCG|", upper=upper, lower=lower)
 
 
-@dataclass(frozen=True, eq=False)
-class SoftRankCurve:
+class SoftRankCurve(NamedTuple):
     """How SoftNDCG nears NDCG as sigma falls; the first index is sigma, the second the query.
 
     Args:
@@ -221,25 +216,46 @@ def softrank_curve(
     >>> bool((curve.bound_by_contests <= curve.bound).all())
     True
     """
-    chosen = _exact_softrank(loss)
+    chosen = REGISTRY.make(loss)
     widths = numbers("sigmas", sigmas, "point of the curve")
     shape = widths.size, np.asarray(offsets).size - 1
     difference, uppers = np.empty(shape), {version: np.empty(shape) for version in VERSIONS}
     for at, sigma in enumerate(widths.tolist()):
         for version, upper in uppers.items():
-            near = dataclasses.replace(chosen, sigma=sigma)
-            found = softrank_ndcg_bound(scores, labels, offsets, near, version=version)
+            found = softrank_ndcg_bound(scores, labels, offsets, REGISTRY.make(chosen, sigma=sigma), version=version)
             difference[at], upper[at] = found.lower, found.upper  # the last version is about every query
     return SoftRankCurve(widths, difference, *uppers.values())
 
 
-def begins_group(scores: F64, query: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return whether each document is the first of several equal scores, in lists that are sorted by score.
+def flip_sums(
+    scores: F64, labels: F64, weight: Callable[[I64, I64], Array], offsets: I64, sigmas: F64, mus: F64
+) -> F64:
+    """Return the sum over the pairs of each query, each pair times the probability that noise reverses it.
 
-    >>> begins_group(np.array([2.0, 2.0, 1.0, 1.0]), np.array([0, 0, 0, 1]))
-    array([ True, False,  True,  True])
+    Noisy scores are ``s_i + sigma (eps_i - mu y_i)``. A sigma of 0 is the limit from above: noise then reverses tied
+    documents only.
+
+    Args:
+        scores: one per document; the documents of each query go from the first rank to the last.
+        labels: one per document.
+        weight: from the two documents of each pair to what it counts.
+        offsets: start of each query, and the number of documents at the end.
+        sigmas: standard deviation of the noise, one per query.
+        mus: shift of the noise's mean per unit of the label, one per query.
+
+    >>> flip_sums(np.zeros(2), np.zeros(2), lambda i, j: i + j, np.array([0, 2]), np.ones(1), np.ones(1))
+    array([0.5])
     """
-    return np.asarray(np.r_[True, (np.diff(scores) != 0) | (np.diff(query) != 0)][: scores.size])
+    from scipy.special import erfc
+
+    sums = np.zeros(offsets.size - 1)
+    query = np.repeat(np.arange(sums.size), np.diff(offsets))
+    for i, j in document_pairs(offsets):
+        gap, pull = scores[i] - scores[j], mus[query[i]] * (labels[i] - labels[j])
+        with np.errstate(divide="ignore", over="ignore"):
+            lead = np.divide(gap, sigmas[query[i]], out=np.zeros_like(gap), where=gap > 0)
+        np.add.at(sums, query[i], 0.5 * weight(i, j) * erfc(0.5 * (lead - pull)))
+    return sums
 
 
 def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
@@ -271,34 +287,24 @@ def largest_steps(discount: Discount, k: int | None, lists: Lists) -> F64:
     return np.concatenate(([0.0, 0.0], np.maximum.accumulate(-np.diff(values))))[lists.sizes]
 
 
-def _exact_softrank(loss: Loss | str) -> SoftRank:
-    expected = "a softrank loss with estimator=exact"
-    return loss_without_noise(loss, SoftRank, expected, lambda softrank: softrank.estimator == "exact")
-
-
 def _contests_bound(loss: SoftRank, scores: F64, lists: Lists) -> F64:
-    from tautrank.theory._kernels import flip_sums
-
     y, cuts = lists.labels, lists.offsets
     ideal = metric("dcg", k=loss.k, gain=loss.gain, discount=loss.discount).per_query(y, y, cuts)
     order = np.lexsort((-scores, lists.query))
     gains = lists.gains(loss.gain)[order]
     sigmas, mus = np.full(ideal.size, loss.sigma), np.zeros(ideal.size)
-    sums: F64 = flip_sums(scores[order], y[order], gains, False, cuts, sigmas, mus)
+    sums = flip_sums(scores[order], y[order], lambda i, j: gains[i] + gains[j], cuts, sigmas, mus)
     return largest_steps(loss.discount, loss.k, lists) * sums / ideal
 
 
-def _spread(x: F64) -> F64:
-    """Return ``1 - erf(x)^2``, accurate where erf is nearly 1."""
+def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, factor: F64) -> F64:
+    """Return ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``, ``v = factor (1 - erf(x)^2)``; infinity from 1/5 on."""
     from scipy.special import erfc
 
-    tail = erfc(x)
-    return tail * (2.0 - tail)
-
-
-def _sum_of_epsilons(sigma: F64, delta: F64, n: F64, highest_label: F64, variance: F64) -> F64:
-    """Return ``2^(K-1) N (e1 + sqrt(v / (1 - 5 v)) + 5 v)``; infinity where ``v >= 1/5``."""
-    first = (n - 1.0) * sigma / (2.0 * np.sqrt(np.pi) * delta) * np.exp(-((delta / (2.0 * sigma)) ** 2))
+    x = delta / (2.0 * sigma)
+    first = (n - 1.0) * sigma / (2.0 * np.sqrt(np.pi) * delta) * np.exp(-(x**2))
+    # 1 - erf(x)^2, accurate where erf is nearly 1.
+    variance = factor * (erfc(x) * (2.0 - erfc(x)))
     below = variance < 0.2
     v = np.where(below, variance, 0.0)
     return np.where(below, np.exp2(highest_label) * n * (first + np.sqrt(v / (1.0 - 5.0 * v)) + 5.0 * v), np.inf)
@@ -315,22 +321,8 @@ def _sigma_limit(delta: ArrayLike, documents: ArrayLike, share: float) -> F64:
         return distance / (2.0 * erfinv(np.sqrt(inside)))
 
 
-def _checked_setting(
-    sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike
-) -> tuple[F64, F64, F64, F64]:
-    arrays = []
-    for name, value, enough, least, bound in (
-        ("sigma", sigma, np.greater, 0, "above 0"),
-        ("delta", delta, np.greater, 0, "above 0"),
-        ("documents", documents, np.greater_equal, 1, "of at least 1"),
-        ("highest_label", highest_label, np.greater_equal, 0, "of at least 0"),
-    ):
-        array = np.asarray(value)
-        if array.dtype.kind not in "iuf":
-            raise OptionError(f"{name}: found {value!r}; expected numbers")
-        wrong = ~enough(array, least)
-        if wrong.any():
-            raise OptionError(f"{name}: found {array[wrong].flat[0]:g}; expected numbers {bound}")
-        arrays.append(array.astype(np.float64))
-    s, d, n, top = np.broadcast_arrays(*arrays)
-    return s, d, n, top
+def _checked_setting(sigma: ArrayLike, delta: ArrayLike, documents: ArrayLike, highest_label: ArrayLike) -> list[F64]:
+    checked = np.vectorize(real, otypes=[np.float64])
+    noise, distance = checked("sigma", sigma, above=True), checked("delta", delta, above=True)
+    n, top = checked("documents", documents, least=1), checked("highest_label", highest_label)
+    return list(np.broadcast_arrays(noise, distance, n, top))

@@ -28,13 +28,14 @@ MEASURES = {
     "recall_1": "recall@1",
     "recall_5": "recall@5",
     "set_recall": "recall",
+    "set_F": "f1",
     "success_1": "success@1",
     "success_5": "success@5",
     "Rprec": "r-precision",
     "bpref": "bpref",
 }
 CUTS = {f"{family}.1,5,100" for family in ("ndcg_cut", "map_cut", "P", "recall", "success")}
-FAMILIES = {"ndcg", "map", "recip_rank", "set_P", "set_recall", "Rprec", "bpref"} | CUTS
+FAMILIES = {"ndcg", "map", "recip_rank", "set_P", "set_recall", "set_F", "Rprec", "bpref"} | CUTS
 
 
 def name(document: int) -> str:

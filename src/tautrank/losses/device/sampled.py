@@ -32,8 +32,8 @@ from tautrank.losses.sampled import SampledLoss, YetiLoss
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics import MAP, NDCG
 from tautrank.metrics.gains import discount_values
+from tautrank.metrics.positional import DCGRR
 from tautrank.metrics.ranked import ReaderMetric
-from tautrank.metrics.selection import DCGRR
 
 _DENSITY_AT_0 = 1.0 / math.sqrt(2.0 * math.pi)
 _FAR = {torch.float32: 1e18, torch.float64: 1e150}

@@ -1,47 +1,60 @@
-"""What declarations of studies are made of: their texts, and what papers print, numbers in percent and parameters."""
+"""What declarations of studies are made of: texts, what papers print, parameters of leaves, figures of measurements."""
 
 from __future__ import annotations
 
+import csv
 import functools
 import re
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
 from importlib.resources import files
-from typing import Any, TypeAlias, TypeVar
+from typing import Any
 
-from tautrank.experiments.plan import PLAIN
 from tautrank.papers.study import OTHER_DATA, Printed, Recipe, Study
 
-Number: TypeAlias = float | tuple[float, float]
-"""A value in percent, or a value and the number after ±."""
-
-_T = TypeVar("_T")
+_FOLDER = files("tautrank.papers.catalogue")
 
 
-def declared(name: str, **fields: Any) -> Study:
-    """Return a study whose texts stand in `texts.md`: paper, title, claim and note.
+def declared(name: str, *, recipes: Iterable[Recipe] = (), **fields: Any) -> Study:
+    """Return a study whose texts stand in `texts.md` and the paper's numbers in `printed.csv`.
 
     Args:
-        name: its name, a heading there below that of its paper.
+        name: its name, a heading in `texts.md` below that of its paper.
+        recipes: its recipes, without the numbers.
         **fields: its other fields.
 
     >>> from tautrank.experiments.plan import System
-    >>> declared("xe-table1", systems=(System("xendcg"),), metrics=("ndcg@5",)).paper
+    >>> study = declared("xe-table1", systems=(System("xendcg"),), metrics=("ndcg@5",))
+    >>> study.paper
     'Bruch, An Alternative Cross Entropy Loss for Learning-to-Rank, 2020, Table 1'
     """
-    paper, heading, claim, open_points = _texts()[name]
+    paper, heading, claim, open_points, *axis = texts()[name]
     place, title = heading.split(": ", 1)
-    note = re.sub(r"\{(.*?)\}", lambda found: _texts()[found[1]][1], open_points)
-    return Study(name=name, title=title, paper=f"{paper}, {place}", claim=claim, note=note, **fields)
+    note = re.sub(r"\{(.*?)\}", lambda found: texts()[found[1]][1], open_points)
+    fields |= {"title": title, "paper": f"{paper}, {place}", "claim": claim, "note": note, "axis": " ".join(axis)}
+    fields["recipes"] = tuple(replace(recipe, printed=tuple(_printed()[name, recipe.data])) for recipe in recipes)
+    return Study(name=name, **fields)
 
 
 @functools.cache
-def _texts() -> dict[str, list[str]]:
-    """The heading above and the paragraphs below each heading."""
-    text, found = files("tautrank.papers.catalogue").joinpath("texts.md").read_text(encoding="utf-8"), {}
+def texts() -> dict[str, list[str]]:
+    """Return the heading above and the paragraphs below each heading of `texts.md`."""
+    text, found = _FOLDER.joinpath("texts.md").read_text(encoding="utf-8"), {}
     for chapter in text.split("\n# ")[1:]:
         paper, *sections = chapter.split("\n## ")
         for paragraphs in (section.strip().split("\n\n") for section in sections):
             found[paragraphs[0]] = [paper.strip(), *(" ".join(each.split()) for each in paragraphs[1:])]
+    return found
+
+
+@functools.cache
+def _printed() -> dict[tuple[str, str], list[Printed]]:
+    """The numbers of each study on each data set, as shares."""
+    lines, found = _FOLDER.joinpath("printed.csv").read_text(encoding="utf-8").splitlines()[1:], defaultdict(list)
+    for study, data, system, metric, value, condition, part, spread in csv.reader(lines):
+        after = float(spread) if spread else None
+        found[study, data].append(Printed(system, metric, float(value), condition, part, after))
     return found
 
 
@@ -60,73 +73,43 @@ def leaves(num_leaves: int, hessian: float, documents: int) -> dict[str, Any]:
 OTHERS = Recipe(OTHER_DATA, "LightGBM's defaults for leaves, since this is not the paper's data", leaves(31, 1e-3, 20))
 
 
-def recipes(titles: Mapping[str, str], **fields: Mapping[str, Any]) -> tuple[Recipe, ...]:
-    """Return one recipe per data set.
+@dataclass(frozen=True, kw_only=True)
+class MeasuredFigure:
+    """How a page draws a measurement.
 
     Args:
-        titles: the paper's names for the data sets, by name of the data set.
-        **fields: fields of `Recipe`, each by name of the data set.
-
-    >>> recipes({"web30k": "Web30K"}, parameters={"web30k": leaves(31, 1e-3, 20)})[0].parameters["num_leaves"]
-    31
+        form: ``"clouds"`` draws the points of the first trial, one cloud per list; ``"curves"`` draws them over the
+            conditions, one curve per series; ``"rows"`` draws quantities, one row per system and one mark per trial.
+        title: the heading.
+        caption: what is drawn and how to read it.
+        series: what is drawn, with its name in the legend; for clouds the two axes, with their titles.
+        axis: the title of the logarithmic axis of curves and rows.
     """
-    return tuple(
-        Recipe(data, title, **{name: values[data] for name, values in fields.items()}) for data, title in titles.items()
-    )
+
+    form: str
+    title: str
+    caption: str
+    series: Mapping[str, str]
+    axis: str = ""
 
 
-def by_data_set(data_sets: Sequence[str], rows: Mapping[str, Sequence[_T]]) -> dict[str, dict[str, _T]]:
-    """Turn a table with one row per system and one column per data set into the columns that recipes take.
-
-    Args:
-        data_sets: the data sets of the columns.
-        rows: the values on each data set, by the name of the system.
-
-    >>> by_data_set(["web30k", "yahoo1"], {"listnet": (46.72, 72.90), "lambdamart": (49.20, 74.16)})["yahoo1"]
-    {'listnet': 72.9, 'lambdamart': 74.16}
-    """
-    return {data: {system: row[place] for system, row in rows.items()} for place, data in enumerate(data_sets)}
+def _figure(kind: str, form: str, series: Mapping[str, str], axis: str = "") -> MeasuredFigure:
+    """The figure of a measurement, whose title and caption stand in `texts.md`."""
+    _, title, caption = texts()[kind]
+    return MeasuredFigure(form=form, title=title, caption=caption, series=series, axis=axis)
 
 
-def in_percent(
-    rows: Mapping[str, Sequence[Number]],
-    metrics: Sequence[str],
-    parts: Sequence[str] = ("test",),
-    condition: str = PLAIN,
-) -> tuple[Printed, ...]:
-    """Return the numbers of a table whose columns are metrics, and for each metric parts of the data.
+_DISTANCES = {
+    "distance": "distance, measured",
+    "within-bound": "bound of the proof",
+    "within-bound-as-stated": "bound as stated",
+    "within-bound-by-contests": "bound by contests",
+}
+_COSTS = {"directness": "guarantee: 2 eps1 + eps2", "by-means": "guarantee by means", "cost": "cost, measured"}
 
-    Args:
-        rows: one number per column, by the name of the system.
-        metrics: the metrics of the columns.
-        parts: the parts of the columns.
-        condition: the condition of the numbers.
-
-    >>> in_percent({"xendcg": (48.23, 50.27)}, ("ndcg@5", "ndcg@10"))[1]
-    Printed(system='xendcg', metric='ndcg@10', value=0.5027, condition='plain', part='test', spread=None)
-    """
-    columns = [(name, part) for name in metrics for part in parts]
-    printed = []
-    for system, numbers in rows.items():
-        for (name, part), number in zip(columns, numbers, strict=True):
-            value, spread = number if isinstance(number, tuple) else (number, None)
-            # Rounded, since 48.23 / 100 is not the float that 0.4823 is.
-            share = None if spread is None else round(spread / 100, 6)
-            printed.append(Printed(system, name, round(value / 100, 6), condition, part, share))
-    return tuple(printed)
-
-
-def printed_tables(
-    data_sets: Sequence[str],
-    rows: Mapping[str, Sequence[Sequence[Number]]],
-    metrics: Sequence[str],
-    parts: Sequence[str] = ("test",),
-) -> dict[str, tuple[Printed, ...]]:
-    """Return the numbers of a table that has one column per data set, each divided into metrics and parts.
-
-    Args:
-        data_sets: the data sets of the columns.
-        rows: the numbers on each data set, by the name of the system.
-        metrics, parts: as those of `in_percent`.
-    """
-    return {data: in_percent(column, metrics, parts) for data, column in by_data_set(data_sets, rows).items()}
+MEASURED_FIGURES: dict[str, MeasuredFigure] = {
+    "jensen-clouds": _figure("jensen-clouds", "clouds", {"losses": "XE-NDCG", "gaps": "Jensen gap"}),
+    "softrank-distance": _figure("softrank-distance", "curves", _DISTANCES, "distance from NDCG"),
+    "directness": _figure("directness", "rows", _COSTS, "cost in NDCG"),
+}
+"""The figure of each measurement that has one, by the name of the measurement."""

@@ -11,6 +11,8 @@ from tautrank.papers.catalogue.declarations import declared
 from tautrank.papers.claims import Better, BetterUnder, Reaches, each
 
 _SIGMAS = (1.0, 0.5, 0.35, 0.25, 0.2, 0.15, 0.1)
+_NAMES = [f"{sigma:g}" for sigma in _SIGMAS]
+_BOUNDED = [f"{sigma:g}" for sigma in _SIGMAS if sigma < 0.354]  # where the proof's bound begins
 # The mean of ones and zeros has to be 1, up to rounding.
 _reaches_one = partial(Reaches, value=1.0, tolerance=1e-9)
 
@@ -19,21 +21,12 @@ SIGMA = declared(
     systems=(Measurement("softrank-distance", "softrank", {"lists": 200, "documents": 10, "delta": 1.0}),),
     metrics=("nearness", "within-bound", "within-bound-as-stated", "within-bound-by-contests"),
     claims=(
-        *(
-            BetterUnder(system="softrank", better=f"{small:g}", worse=f"{large:g}", metric="nearness")
-            for large, small in itertools.pairwise(_SIGMAS)
-        ),
-        *each(
-            _reaches_one,
-            system="softrank",
-            metric=("within-bound", "within-bound-as-stated"),
-            condition=[f"{sigma:g}" for sigma in _SIGMAS if sigma < 0.354],  # where the proof's bound begins
-        ),
+        *(BetterUnder(system="softrank", better=b, worse=a, metric="nearness") for a, b in itertools.pairwise(_NAMES)),
+        *each(_reaches_one, system="softrank", metric=("within-bound", "within-bound-as-stated"), condition=_BOUNDED),
         _reaches_one(system="softrank", metric="within-bound-by-contests"),
     ),
     protocol=OnItself(),
     conditions=tuple(Condition(f"{sigma:g}", sigma, parameters={"sigma": sigma}) for sigma in _SIGMAS),
-    axis="sigma, where scores are 1 apart",
     trials=20,
     data="none",
 )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import itertools
-from functools import partial
 from typing import Any
 
 from tautrank.engines.langevin import Langevin
 from tautrank.experiments.divide import PARTS, Change, FixedParts, OnItself
 from tautrank.experiments.plan import Condition, System
 from tautrank.experiments.space import Choice, Search, Space, Uniform
-from tautrank.papers.catalogue.declarations import declared, in_percent, printed_tables, recipes
+from tautrank.papers.catalogue.declarations import declared
 from tautrank.papers.claims import Better, Claim, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
 
@@ -35,7 +34,6 @@ def _smoothed(metric: str, mu: float, sfa: bool, loss: str = "stochasticrank") -
 
 _STUCK = tuple(str(system) for system in _baselines(3))
 _HOT = {"langevin": Langevin(temperature=1e3, shrink_rate=1e-3)}
-_OPTIMA = {**dict.fromkeys(_STUCK, (90.3,)), "stochasticrank": (91.7,)}
 _FIVE_DOCUMENTS = {"learning_rate": 0.1, "max_depth": 3, "num_leaves": 8, "early_stopping_rounds": None}
 _FIVE_DOCUMENTS |= {"min_child_samples": 1, "min_data_in_bin": 1}
 
@@ -55,7 +53,7 @@ TABLE1 = declared(
         {"learning_rate": Uniform(1e-3, 1.0, log=True)},
         {name: {"loss.strength": Uniform(0.0, 1.0)} for name in ("e-lambdamart", "e-lambdaloss")},
     ),
-    recipes=(Recipe("five-documents", "synthetic data", printed=in_percent(_OPTIMA, ("ndcg@3",))),),
+    recipes=(Recipe("five-documents", "synthetic data"),),
     data="five-documents",
     version=3,
 )
@@ -66,16 +64,8 @@ TABLE1 = declared(
 _PARAMETERS = {"learning_rate": 0.1, "num_leaves": 1024, "max_depth": 6, "early_stopping_rounds": 100}
 _LANGEVIN = {"langevin": Langevin(temperature=1e8, shrink_rate=1e-4)}
 
-_study = partial(
-    declared,
-    version=3,
-    protocol=FixedParts(fold=1, redivide=True),
-    trials=1,
-    trees=1000,
-    configurations=500,
-    parameters=_PARAMETERS,
-    test=PaperTest("paired-t", "queries", one_sided=True),
-)
+_TABLES: dict[str, Any] = {"version": 3, "parameters": _PARAMETERS, "trials": 1, "trees": 1000, "configurations": 500}
+_TABLES |= {"protocol": FixedParts(fold=1, redivide=True), "test": PaperTest("paired-t", "queries", one_sided=True)}
 
 # Appendix F.
 _EVERYONE: Space = {"learning_rate": Uniform(1e-3, 1.0, log=True), "max_depth": Choice((6, 7, 8, 9, 10))}
@@ -89,38 +79,22 @@ _SHIFTED: Space = {**_SGLB, "loss.mu": Uniform(1e-2, 1e1, log=True)}
 _TABLE2_SEARCH = {"sr-soft": _SGLB, "sr": _SHIFTED, "e-lambdamart": _NOISY, "e-lambdaloss": _NOISY}
 _TABLE2_SEARCH |= dict.fromkeys(("lambdamart", "lambdaloss", "softrank"), _BASELINE)
 
-_DATA_SETS = {"yahoo1": "Yahoo Set 1", "yahoo2": "Yahoo Set 2", "web10k": "WEB10K", "web30k": "WEB30K"}
-
-_TABLE2 = {
-    "ndcg@5": {
-        "lambdamart": (74.53, 73.87, 48.22, 49.55),
-        "lambdaloss": (74.73, 73.89, 48.33, 49.45),
-        "e-lambdamart": (74.57, 73.87, 48.29, 49.49),
-        "e-lambdaloss": (74.75, 73.91, 48.47, 49.52),
-        "softrank": (71.98, 73.91, 42.82, 43.46),
-        "sr-soft": (74.68, 73.95, 48.19, 49.67),
-        "sr": (74.92, 74.15, 48.53, 49.59),
-    },
-    "mrr": {
-        "lambdamart": (90.21, 91.48, 81.85, 83.79),
-        "e-lambdamart": (90.30, 91.48, 81.72, 83.79),
-        "softrank": (90.17, 92.16, 81.38, 82.73),
-        "sr-soft": (91.07, 93.16, 83.08, 85.19),
-        "sr": (90.97, 93.56, 83.30, 85.01),
-    },
-}
+_YAHOO1 = Recipe("yahoo1", "Yahoo Set 1")
+_RECIPES = (_YAHOO1, Recipe("yahoo2", "Yahoo Set 2"), Recipe("web10k", "WEB10K"), Recipe("web30k", "WEB30K"))
 
 
-def _table2(name: str, metric: str, claims: tuple[Claim, ...] = (), **fields: Any) -> Study:
+def _table2(name: str, metric: str, baselines: tuple[System, ...], *claims: Claim, **fields: Any) -> Study:
     """What Table 2 has for one metric: StochasticRank is better than every baseline, and what else is claimed."""
-    numbers = {system: [(number,) for number in row] for system, row in _TABLE2[metric].items()}
-    baselines = [system for system in _TABLE2[metric] if system not in ("sr-soft", "sr")]
-    return _study(
+    soft = System(_smoothed(metric, 0, True), "sr-soft", _LANGEVIN)
+    systems = (*baselines, soft, System(_smoothed(metric, 0.1, True), "sr", _LANGEVIN))
+    return declared(
         name,
+        **_TABLES,
+        systems=systems,
         metrics=(metric,),
-        claims=(*each(Better, better="sr", worse=baselines, metric=metric), *claims),
-        search=Search(_EVERYONE, {system: _TABLE2_SEARCH[system] for system in _TABLE2[metric]}),
-        recipes=recipes(_DATA_SETS, printed=printed_tables(tuple(_DATA_SETS), numbers, (metric,))),
+        claims=(*each(Better, better="sr", worse=map(str, baselines), metric=metric), *claims),
+        search=Search(_EVERYONE, {str(system): _TABLE2_SEARCH[str(system)] for system in systems}),
+        recipes=_RECIPES,
         **fields,
     )
 
@@ -130,41 +104,35 @@ _IN_MOST_CASES = "in most cases, SR-R1 outperforms SR-R1 soft (in print on WEB30
 TABLE2_NDCG = _table2(
     "stochasticrank-table2-ndcg",
     "ndcg@5",
-    systems=(
-        *_baselines(5),
-        System(_smoothed("ndcg@5", 0, True), "sr-soft", _LANGEVIN),
-        System(_smoothed("ndcg@5", 0.1, True), "sr", _LANGEVIN),
-    ),
-    claims=(Better(better="sr", worse="sr-soft", metric="ndcg@5", text=_IN_MOST_CASES),),
+    _baselines(5),
+    Better(better="sr", worse="sr-soft", metric="ndcg@5", text=_IN_MOST_CASES),
 )
 
 TABLE2_MRR = _table2(
     "stochasticrank-table2-mrr",
     "mrr",
-    systems=(
+    (
         System("lambdarank(k=none,gain=linear,discount=reciprocal)", "lambdamart"),
         System("lambdarank(k=none,gain=linear,discount=reciprocal,noise=gumbel,strength=0.5)", "e-lambdamart"),
         System(_smoothed("mrr", 0, False), "softrank"),
-        System(_smoothed("mrr", 0, True), "sr-soft", _LANGEVIN),
-        System(_smoothed("mrr", 0.1, True), "sr", _LANGEVIN),
     ),
     conditions=(Condition(changes=(Change("binarise", parts=PARTS),)),),
 )
 
-_STEPS = {"reinforce": (70.74,), "ccs": (71.89,), "ccs+sfa": (74.55,)}
-_STEPS |= {"ccs+sfa+sglb": (74.68,), "ccs+sfa+sglb+mu": (74.92,)}
+_STEPS = (
+    System(_smoothed("ndcg@5", 0, False, "reinforce"), "reinforce"),
+    System(_smoothed("ndcg@5", 0, False), "ccs"),
+    System(_smoothed("ndcg@5", 0, True), "ccs+sfa"),
+    System(_smoothed("ndcg@5", 0, True), "ccs+sfa+sglb", _LANGEVIN),
+    System(_smoothed("ndcg@5", 0.1, True), "ccs+sfa+sglb+mu", _LANGEVIN),
+)
 
-TABLE3 = _study(
+TABLE3 = declared(
     "stochasticrank-table3",
-    systems=(
-        System(_smoothed("ndcg@5", 0, False, "reinforce"), "reinforce"),
-        System(_smoothed("ndcg@5", 0, False), "ccs"),
-        System(_smoothed("ndcg@5", 0, True), "ccs+sfa"),
-        System(_smoothed("ndcg@5", 0, True), "ccs+sfa+sglb", _LANGEVIN),
-        System(_smoothed("ndcg@5", 0.1, True), "ccs+sfa+sglb+mu", _LANGEVIN),
-    ),
+    **_TABLES,
+    systems=_STEPS,
     metrics=("ndcg@5",),
-    claims=tuple(Better(better=better, worse=worse, metric="ndcg@5") for worse, better in itertools.pairwise(_STEPS)),
+    claims=tuple(Better(better=str(b), worse=str(a), metric="ndcg@5") for a, b in itertools.pairwise(_STEPS)),
     search=Search(_EVERYONE, {"ccs+sfa+sglb": _SGLB, "ccs+sfa+sglb+mu": _SHIFTED}),
-    recipes=(Recipe("yahoo1", _DATA_SETS["yahoo1"], printed=in_percent(_STEPS, ("ndcg@5",))),),
+    recipes=(_YAHOO1,),
 )

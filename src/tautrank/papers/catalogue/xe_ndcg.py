@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from tautrank.experiments.divide import Change, OnItself
 from tautrank.experiments.plan import Condition, Measurement, System
-from tautrank.papers.catalogue.declarations import declared, in_percent
+from tautrank.papers.catalogue.declarations import declared
 from tautrank.papers.claims import Better, GapGrows, LeadsEarly, Reaches, each
 from tautrank.papers.study import PaperTest, Recipe, Study
 from tautrank.simulate.clicks import CLICK_PROBABILITIES
@@ -26,10 +25,6 @@ _RECIPES = (
     Recipe("yahoo1", "Yahoo!", {"num_leaves": 200, "min_child_samples": 100}),
 )
 _BOTH = ("ndcg@5", "ndcg@10")
-_PRINTED = {
-    "web30k": {"listnet": (47.68, 49.76), "lambdamart": (48.08, 49.94), "xendcg": (48.23, 50.27)},
-    "yahoo1": {"listnet": (71.76, 76.52), "lambdamart": (73.00, 77.49), "xendcg": (73.37, 77.84)},
-}
 
 _study = partial(declared, parameters=_PARAMETERS, recipes=_RECIPES, test=PaperTest(level=0.01))
 _two_losses = partial(_study, systems=(LAMBDAMART, XENDCG), metrics=("ndcg@5",))
@@ -44,21 +39,15 @@ TABLE1 = _study(
         *each(Better, better="xendcg", worse=("lambdamart", "listnet"), metric=_BOTH),
         *each(Better, better="lambdamart", worse="listnet", metric=_BOTH),
     ),
-    recipes=tuple(replace(recipe, printed=in_percent(_PRINTED[recipe.data], _BOTH)) for recipe in _RECIPES),
 )
+
+_STRETCHED = "The vertically stretched clouds illustrate the impact of the resulting distribution on the gap"
 
 FIGURE1 = declared(
     "xe-figure1",
     systems=(Measurement("jensen-clouds", parameters={"examples": 20, "documents": 100, "draws": 200}),),
     metrics=("gap-saved", "mean-gap", "smallest-gap", "mean-loss", "smallest-loss"),
-    claims=(
-        Reaches(
-            system="jensen-clouds",
-            metric="gap-saved",
-            value=0.1,
-            text="The vertically stretched clouds illustrate the impact of the resulting distribution on the gap",
-        ),
-    ),
+    claims=(Reaches(system="jensen-clouds", metric="gap-saved", value=0.1, text=_STRETCHED),),
     protocol=OnItself(),
     trials=20,
     data="none",
@@ -66,12 +55,7 @@ FIGURE1 = declared(
 
 _WIDER = "outperforms by a wider margin when the number of trees in the ensemble is small"
 
-FIGURE2 = _two_losses(
-    "xe-figure2",
-    claims=(LeadsEarly(**_AHEAD, text=_WIDER),),
-    trials=10,
-    curves=("valid",),
-)
+FIGURE2 = _two_losses("xe-figure2", claims=(LeadsEarly(**_AHEAD, text=_WIDER),), trials=10, curves=("valid",))
 
 
 def _degrading(name: str, conditions: tuple[Condition, ...], **fields: Any) -> Study:
@@ -80,25 +64,16 @@ def _degrading(name: str, conditions: tuple[Condition, ...], **fields: Any) -> S
     return _two_losses(name, claims=claims, conditions=conditions, **fields)
 
 
-def _growing(change: str, parameter: str, shares: tuple[float, ...]) -> tuple[Condition, ...]:
+def _growing(change: str, parameter: str, *shares: float) -> tuple[Condition, ...]:
     """A condition per share of a change to the training data; none of it changes nothing."""
     return tuple(Condition(f"{100 * s:.0f}%", s, (Change(change, {parameter: s}),) if s else ()) for s in shares)
 
 
-FIGURE3_NEGATIVES = _degrading(
-    "xe-figure3-negatives",
-    conditions=_growing("add-negatives", "share", (0.0, 0.2, 0.4, 0.6, 0.8, 1.0)),
-    axis="documents added to each training list, as a share of its own",
-)
+FIGURE3_NEGATIVES = _degrading("xe-figure3-negatives", _growing("add-negatives", "share", 0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
 
 FIGURE3_LABELS = _degrading(
-    "xe-figure3-labels",
-    version=2,
-    conditions=_growing("perturb-labels", "probability", (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)),
-    axis="share of the training labels set to random values",
+    "xe-figure3-labels", _growing("perturb-labels", "probability", 0.0, 0.1, 0.2, 0.3, 0.4, 0.5), version=2
 )
-
-_CLICKS_ON_NOTHING = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 
 
 def _clicks(p: float) -> Change:
@@ -108,8 +83,5 @@ def _clicks(p: float) -> Change:
 
 
 FIGURE4 = _degrading(
-    "xe-figure4",
-    conditions=tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in _CLICKS_ON_NOTHING),
-    axis="click probability of documents with label 0",
-    trials=20,
+    "xe-figure4", tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)), trials=20
 )

@@ -15,7 +15,6 @@ Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -26,19 +25,16 @@ from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, DCGRR, NDCG, Metric, discount_values, gain_values, metric
 from tautrank.metrics.ordering import F64, query_sums
-from tautrank.theory.distributions import check_scored_lists
-from tautrank.theory.softrank_bounds import begins_group
+from tautrank.theory.softrank_bounds import flip_sums
+from tautrank.theory.theorem import check_scored_lists
 
-# Documents that are judged at once: few enough for the cache of most processors.
-_BLOCK = 1 << 18
 # The trapezoidal rule for a normal variable; its error falls faster than any power of the step.
 _STEP, _REACH = 1 / 16, 9.0
-# Where a search for mu or sigma ends: no float64 tells more apart.
-_HALVINGS = 60
+# A search for mu or sigma: from far too little to far too much, halved on a scale of logarithms.
+_TINY, _HUGE, _HALVINGS = 1e-300, 1e300, 64
 
 
-@dataclass(frozen=True, eq=False)
-class Smoothed:
+class Smoothed(NamedTuple):
     """A smoothed metric and the metric itself, one number per query; NaN where the query is skipped.
 
     Args:
@@ -109,32 +105,19 @@ def smoothed_metric(
     sigma, mu = real("sigma", sigma, 0.0), real("mu", mu, 0.0)
     draws = whole("draws", draws, 2)
     rng = np.random.default_rng(whole("seed", seed, 0, 2**64 - 1))
-    y, queries = lists.labels, lists.sizes.size
-    at_once = max(1, min(draws, _BLOCK // max(y.size, 1)))
-    # A draw is a copy of all lists; the metric works out once what depends on labels.
-    judges = {}
-    for count in {at_once, draws % at_once} - {0}:
-        ends = (np.arange(count)[:, None] * y.size + lists.offsets[1:]).ravel()
-        judges[count] = chosen.bind(np.tile(y, count), np.concatenate(([0], ends)))
-    # Whole numbers in the order of the scores of a query, equal where scores are tied.
-    order = np.lexsort((s, lists.query))
-    level = np.empty(s.size)
-    level[order] = np.cumsum(begins_group(s[order], lists.query))
-    total, squares = np.zeros(queries), np.zeros(queries)
-    worst = metric(chosen, ties="worst").per_query(s, y, lists.offsets)
-    for start in range(0, draws, at_once):
-        count = min(at_once, draws - start)
-        noise = rng.normal(size=(count, y.size)) - mu * y
+    y, judged = lists.labels, chosen.bind(lists.labels, lists.offsets)
+    # Whole numbers in the order of the scores, equal where scores are tied.
+    level = np.unique(s, return_inverse=True)[1]
+
+    def noisy() -> F64:
+        noise = rng.normal(size=y.size) - mu * y
         # In the limit the noise is squeezed, in its order, into less than the distance of two levels.
-        noisy = s + sigma * noise if sigma > 0 else level + noise / (2.5 + 2.5 * np.abs(noise))
-        # Measured from a value near them, the squares keep their digits.
-        values = judges[count].per_query(noisy.ravel()).reshape(count, queries) - worst
-        total += values.sum(axis=0)
-        squares += (values**2).sum(axis=0)
-    mean = total / draws
-    variance = np.maximum(squares / draws - mean**2, 0.0) * draws / (draws - 1)
-    expected = metric(chosen, ties="expected").per_query(s, y, lists.offsets)
-    return Smoothed(worst + mean, np.sqrt(variance / draws), worst, expected)
+        return s + sigma * noise if sigma > 0 else level + noise / (2.5 + 2.5 * np.abs(noise))
+
+    worst, expected = (metric(chosen, ties=ties).per_query(s, y, lists.offsets) for ties in ("worst", "expected"))
+    # Measured from a value near them, or their own, they keep their digits.
+    biases = np.array([judged.per_query(noisy()) - worst for _ in range(draws)])
+    return Smoothed(worst + biases.mean(axis=0), biases.std(axis=0, ddof=1) / np.sqrt(draws), worst, expected)
 
 
 def smoothing_limit(
@@ -167,24 +150,45 @@ def smoothing_limit(
     chosen = metric(judge)
     if not isinstance(chosen, DCG | NDCG):
         raise OptionError(f"judge: found {chosen}; expected dcg or ndcg, or smoothed_metric, which takes any metric")
-    from tautrank.theory._kernels import tied_discounts
-
     s, lists = check_scored_lists(scores, labels, offsets)
     y, cuts = lists.labels, lists.offsets
     order = np.lexsort((y, -s, lists.query))
-    starts = np.flatnonzero(begins_group(s[order], lists.query)).astype(np.int64)
+    starts = np.flatnonzero((np.diff(s[order], prepend=np.nan) != 0) | (np.diff(lists.query, prepend=-1) != 0))
     discounts = discount_values(lists.longest, chosen.discount, chosen.k)
-    nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
-    chances = np.exp(-0.5 * nodes**2)
-    groups, places = np.append(starts, s.size), starts - cuts[lists.query[starts]]
+    places = starts - cuts[lists.query[starts]]
     mu = real("mu", mu, 0.0)
-    tied = tied_discounts(groups, places, y[order], discounts, mu, nodes, chances / chances.sum())
+    groups = zip(np.split(y[order], starts[1:]), places, strict=True) if s.size else ()
+    tied = np.concatenate([[], *(_tied_discounts(labels, discounts[place:], mu) for labels, place in groups)])
     # A query without a gain is skipped by either metric.
     ideal = DCG(k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(y, y, cuts)
     norm = ideal if isinstance(chosen, NDCG) else np.where(np.isnan(ideal), np.nan, 1.0)
     value = query_sums(gain_values(y[order], chosen.gain) * tied, cuts) / norm
     worst, expected = (metric(chosen, ties=ties).per_query(s, y, cuts) for ties in ("worst", "expected"))
     return Smoothed(value, np.where(np.isnan(value), np.nan, 0.0), worst, expected)
+
+
+def _tied_discounts(labels: F64, discounts: F64, mu: float) -> F64:
+    """Return the expected discount of each of several tied documents, ordered by normal noise of mean ``-mu y``.
+
+    Given a document's own noise the others stand above it independently of each other, so its place among them is a sum
+    of independent trials; what is left is an integral over its own noise.
+    """
+    from scipy.special import ndtr
+
+    nodes = np.arange(-_REACH, _REACH + _STEP, _STEP)
+    weights = np.exp(-0.5 * nodes**2)
+    expected = np.empty(labels.size)
+    for label in np.unique(labels):
+        of_label = labels == label
+        # The probability of each place, at each value of its own noise.
+        places = np.zeros((labels.size, nodes.size))
+        places[0] = 1.0
+        for other in np.delete(labels, np.argmax(of_label)):
+            above = ndtr(-nodes - mu * (other - label))
+            places[1:] = places[1:] * (1.0 - above) + places[:-1] * above
+            places[0] *= 1.0 - above
+        expected[of_label] = discounts[: labels.size] @ places @ weights / weights.sum()
+    return expected
 
 
 class ConsistentSmoothing(NamedTuple):
@@ -227,20 +231,15 @@ def consistent_smoothing(
     """
     s, lists = check_scored_lists(scores, labels, offsets)
     half = 0.5 * real("precision", precision, 0.0, above=True, most=1.0)
-    queries = lists.sizes.size
-    nothing = np.zeros(queries)
-    needed = _smallest(lambda mus: flipped_pairs(s, lists, nothing, mus) > half, queries)
-    mu = np.maximum(needed, real("least_mu", least_mu, 0.0))
+    nothing = np.zeros(lists.sizes.size)
+    _, needed = _turning_point(lambda mus: flipped_pairs(s, lists, nothing, mus) > half, nothing.size)
+    if needed.max(initial=0.0) > 1e12:
+        raise DataError("labels: found two that differ too little for any mu; expected labels further apart")
+    # Where a mu of next to nothing is enough, it need not be any.
+    mu = np.maximum(np.where(needed > 1e-200, needed, 0.0), real("least_mu", least_mu, 0.0))
     tied = flipped_pairs(s, lists, nothing, mu)
-    # From far too little to far too much: the number of flips grows with sigma.
-    inside = np.full(queries, 1e-300)
-    outside = np.full(queries, 1e300)
-    unlimited = flipped_pairs(s, lists, outside, mu) - tied <= half
-    for _ in range(_HALVINGS + 20):
-        middle = np.sqrt(inside) * np.sqrt(outside)
-        enough = flipped_pairs(s, lists, middle, mu) - tied <= half
-        inside, outside = np.where(enough, middle, inside), np.where(enough, outside, middle)
-    return ConsistentSmoothing(mu, np.where(unlimited, np.inf, inside))
+    sigma, beyond = _turning_point(lambda sigmas: flipped_pairs(s, lists, sigmas, mu) - tied <= half, nothing.size)
+    return ConsistentSmoothing(mu, np.where(beyond < _HUGE, sigma, np.inf))
 
 
 def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
@@ -262,23 +261,16 @@ def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
     >>> flipped_pairs(np.array([1.0, 1.0, 5.0, 5.0]), lists, np.zeros(2), np.array([0.0, 4.0])).round(4)
     array([0.5   , 0.0023])
     """
-    from tautrank.theory._kernels import flip_sums
-
     order = np.lexsort((lists.labels, -scores, lists.query))
-    labels = lists.labels[order]
-    return flip_sums(scores[order], labels, np.full(labels.size, 0.5), True, lists.offsets, sigmas, mus)
+    y = lists.labels[order]
+    return flip_sums(scores[order], y, lambda i, j: y[i] != y[j], lists.offsets, sigmas, mus)
 
 
-def _smallest(too_small: Callable[[F64], NDArray[np.bool_]], queries: int) -> F64:
-    """Return the smallest sufficient mu, one per query, by doubling and then halving an interval."""
-    low, high = np.zeros(queries), np.ones(queries)
-    needed = too_small(low)
-    while (short := needed & too_small(high)).any():
-        low[short], high[short] = high[short], 2.0 * high[short]
-        if high.max() > 1e12:
-            raise DataError("labels: found two that differ too little for any mu; expected labels further apart")
+def _turning_point(holds: Callable[[F64], NDArray[np.bool_]], queries: int) -> tuple[F64, F64]:
+    """Return the largest number for which it holds, one per query, and the smallest for which it no longer does."""
+    low, high = np.full(queries, _TINY), np.full(queries, _HUGE)
     for _ in range(_HALVINGS):
-        middle = 0.5 * (low + high)
-        short = too_small(middle)
-        low, high = np.where(short, middle, low), np.where(short, high, middle)
-    return np.where(needed, high, 0.0)
+        middle = np.sqrt(low) * np.sqrt(high)
+        so_far = holds(middle)
+        low, high = np.where(so_far, middle, low), np.where(so_far, high, middle)
+    return low, high

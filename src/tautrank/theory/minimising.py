@@ -1,0 +1,277 @@
+"""How the papers minimise their losses: Newton's method on cross entropy, expectation maximisation of LambdaLoss.
+
+**Cross entropy.** Is its second derivative positive definite, and does the paper's series invert it? The paper takes a
+probability mass ``epsilon / (sum exp(s) + epsilon)`` away from the scores, so that the Hessian ``H = diag(rho) - rho
+rho^T`` can be inverted, writes ``H = D (I - S)`` with ``D_ii = rho_i (1 - rho_i)`` and ``S_ij = rho_j / (1 - rho_i)``
+for ``i != j``, and cuts ``(I - S)^-1 = I + S + S^2 + ...`` after three terms. No matrix is formed here: ``H`` is a
+diagonal minus a matrix of rank one, and ``S`` is similar to one (scale its rows by ``sqrt(rho_i (1 - rho_i))``), so
+that eigenvalues are roots of a sum over documents and the inverse is a formula.
+
+Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, sec. 4.4 and appendices C and D.
+
+**LambdaLoss.** The E-step ranks the documents by their scores and takes the weights of the pairs from that ranking; the
+M-step minimises the loss with those weights (Wang et al., CIKM 2018, sec. 4.2 and 4.3). Within an M-step the loss is
+convex and falls. Whether it falls from one M-step to the next is another matter: the E-step of the paper puts the
+ranking that the scores give in the place of the hidden one, whatever the labels say, and its M-step leaves out the
+probability of that ranking under the new scores; so the argument that makes EM descend does not apply. `descends` says
+which losses of this library descend anyway, and why.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from tautrank.arguments import real, whole
+from tautrank.losses import MSE, REGISTRY, XENDCG, LambdaLoss, ListNet, Loss
+from tautrank.metrics import NDCG
+from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
+from tautrank.theory.lipschitz import differences
+from tautrank.theory.theorem import check_scored_lists, check_scores
+
+# A longer lead of the best document makes no difference to `spectral_gap`: probabilities below exp(-300) leave the sums
+# that they are added to as they are, and exp(-708) is where floats end.
+_FAR_AHEAD = 300.0
+# Newton's method on these functions gains digits from the first step on; this many end it for any float64.
+_MOST_ROUNDS = 200
+# Armijo's rule: a step is taken when it gains at least this share of what the slope promises.
+_SHARE = 1e-4
+_MOST_HALVINGS = 60
+
+
+class DampedSoftmax(NamedTuple):
+    """The score distribution of eq. 14: ``rho_i = exp(s_i) / (sum_j exp(s_j) + epsilon)``.
+
+    Args:
+        rho: one per document.
+        rest: ``1 - rho``, exact also where ``rho`` is nearly 1.
+        missing: the mass taken away, ``epsilon / (sum_j exp(s_j) + epsilon)``, one per query.
+        offsets: start of each query, and the number of documents at the end.
+
+    >>> damped = DampedSoftmax.of([0.0, 0.0], [0, 2], epsilon=2.0)
+    >>> damped.rho, damped.rest, damped.missing
+    (array([0.25, 0.25]), array([0.75, 0.75]), array([0.5]))
+    """
+
+    rho: F64
+    rest: F64
+    missing: F64
+    offsets: I64
+
+    @classmethod
+    def of(cls, scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> DampedSoftmax:
+        """Return the distribution of given scores.
+
+        Args:
+            scores: one finite number per document.
+            offsets: start of each query, and the number of documents at the end.
+            epsilon: the constant of eq. 14, above 0.
+        """
+        log_e = np.log(real("epsilon", epsilon, 0.0, above=True))
+        s, cuts = check_scores(scores, offsets)
+        sizes = np.diff(cuts)
+        # epsilon is as one more document, of score log epsilon; all are in units of the largest.
+        top = np.maximum(query_maxima(s, cuts), log_e)
+        ex, extra, best = np.exp(s - np.repeat(top, sizes)), np.exp(log_e - top), _best(s, cuts)
+        lead = np.zeros_like(ex)
+        lead[best] = ex[best]
+        # Added up without the best document, next to which the others would lose their digits.
+        tail = query_sums(ex - lead, cuts) + extra
+        total = tail + query_sums(lead, cuts)
+        rho = ex / np.repeat(total, sizes)
+        rest = 1.0 - rho
+        rest[best] = (tail / total)[sizes > 0]
+        return cls(rho, rest, extra / total, cuts)
+
+
+def smallest_eigenvalue(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
+    """Return the smallest eigenvalue of the Hessian, one per query; if it is above 0, the Hessian is positive definite.
+
+    It is the root below ``min rho`` of ``sum_i rho_i x / (rho_i - x) = missing``, the secular equation of
+    ``diag(rho) - rho rho^T``; the proof's own floor, by Gershgorin's circles, is ``missing min rho``. Where the scores
+    are so far apart that a ``rho`` underflows it is 0 in floating point. NaN for a query without documents.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 1.
+
+    Args:
+        scores, offsets: the lists, see `tautrank.theory`.
+        epsilon: the constant of eq. 14, above 0.
+
+    >>> smallest_eigenvalue([0.0, 0.0], [0, 2], epsilon=2.0)  # [[3, -1], [-1, 3]]/16
+    array([0.125])
+    """
+    damped = DampedSoftmax.of(scores, offsets, epsilon)
+    least = -query_maxima(-damped.rho, damped.offsets)
+    shares = np.divide(least, least + damped.missing, out=np.zeros_like(least), where=least > 0)
+    # Of a far smaller rho than what is missing the root rounds to that rho itself.
+    root = np.minimum(_root_below(damped.rho, damped, np.minimum(damped.missing * shares, least)), least)
+    return np.where(np.diff(damped.offsets) == 0, np.nan, root)
+
+
+def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) -> F64:
+    """Return 1 minus the spectral radius of ``S``, one per query; if it is above 0, ``I + S + S^2 + ...`` converges.
+
+    It is the root in (0, 1] of ``sum_i rho_i x / (1/(1 - rho_i) - x) = missing``. After ``n`` terms the
+    error of the series shrinks like ``(1 - gap)^n``; the gap is about ``epsilon / (sum exp(s) sum rho (1 - rho))``, so
+    for a negligible ``epsilon`` the series converges in name only, along the direction that adds a constant to all
+    scores. NaN for a query without documents.
+
+    Bruch, *An Alternative Cross Entropy Loss for Learning-to-Rank*, 2020, Claim 2.
+
+    Args:
+        scores, offsets: the lists, see `tautrank.theory`.
+        epsilon: the constant of eq. 14, above 0.
+
+    >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=2.0)  # S = [[0, 1], [1, 0]]/3
+    array([0.66666667])
+    >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=1e-10)
+    array([1.e-10])
+    """
+    s, cuts = check_scores(scores, offsets)
+    sizes = np.diff(cuts)
+    best = _best(s, cuts)
+    others = s.copy()
+    others[best] = -np.inf
+    second = np.maximum(query_maxima(others, cuts), np.log(real("epsilon", epsilon, 0.0, above=True)))[sizes > 0]
+    others[best] = np.minimum(s[best], second + _FAR_AHEAD)
+    damped = DampedSoftmax.of(others, cuts, epsilon)
+    spread = query_sums(damped.rho * damped.rest, cuts)
+    start = np.divide(damped.missing, spread, out=np.ones_like(spread), where=damped.missing < spread)
+    poles = np.divide(1.0, damped.rest, out=np.full_like(others, 1e300), where=damped.rest > 0)
+    return np.where(sizes == 0, np.nan, _root_below(poles, damped, start))
+
+
+def _best(scores: F64, offsets: I64) -> I64:
+    """Return the flat index of the best document of each query that has documents."""
+    query = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    return np.lexsort((-scores, query))[np.unique(query, return_index=True)[1]]
+
+
+def _root_below(poles: F64, damped: DampedSoftmax, start: F64) -> F64:
+    """Return the root of ``sum_i rho_i x / (p_i - x) = missing`` below all poles, by Newton's method from above it."""
+    x = start
+    for _ in range(_MOST_ROUNDS):
+        spread = np.repeat(x, np.diff(damped.offsets))
+        distance = np.where(poles > spread, poles - spread, np.inf)
+        share = damped.rho / distance
+        value = query_sums(share * spread, damped.offsets) - damped.missing
+        slope = query_sums(share * (poles / distance), damped.offsets)
+        with np.errstate(over="ignore"):
+            step = np.divide(value, slope, out=np.zeros_like(x), where=slope > 0)
+        moved = x - np.maximum(step, 0.0)
+        if not (moved < x).any():
+            break
+        x = np.where(moved > 0, moved, x)
+    return x
+
+
+def descends(loss: Loss) -> str | None:
+    """Return why the loss itself never rises from one M-step to the next; None where there is no such reason.
+
+    Args:
+        loss: the loss.
+
+    >>> from tautrank.losses import loss
+    >>> descends(loss("arp-loss2"))
+    'its weights do not depend on the ranking'
+    >>> descends(loss("xendcg(gamma=tight)"))
+    'it is the minimum over gamma, which the E-step takes again at the new scores'
+    >>> descends(loss("lambdarank(k=none)")) is None
+    True
+    """
+    if loss.is_random:
+        return None
+    if isinstance(loss, LambdaLoss):
+        v, gap = loss._rank_weights(8)
+        constant = bool(np.ptp(v) == 0.0 and np.ptp(gap[1:]) == 0.0)
+        return "its weights do not depend on the ranking" if constant and loss.k is None and not loss.norm else None
+    if isinstance(loss, XENDCG) and loss.gamma == "tight":
+        return "it is the minimum over gamma, which the E-step takes again at the new scores"
+    if isinstance(loss, ListNet | XENDCG | MSE):
+        return "nothing in it depends on the ranking"
+    return None
+
+
+class Iterations(NamedTuple):
+    """The course of `majorise_minimise`; the first index is the iteration.
+
+    Args:
+        objective: the loss with the weights of its own ranking, ``[iterations + 1, queries]``.
+        frozen: the loss with the weights of an M-step, before it and after each of its steps,
+            ``[iterations, steps + 1, queries]``.
+        metric: NDCG, ``[iterations + 1, queries]``; NaN where the query is skipped.
+        scores: the final scores, one per document.
+
+    >>> trace = majorise_minimise("ranknet", [0.0, 1.0], [1, 0], [0, 2], iterations=2, steps=1)
+    >>> trace.objective.shape, trace.frozen.shape, trace.metric.shape
+    ((3, 1), (2, 2, 1), (3, 1))
+    """
+
+    objective: F64
+    frozen: F64
+    metric: F64
+    scores: F64
+
+
+def majorise_minimise(
+    loss: Loss | str, scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, *, iterations: int = 10, steps: int = 5
+) -> Iterations:
+    """Alternate between ranking the documents and minimising the loss with its weights held fixed, on the scores.
+
+    An M-step is ``steps`` steps of gradient descent, each with a line search for every query, so the loss with
+    fixed weights never rises. With the soft assignment the rankings are drawn anew for every iteration.
+
+    Wang et al., *The LambdaLoss Framework for Ranking Metric Optimization*, CIKM 2018, sec. 4.2 and Figure 5, where a
+    tree takes the place of each step.
+
+    Args:
+        loss: any loss, or its name.
+        scores: where to start, one finite number per document.
+        labels, offsets: the lists, see `tautrank.theory`.
+        iterations: number of rankings.
+        steps: steps of gradient descent per M-step.
+
+    >>> trace = majorise_minimise("ndcg-loss2(k=none)", [2.0, 1.0, 0.0], [0, 1, 2], [0, 3], iterations=4)
+    >>> trace.metric[:, 0].round(3)
+    array([0.587, 1.   , 1.   , 1.   , 1.   ])
+    >>> bool((np.diff(trace.frozen, axis=1) <= 0).all())
+    True
+    """
+    chosen = REGISTRY.make(loss)
+    s, lists = check_scored_lists(scores, labels, offsets)
+    iterations, steps = whole("iterations", iterations, 0), whole("steps", steps, 1)
+    objective = chosen.bind(lists.labels, lists.offsets)
+    judged = NDCG().bind(lists.labels, lists.offsets)
+    length = np.ones(lists.sizes.size)
+    losses, metrics, frozen = [objective.values(s)], [judged.per_query(s)], []
+    for iteration in range(iterations):
+        held = objective.frozen(s, iteration)
+        value = held.values(s)
+        frozen.append(value)
+        for _ in range(steps):
+            slopes = differences(held.values, s, lists.offsets)
+            promised = query_sums(slopes**2, lists.offsets)
+            # A step may be as long as the last one was, and four times that.
+            length *= 4.0
+            moving = promised > 0
+            for _ in range(_MOST_HALVINGS):
+                tried = s - np.repeat(np.where(moving, length, 0.0), lists.sizes) * slopes
+                reached = held.values(tried)
+                short = moving & ~(reached <= value - _SHARE * length * promised)
+                if not short.any():
+                    break
+                length[short] *= 0.5
+            else:
+                # Differences have no digits left to show the way down.
+                moving &= ~short
+                tried = s - np.repeat(np.where(moving, length, 0.0), lists.sizes) * slopes
+                reached = held.values(tried)
+                length = np.maximum(length, 1e-6)
+            s, value = tried, reached
+            frozen.append(value)
+        losses.append(objective.values(s, iteration + 1))
+        metrics.append(judged.per_query(s))
+    course = np.array(frozen).reshape(iterations, steps + 1, length.size)
+    return Iterations(np.array(losses), course, np.array(metrics), s)
