@@ -69,7 +69,7 @@ NAVIGATION = {
         "recipes",
     ],
     "Compare": ["comparing", "significance", "studies", "simulate", "theory"],
-    "Measured": [
+    "Results": [
         "results/losses",
         "results/committees",
         "results/engines",

@@ -328,10 +328,10 @@ def check_losses(
     seed: int = 0,
     progress: Callable[[int, int, str], None] | None = None,
 ) -> list[LossReport]:
-    """Check losses, yours included: laws that every loss obeys, measurements, and the papers' theorems.
+    """Check losses, also your own: laws that every loss obeys, measurements, and the papers' theorems.
 
-    Laws are checked on small synthetic lists with ties, empty queries and extreme scores; most other checks, and the
-    laws that any lists can show to be broken, on the data. The outcome of a check is the worst one over several
+    Laws are checked on small synthetic lists with ties, empty queries and extreme scores. Most other checks, and the
+    laws that any lists can break, are checked on the data. The outcome of a check is the worst one over several
     scorings of the data: the given scores (or a draw from N(0, 1)), equal scores, the labels upside down, the scores a
     hundred times as far apart and as near, the labels themselves, and another draw.
 

@@ -81,7 +81,7 @@ def argument(text: str, default: Any = ..., shown: str = "DATA") -> Any:
 
 AS_JSON = flag("Print JSON instead of a table.", "--json")
 IMPORTED = option("Python file or module that registers your own loss or metric. Its code is run.", None, "--import")
-MEMORY = option("Memory there is, such as 3G: features stay in the file and are read in chunks.")
+MEMORY = option("Memory limit, such as 3G: features stay in the file and are read in chunks.")
 MODEL = argument("Model of 'tautrank train', LightGBM or XGBoost.", shown="MODEL")
 SEED = option("Random seed.", 0)
 
@@ -93,13 +93,13 @@ class Reading:
     zero_based: bool = flag("Feature indices in LETOR text start at 0.", "--zero-based")
     allow_nan: bool = flag("Read 'nan' as a missing value.", "--allow-nan")
     cache: bool | None = option("Keep the parsed data next to the file; default for files of 64 MiB or more.")
-    label: str = option("Label column of Parquet and CSV files.", "label")
-    qid: str = option("Query id column of Parquet and CSV files.", "qid")
-    doc: str | None = option("Document id column of Parquet and CSV files.")
-    features: list[str] | None = several("Feature columns of Parquet and CSV files; default all other numbers.")
-    drop: list[str] | None = several("Columns of Parquet and CSV files to leave out.")
-    categorical: list[str] | None = several("Columns of Parquet and CSV files that hold categories.")
-    separator: str | None = option("What separates the columns of CSV; default a comma.")
+    label: str = option("Label column of a table (Parquet, Arrow, CSV, JSON lines).", "label")
+    qid: str = option("Query id column of a table.", "qid")
+    doc: str | None = option("Document id column of a table.")
+    features: list[str] | None = several("Feature columns of a table; default all other columns of numbers.")
+    drop: list[str] | None = several("Columns of a table to leave out.")
+    categorical: list[str] | None = several("Columns of a table that hold categories.")
+    separator: str | None = option("Character that separates the columns of CSV; default a comma.")
 
     def given(self) -> dict[str, Any]:
         """The options of `read_data`."""

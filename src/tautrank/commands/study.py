@@ -27,9 +27,9 @@ _FORMS = {".html": "to_html", ".md": "to_markdown", ".tex": "to_latex", ".csv": 
 _MOST_FAILURES = 5  # on the terminal; a report lists all of them
 
 _STORE = argument("Store of a study.", shown="STORE")
-_DATA = option("Folder, file, or simulated:mslr:200 (200 queries like MSLR); or three times: train, valid, test file.")
+_DATA = option("Folder, file, or simulated:mslr:200 (200 queries like MSLR); three times for train, valid, test.")
 _FOLD = option("The only fold (or set) to use from a folder.")
-_WORKERS = option("Number of processes that train in parallel; default all cores.")
+_WORKERS = option("Number of processes that train in parallel; default one per core.")
 _DASK = option("Run on Dask: address or file of a scheduler, or 'local' for --workers processes on this machine.", "")
 
 

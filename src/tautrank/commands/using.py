@@ -64,7 +64,7 @@ def data_info(
 
 def evaluate(
     *,
-    data: Path = argument("Labelled data (LETOR, Parquet, CSV), or TREC qrels; - for standard input."),
+    data: Path = argument("Labelled data (LETOR text or a table), or TREC qrels; - for standard input."),
     scores: list[Path] | None = option("Scores, one per line, or a TREC run; - for standard input."),
     model: Path | None = option("Model to score the documents with, instead of --scores."),
     metrics: list[str] | None = several(f"Metrics; default {_DEFAULTS}. Known: {_KNOWN}.", "--metrics", "-m"),
@@ -122,7 +122,7 @@ def evaluate(
 
 def rank(
     *,
-    data: Path = argument("Documents to rank (LETOR, Parquet, CSV)."),
+    data: Path = argument("Documents to rank (LETOR text or a table)."),
     model: Path = option("Model of 'tautrank train', LightGBM or XGBoost.", ...),
     output: Path = option("File to write; - for standard output.", ..., "--output", "-o"),
     kind: str = option("scores (one per line), a trec run, or csv (qid, doc, rank, score).", "scores", "--format"),
@@ -164,19 +164,19 @@ def rank(
 class _Reading(options.Reading):
     """The options of every command, with another name for the column where --qid is a query."""
 
-    qid: str = option("Query id column of Parquet and CSV files.", "qid", "--qid-column")
+    qid: str = option("Query id column of a table.", "qid", "--qid-column")
 
 
 def explain(
     *,
     model: Path = options.MODEL,
-    data: Path = argument("Documents (LETOR, Parquet, CSV)."),
+    data: Path = argument("Documents (LETOR text or a table)."),
     query: str | None = option("The query to explain.", None, "--qid"),
     above: str | None = option("A document of the query, with --below: why is it above the other?"),
     below: str | None = option("The document below it."),
     against: Path | None = option("Another model, for a page with both rankings of all queries (--report)."),
-    report: Path | None = option("With --against: the page to write."),
-    metric: str = option("With --against: what a query gains or loses by.", "ndcg@10"),
+    report: Path | None = option("With --against: file to write the page in."),
+    metric: str = option("With --against: metric that says what a query gains or loses.", "ndcg@10"),
     reading: _Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
@@ -324,7 +324,7 @@ def theory_check(
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Check a loss, yours included: laws that every loss obeys, measurements on the data, the papers' theorems.
+    """Check a loss, also your own: laws that every loss obeys, measurements on the data, the papers' theorems.
 
     Laws are checked on synthetic lists, some of them on the data as well.
     A check that fails is a result, not an error: the exit code is 0, or 1 with --strict.

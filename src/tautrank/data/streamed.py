@@ -31,7 +31,7 @@ _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
 
 @dataclass
 class StreamedRows:
-    """Features in files, in place of the array `RankingData.X`; sends, slices and pickles as a few paths and numbers.
+    """Features in files, in place of the array `RankingData.X`; it is sent and pickled as a few paths and numbers.
 
     Args:
         pieces: path, first row, and one past the last row, in order.

@@ -62,7 +62,7 @@ def compare(
         repeats: the number of trainings per loss; a single one says nothing about another seed or split.
         vary: ``"splits"`` divides training and validation queries again in each repeat, ``"seeds"`` changes only the
             seed.
-        seed: where all randomness starts.
+        seed: the seed of all random numbers.
         tune: the number of random configurations to choose from by validation score, the same for all losses; 0 for
             none.
         alpha: the significance level.
@@ -71,7 +71,7 @@ def compare(
             differences: Holm's correction counts every comparison.
         store: a file for finished trainings; a re-run continues from there.
         n_jobs: threads in all; by default all cores.
-        workers: processes that train side by side; None chooses by the size of the data.
+        workers: processes that train in parallel; None chooses by the size of the data.
         progress: called with (finished, all, title of the last one finished); by default a bar, in a terminal or a
             notebook.
         **parameters: parameters of every :class:`Ranker`, such as ``n_estimators=300``.

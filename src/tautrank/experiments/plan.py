@@ -272,7 +272,7 @@ class Plan:
         fingerprints: a hash of the data for each fold that is used; empty if it is not known.
         n_queries, n_features: the size of the data, of its first fold; 0 if it is not known.
         budget: with nothing left open.
-        seed: where all randomness starts.
+        seed: the seed of all random numbers.
         n_jobs: threads of one trial; None leaves them to whoever runs it.
         codes: for each loss that is not of this library, its name and a hash of its code.
     """

@@ -214,7 +214,7 @@ class CellResult:
         printed, printed_spread: the paper's number and what stands after ± there; None if it printed none.
         tried: the mean over all configurations of a comparison that tunes; else NaN.
         own: the paper's test against the baseline; None for the baseline itself, and without a paper.
-        tested: the test over queries and trials, likewise, of system minus baseline; it holds if the system is better.
+        tested: the same by the test over queries and trials: system minus baseline; it holds if the system is better.
     """
 
     condition: str
@@ -279,13 +279,13 @@ class PairTest:
 
 @dataclass(frozen=True, eq=False)
 class SystemResult:
-    """What one system did in all repeats.
+    """The values, trees and times of one system in all repeats.
 
     Args:
         name: the name in tables.
         values: per metric, float64 ``[repeats, queries]``; NaN where the metric skips a query.
-        trees, seconds: of the model and of its training, one per repeat and split.
-        valid: the validation score of the model, likewise.
+        trees, seconds: the number of trees and the time of each training, one per repeat and split.
+        valid: the validation score of each model, one per repeat and split.
         untuned: per metric, the test mean over all configurations tried, ``[repeats]``; None without tuning.
         histories: the first metric on the validation data after each tree, one list per repeat and split.
     """
@@ -331,7 +331,7 @@ class Comparison(Result):
         n_done: the number of trials that are done.
         n_constant: how many of them have a model that gives every document the same score.
         trained_with: the tools and their versions.
-        overlap: held out over trained on if trials draw their training queries again; else 0.
+        overlap: held-out over training size if trials draw their training queries anew; else 0.
         alpha: the significance level; that of the paper's test in a study.
         pairs: ``"baseline"`` compares every system with the baseline, ``"all"`` every two systems.
         meta: what the store says about itself.

@@ -183,7 +183,7 @@ class Store:
         return dict(self._rows("SELECT key, status FROM trials"))
 
     def record(self, trial: Trial, outcome: Outcome) -> bool:
-        """Keep a finished trial; whole or not at all, and once: what is done stays as it is.
+        """Store a finished trial, in one step; a trial that is done already stays as it is.
 
         Args:
             trial: the trial.
@@ -208,7 +208,7 @@ class Store:
             yield from self._connection.execute(query)
 
     def close(self) -> None:
-        """Let go of the file."""
+        """Close the file."""
         with suppress(sqlite3.Error):
             self._connection.close()
 

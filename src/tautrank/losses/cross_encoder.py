@@ -54,8 +54,8 @@ class CrossEncoderLoss(torch.nn.Module):
         Args:
             inputs: the queries, and the documents of each.
             labels: the labels of the documents of each query.
-            prompt: passed to the model's preprocessing, as is ``task``.
-            task: see there.
+            prompt: passed to the model's preprocessing.
+            task: passed to it too.
         """
         if len(inputs) != 2 or isinstance(labels, torch.Tensor):
             raise DataError("found rows of another form; expected a query, a list of documents and a list of labels")

@@ -171,10 +171,10 @@ class SmoothedLoss(Loss):
         scale: ``"plain"`` is ``hess = 1``, the paper's form; ``"curvature"`` is the magnitude of the smoothed metric's
             own curvature, ``hess = (mass + |what sfa took off|) / sigma`` with ``mass`` the sum of the sizes of the
             terms of the gradient. Then ``|grad| <= sigma hess``: no Newton step goes further than the smoothing
-            reaches, and ``sigma`` is the unit of the scores and nothing else: twice the sigma is the same training with
-            scores twice as large. ``None`` is ``"plain"`` where ``sfa=True`` is asked for, and ``"curvature"``
-            otherwise: with a hessian of 1 scores stay far below the noise, where acceleration helps; at the scale of
-            the noise it takes off what is being learnt.
+            reaches, and ``sigma`` only sets the unit of the scores: twice the sigma is the same training with scores
+            twice as large. ``None`` is ``"plain"`` with ``sfa=True``, and ``"curvature"`` otherwise: with a hessian of
+            1 scores stay far below the noise, where acceleration helps; at the scale of the noise it removes what is
+            being learnt.
         noise: see `Loss`.
         strength: see `Loss`.
 

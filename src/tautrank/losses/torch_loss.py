@@ -59,7 +59,7 @@ class TorchLoss(nn.Module):
         Args:
             scores: flat, one per document, with ``offsets`` or ``lengths``, or one list; or padded, ``[lists,
                 documents]``, with ``mask`` or ``lengths``. Half precision is computed in float32.
-            labels: relevance in the shape of the scores, finite numbers of at least 0; in the padding anything.
+            labels: relevance in the shape of the scores, finite numbers of at least 0; the padding may hold anything.
             mask: true where there is a document.
             lengths: documents of each list.
             offsets: start of each list, and the number of documents at the end.

@@ -322,16 +322,16 @@ class Evaluation:
         return values
 
     def mean(self, which: int | str | Metric) -> float:
-        """Mean of a metric, given as in `of`, over the queries it did not skip; NaN if it skipped all."""
+        """Return the mean of a metric, given as in `of`, over the queries it did not skip; NaN if it skipped all."""
         return mean_over_queries(self.of(which))
 
     def standard_error(self, which: int | str | Metric) -> float:
-        """Standard error of that mean over queries; NaN for fewer than two."""
+        """Return the standard error of that mean over queries; NaN for fewer than two."""
         used = self.of(which)[~np.isnan(self.of(which))]
         return float(used.std(ddof=1) / math.sqrt(used.size)) if used.size > 1 else math.nan
 
     def skipped(self, which: int | str | Metric) -> int:
-        """Number of queries that a metric skipped."""
+        """Return the number of queries that a metric skipped."""
         return int(np.isnan(self.of(which)).sum())
 
     def to_frame(self) -> Any:

@@ -129,7 +129,7 @@ class Success(_FirstRelevant):
 @register("err")
 @dataclass(frozen=True, repr=False)
 class ERR(RankedMetric):
-    """Expected reciprocal rank: how early a reader, stopped by good documents, stops.
+    """Expected reciprocal rank: one over the rank where a reader stops, on average; good documents make readers stop.
 
     ``ERR@k = sum_{r <= k} (1/r) R_r prod_{j < r} (1 - R_j)``, with ``R = (2^y - 1) / 2^max_label``.
 

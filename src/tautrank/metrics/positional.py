@@ -81,7 +81,7 @@ class _Gained(_Positional):
 
 @register("dcg")
 class DCG(_Gained):
-    """Discounted cumulative gain: what a reader who gives up bit by bit collects.
+    """Discounted cumulative gain: the sum of the gains of the documents, discounted by their ranks.
 
     ``DCG@k = sum_{r <= k} gain(y_r) * discount(r)``, by default ``(2^y - 1) / log2(1 + r)``.
 

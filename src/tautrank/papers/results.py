@@ -85,7 +85,7 @@ def read_results(path: Path) -> StudyResult:
     """Return the results in a store.
 
     Args:
-        path: the store's file; a run may be going on.
+        path: the store's file; the study may still be running.
     """
     with StudyStore(path) as store:
         return collect(store)

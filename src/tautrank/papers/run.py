@@ -99,7 +99,7 @@ def make_plan(
         budget: how much to run.
         fold: the only fold of a folder to use.
         recipe: the data set whose parameters to use; by default the one that the data looks like.
-        seed: where all randomness starts.
+        seed: the seed of all random numbers.
         n_jobs: threads of one trial; the losses of this library give the same bits for any number.
 
     >>> from tautrank.papers.catalogue import find_study
@@ -145,7 +145,7 @@ def run_study(
     n_jobs: int = 1,
     progress: Progress | None = None,
 ) -> StudyResult:
-    """Run a study, or go on with it, and put the results together.
+    """Run a study, or continue it, and return its results.
 
     Args:
         study: the study.
@@ -154,8 +154,8 @@ def run_study(
         budget: how much to run.
         fold: the only fold of a folder to use.
         recipe: the data set whose parameters to use; by default the one that the data looks like.
-        seed: where all randomness starts.
-        workers: the number of processes that train side by side; with one, trials run in this process.
+        seed: the seed of all random numbers.
+        workers: the number of processes that train in parallel; with one, trials run in this process.
         dask: the address of a Dask scheduler to run the trials on instead, or ``"local"``.
         n_jobs: threads of one trial.
         progress: called with (finished, planned, title of the last one finished).

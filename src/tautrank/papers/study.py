@@ -70,7 +70,7 @@ class Printed:
         value: as a share, not in percent: 48.23 is ``0.4823``.
         condition: the name of the condition.
         part: the queries: ``"test"``, ``"valid"`` or ``"train"``.
-        spread: the number after ± in the paper, likewise.
+        spread: the number after ± in the paper, as a share too.
     """
 
     system: str

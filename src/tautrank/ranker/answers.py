@@ -94,7 +94,7 @@ class Explanation:
         """Compare two documents feature by feature, and find a few changes that would swap them.
 
         The changes are found greedily: features of the lower document take the values of the upper one, those with the
-        largest difference first, until its score is the greater one; changes that turn out not to be needed are undone.
+        largest difference first, until its score is the greater one. Changes that are not needed are then undone.
 
         Args:
             above: the document with the greater score, as in `documents`, or its number within the list, from 0.
@@ -176,8 +176,8 @@ class Difference:
         values_above, values_below: the features of the two documents.
         differences: what each feature adds to the lead of the upper document; they sum to that lead.
         score_above, score_below: the scores.
-        changes: features whose values would put the lower document above, if it took them from the upper one; empty if
-            there are none: with all of the other's values a document only ties with it.
+        changes: features that would put the lower document above, if it had their values of the upper one; empty if
+            there are none: with all values of the other, a document only ties with it.
         score_after: the score of the lower document after these changes; None if there are none.
     """
 

@@ -59,16 +59,16 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         verbose: 0 or less for silence, 1 for progress on standard error, None for a bar if that is a terminal.
         eval_train: whether to compute the metric on the training data too.
         langevin: `Langevin` (temperature, shrink_rate) adds noise to the gradients and shrinks the model before each
-            tree, which leads out of local optima; the shrunk model is judged, kept and saved. It works with losses of
-            this library and with CatBoost's objectives; None is off.
-        members: number of members of each loss: more than one loss, or one loss with this parameter, is a committee.
+            tree, which helps to escape local optima; the shrunk model is judged, kept and saved. It works with losses
+            of this library and with CatBoost's objectives. None turns it off.
+        members: number of models of each loss; several losses, or this parameter, make a committee.
         list_features: True to describe documents relative to their list too: the z-score and the rank of each feature
-            within its query. Or the names or numbers of the features to do so for, ``"auto"`` to choose them on the
-            validation data by short probes, or `ListFeatures` for other kinds. `predict` then needs ``qid`` or
+            within its query. Or the names or numbers of the features to describe, ``"auto"`` to choose them on the
+            validation data with short trainings, or `ListFeatures` for other kinds. `predict` then needs ``qid`` or
             ``group``.
         refit: True to choose the number of trees by cross-validation, over training and validation data together, and
-            to train as many on all of it. It takes about five times as long; ``evals_result_`` and ``best_score_`` are
-            those of the queries that each of four models had not seen.
+            to train that many trees on all of it. It takes about five times as long; ``evals_result_`` and
+            ``best_score_`` are those of the queries that each of four models had not seen.
         speed: ``"fast"`` for coarser bins (63, found from 20,000 documents) and quantised gradients, with LightGBM:
             less time per tree, and trees that differ a little; docs/performance.md has measurements. ``"exact"`` for
             the engine's own defaults.
@@ -137,10 +137,10 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
 
     @classmethod
     def from_lightgbm(cls, params: Any = None, *, loss: Any = None, **more: Any) -> Ranker:
-        """Make the ranker that trains what LightGBM trains with these parameters; all wrong ones are told at once.
+        """Make the ranker that trains what LightGBM trains with these parameters; one error lists all wrong names.
 
-        What is not given has LightGBM's default: 100 trees at a learning rate of 0.1, no early stopping, and NDCG as
-        LightGBM computes it, at the largest of ``eval_at``.
+        Parameters that are not given have LightGBM's defaults: 100 trees at a learning rate of 0.1, no early stopping,
+        and NDCG as LightGBM computes it, at the largest of ``eval_at``.
 
         Args:
             params: parameters under any of LightGBM's names; or an ``LGBMRanker``.
@@ -249,7 +249,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             callbacks: functions of one argument, a `Step`, called after each tree; training stops if one returns True.
                 Of LightGBM's, `early_stopping`, `log_evaluation`, `record_evaluation` and `reset_parameter` of the
                 learning rate do here what they do there.
-            **others: LightGBM's other arguments are refused in a sentence that says where they went.
+            **others: LightGBM's other arguments are an error that says what to use instead.
 
         >>> data = RankingData.from_arrays([[0.0], [1.0]] * 40, [0, 1] * 40, group=[2] * 40)
         >>> Ranker(n_estimators=3, early_stopping_rounds=2).fit(data, data).best_score_

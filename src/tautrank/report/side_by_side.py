@@ -57,9 +57,9 @@ def side_by_side(
 ) -> Page:
     """Return a page with two rankings of the same queries side by side; ``page.to_html(path)`` writes it.
 
-    Of each query it has the documents that one of the rankings has among its first, with their labels and moves, and
-    for models the features that weigh most in their scores (exact TreeSHAP). Of more than 1,000 queries the page has
-    those whose metric changed most.
+    For each query it shows the first documents of both rankings, with their labels and moves, and for models the
+    features that weigh most in their scores (exact TreeSHAP). If there are more than 1,000 queries, the page has the
+    1,000 whose metric changed most.
 
     Args:
         a, b: rankers, or the scores of all documents from any tool.

@@ -167,12 +167,12 @@ def corrected_resampled_t_test(
 def randomisation_test(
     a: ArrayLike, b: ArrayLike, resamples: int = 100_000, seed: int = 0, alternative: Alternative = "two-sided"
 ) -> TestResult:
-    """Paired randomisation test: how often does swapping the two systems at random look as good as the truth?
+    """Paired randomisation test: how often does a random exchange of the two systems give as large a difference?
 
     If the systems were equal, each query's a and b could be exchanged, so the sign of each difference is a
     coin flip: p = (1 + #{T* >= T}) / (1 + resamples), T the mean difference and T* the same after random
-    flips. The two-sided test compares absolute values. The +1 counts the observed assignment itself, without
-    which p could be 0 and the test would reject too often (Fisher, "The design of experiments", 1935; Phipson
+    flips. The two-sided test compares absolute values. The +1 counts the observed assignment itself; without
+    it p could be 0 and the test would reject too often (Fisher, "The design of experiments", 1935; Phipson
     and Smyth, "Permutation p-values should never be zero", 2010). Where the m queries that differ
     have no more than ``resamples`` assignments, 2^m, all are enumerated and p is exact (flipping a zero
     changes nothing, so the other queries need no enumeration).

@@ -83,8 +83,8 @@ def five_documents() -> RankingData:
 
     Query 1 has labels (3, 2, 1) for the features (1,0,0), (0,1,0), (0,0,1); query 2 has labels (3, 2) for (0,0,1) and
     (1,0,0). Any model gives three scores a, b, c, one for each unit vector: query 1 wants a > b > c, query 2 wants
-    c > a, and both cannot be had. Of the six orders a > b > c has the best mean NDCG@3, .917; a > c > b, a compromise
-    that pleases more pairs, has .903.
+    c > a, and no model can have both. Of the six orders a > b > c has the best mean NDCG@3, .917; a > c > b, which has
+    more pairs right, has .903.
 
     Ustimenko and Prokhorenkova, *StochasticRank: Global Optimization of Scale-Free Discrete Functions*, ICML 2020,
     sec. 7.1.

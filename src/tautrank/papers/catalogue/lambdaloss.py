@@ -12,7 +12,7 @@ from tautrank.papers.catalogue.declarations import OTHERS, declared, leaves
 from tautrank.papers.claims import Better, BetterUnder, Converges, each
 from tautrank.papers.study import PaperTest, Recipe
 
-# RankLib's own defaults: 1000 trees of 10 leaves, shrinkage 0.1, one document a leaf, 256 thresholds, patience 100.
+# RankLib's own defaults: 1000 trees of 10 leaves, shrinkage 0.1, one document per leaf, 256 thresholds, patience 100.
 # Without a least hessian a leaf of one document that all pairs have wrong by far (hessian near 0) is given a value
 # beyond all bounds, and scores grew to infinity here in some trainings with a cutoff of 1 to 5: LightGBM's default.
 _RANKLIB = {"learning_rate": 0.1, "max_bin": 256, "early_stopping_rounds": 100, **leaves(10, 1e-3, 1)}
