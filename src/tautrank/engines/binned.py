@@ -269,7 +269,6 @@ def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
     sample = min(documents, _SAMPLE) * parts[0].width * 16
     needed = _ALWAYS + documents * _PER_DOCUMENT + bins + sample
     if needed > memory:
-        raise OptionError(
-            f"memory: found {memory / 2**30:.2f}G; expected at least {needed / 2**30:.2f}G, of which "
-            f"{bins / 2**30:.2f}G are the bins of {documents} documents of {parts[0].width} features"
-        )
+        what = f"{bins / 2**30:.2f}G are the bins of {documents} documents of {parts[0].width} features"
+        least = f"{needed / 2**30:.2f}G, of which {what}"
+        raise OptionError(f"memory: found {memory / 2**30:.2f}G; expected at least {least}")

@@ -111,9 +111,8 @@ class CatBoost(Engine):
             watch: judges each round.
         """
         if task.categorical:
-            raise OptionError(
-                "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
-            )
+            found = "CatBoost takes no category codes among float features"
+            raise OptionError(f"categorical_feature: {found}; expected none, or LightGBM")
         if settings.rates is not None:
             raise OptionError("learning_rate: found one per tree; expected one number for CatBoost")
         if settings.langevin is not None:
@@ -163,10 +162,8 @@ class CatBoost(Engine):
         if found is None or not parameters:
             return super().find_objective(text)
         if not all(re.fullmatch(r"[A-Za-z_]\w*=[^;=]+", item) for item in parameters.split(";")):
-            raise OptionError(
-                f"loss: found 'catboost:{text}'; expected CatBoost's own spelling, "
-                f"catboost:{head}:name=value;name=value"
-            )
+            expected = f"CatBoost's own spelling, catboost:{head}:name=value;name=value"
+            raise OptionError(f"loss: found 'catboost:{text}'; expected {expected}")
         return f"{found}:{parameters}"
 
     def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
@@ -255,15 +252,11 @@ def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
             raise OptionError(f"{name}: found beside langevin, which has a shrink_rate; expected one of the two")
     factor = _factor(langevin, settings.learning_rate)
     if task.start is not None and factor != 1:
-        raise OptionError(
-            "init_model: CatBoost does not shrink a model that it continues; expected none, or langevin with "
-            "shrink_rate=0"
-        )
+        found = "CatBoost does not shrink a model that it continues"
+        raise OptionError(f"init_model: {found}; expected none, or langevin with shrink_rate=0")
     if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
-        raise OptionError(
-            f"early_stopping_rounds: CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} "
-            "rounds; expected fewer, or a smaller shrink_rate of langevin"
-        )
+        found = f"CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} rounds"
+        raise OptionError(f"early_stopping_rounds: {found}; expected fewer, or a smaller shrink_rate of langevin")
 
 
 def _factor(langevin: Langevin, learning_rate: float) -> float:

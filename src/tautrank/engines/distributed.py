@@ -244,10 +244,8 @@ class ClusterLearner:
         self._params = {"lightgbm": lightgbm, "xgboost": xgboost}[engine].parameters(task, settings)
         for name, off in kind.draws.items():
             if self._params.get(name, off) != off:
-                raise OptionError(
-                    f"{name}: samples the documents of each worker, so that trees depend on the number of workers; "
-                    f"expected {kind.instead}"
-                )
+                found = "samples the documents of each worker, so that trees depend on the number of workers"
+                raise OptionError(f"{name}: {found}; expected {kind.instead}")
         for name in kind.unset:
             if self._params.get(name) not in _USUAL:
                 raise OptionError(f"{name}: found {self._params[name]}; expected it unset for a training on a cluster")

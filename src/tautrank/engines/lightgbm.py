@@ -377,14 +377,11 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     refuse(LightGBM().wrong_names(task.loss, settings.extra))  # LightGBM itself would silently ignore them
     extra = _by_main_name(settings.extra)
     if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
-        raise OptionError(
-            "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; "
-            "expected None, or another boosting"
-        )
+        found = "dart rescales the trees it has, so that the best cannot be kept"
+        raise OptionError(f"early_stopping_rounds: {found}; expected None, or another boosting")
     if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
-        raise OptionError(
-            f"langevin: LightGBM's boosting={extra['boosting']} weights trees differently; expected gbdt or goss"
-        )
+        found = f"LightGBM's boosting={extra['boosting']} weights trees differently"
+        raise OptionError(f"langevin: {found}; expected gbdt or goss")
     if native is None and _by_query(extra):
         if "goss" in (extra.get("boosting"), extra.get("data_sample_strategy")):
             raise OptionError("bagging_by_query: goss samples documents by their gradients; expected one of the two")

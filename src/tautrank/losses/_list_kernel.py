@@ -213,7 +213,5 @@ def _sentence(one_list: Any, error: Any) -> str:
     where = f", line {error.loc.line}" if getattr(error, "loc", None) is not None else ""
     name = getattr(one_list, "py_func", one_list).__qualname__
     reason = re.sub(r"\.? *Raised from .*", "", reason or lines[0])
-    return (
-        f"one_list: {name}{where}: Numba says '{reason}'; expected code that Numba can "
-        "compile and that only reads scores and labels"
-    )
+    expected = "expected code that Numba can compile and that only reads scores and labels"
+    return f"one_list: {name}{where}: Numba says '{reason}'; {expected}"

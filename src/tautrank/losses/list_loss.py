@@ -141,8 +141,7 @@ def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
     fields = [field.name for field in dataclasses.fields(cls)]
     for name in rest[holds:]:
         if name not in fields:
-            raise OptionError(
-                f"one_list: found the argument '{name}' of {cls.__name__}.one_list; expected parameters of its "
-                f"dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
-            )
+            found = f"found the argument '{name}' of {cls.__name__}.one_list"
+            known = f"parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
+            raise OptionError(f"one_list: {found}; expected {known}")
     return rest[holds:], holds

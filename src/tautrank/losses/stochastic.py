@@ -355,10 +355,8 @@ def reader_gains(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
         gains, weights = reader_parts(metric, lists.labels, lists.offsets)
     if gains.size and gains.max() > _LARGEST_GAIN:
         where = spot("labels", int(np.argmax(gains > _LARGEST_GAIN)), lists.offsets)
-        raise DataError(
-            f"{where}: found a gain of {gains.max():g}; expected at most "
-            f"{_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
-        )
+        expected = f"at most {_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
+        raise DataError(f"{where}: found a gain of {gains.max():g}; expected {expected}")
     return gains, weights
 
 
@@ -366,8 +364,6 @@ def _document_values(metric: ScaleFreeMetric, lists: Lists) -> F64:
     with naming_queries(lists.offsets):
         values = np.asarray(metric.document_values(lists.labels.copy()), np.float64)
     if values.shape != lists.labels.shape:
-        raise DataError(
-            f"metric: the document_values of {metric} have the shape {values.shape}; "
-            f"expected {lists.labels.shape}, one per document"
-        )
+        found = f"the document_values of {metric} have the shape {values.shape}"
+        raise DataError(f"metric: {found}; expected {lists.labels.shape}, one per document")
     return values

@@ -127,9 +127,7 @@ def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
     except (DataError, OptionError) as error:
         raise DataError(f"{target}: {error}") from None
     except _DAMAGE:
-        raise DataError(
-            f"{target}: meta.json lacks what describes a model; expected a file written by Ranker.save"
-        ) from None
+        raise _not_ours(f"{target}: meta.json lacks what describes a model") from None
 
 
 def check_model(source: Any) -> None:
@@ -243,10 +241,8 @@ def _read(archive: zipfile.ZipFile) -> tuple[dict[str, Any], bytes]:
         raise DataError(f"has the format version {version!r}; expected {FORMAT_VERSION}")
     if version > FORMAT_VERSION:
         writer = meta.get("tautrank_version", "a newer one")
-        raise DataError(
-            f"has the format version {version}, written by tautrank {writer}; expected at most "
-            f"{FORMAT_VERSION} (pip install --upgrade tautrank)"
-        )
+        expected = f"at most {FORMAT_VERSION} (pip install --upgrade tautrank)"
+        raise DataError(f"has the format version {version}, written by tautrank {writer}; expected {expected}")
     model = meta.get("model")
     member = model.get("member") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(member, str):

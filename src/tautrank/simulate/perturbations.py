@@ -162,7 +162,6 @@ def ranking_data(data: object) -> RankingData:
     tautrank.errors.DataError: data: found a list; expected RankingData (RankingData.from_arrays makes it of arrays)
     """
     if not isinstance(data, RankingData):
-        raise DataError(
-            f"data: found a {type(data).__name__}; expected RankingData (RankingData.from_arrays makes it of arrays)"
-        )
+        expected = "RankingData (RankingData.from_arrays makes it of arrays)"
+        raise DataError(f"data: found a {type(data).__name__}; expected {expected}")
     return data
