@@ -103,8 +103,7 @@ class _ListObjective(Objective):
         one_list = type(self.loss).one_list
         names, holds = _signature(type(self.loss))
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
-        types = typeof(parameters)  # type: ignore[no-untyped-call]
-        kernel = compiled(one_list, scores.dtype, types, holds)
+        kernel = compiled(one_list, scores.dtype, typeof(parameters), holds)  # type: ignore[no-untyped-call]
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
         given = (scores, labels, held if holds else None, offsets, self.lists.weights, parameters)
         if not self._tried:

@@ -132,8 +132,7 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
 @functools.cache
 def _origin(cls: type[Any]) -> tuple[str, str]:
     """Return where another process finds a class, and a hash of its file."""
-    module = sys.modules.get(cls.__module__)
-    file = getattr(module, "__file__", None)
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if file is None or not Path(file).is_file():
         return "", uuid.uuid4().hex
     by_path = cls.__module__ in _SCRIPTS or cls.__module__.startswith(_FILE_MODULE)
@@ -146,9 +145,7 @@ def _run_file(path: Path) -> None:
         raise OptionError(f"import: found no file {path}; expected Python code that registers a loss")
     # Dataclasses look up their module by its name, which must not replace that of another module.
     name = _FILE_MODULE + re.sub(r"\W", "_", str(path.resolve()))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
+    spec: Any = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

@@ -306,8 +306,7 @@ class SmoothedObjective(Objective):
             a_jump = 20.0 if loss.ignores_shifts else 0.0
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
         # about forty per document, and its jumps.
-        sizes = lists.sizes.astype(np.float64)
-        costs = loss.samples * sizes * (40.0 + a_jump * np.minimum(k + 1.0, sizes))
+        costs = loss.samples * lists.sizes * (40.0 + a_jump * np.minimum(k + 1.0, lists.sizes))
         super().__init__(loss, lists, seed, threads, costs)
         self._scale = lists.weights_of(values)
         # A selection keeps the input order; a ranking uses the order of equal scores.
