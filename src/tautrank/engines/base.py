@@ -15,17 +15,9 @@ import numpy as np
 from tautrank.arguments import choice, job_count, real, whole
 from tautrank.arrays import F32, F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
+from tautrank.engines import registry
 from tautrank.engines.langevin import Langevin, check_langevin
-from tautrank.engines.registry import (
-    ENGINES,
-    AnyLoss,
-    NativeLoss,
-    engine_named,
-    make_safe,
-    other_name,
-    package,
-    usable_threads,
-)
+from tautrank.engines.registry import AnyLoss, NativeLoss, engine_named, make_safe, package, usable_threads
 from tautrank.engines.trees import Tree, more_than_comparisons
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
@@ -196,7 +188,7 @@ class Settings:
         choice("speed", self.speed, ("exact", "fast"))
         for callback in self.callbacks:
             kind, expected = type(callback), "expected functions of one argument, a Step"
-            if kind.__module__.partition(".")[0] in ENGINES:  # a tool's own callbacks take other arguments
+            if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments
                 found = f"{kind.__name__.strip('_')} of {kind.__module__}"
                 instead = "Ranker itself has early_stopping_rounds, verbose and evals_result_"
                 raise OptionError(f"callbacks: found {found}; {expected} ({instead})")
@@ -535,7 +527,7 @@ class Engine(abc.ABC):
             loss: the loss to train.
             names: names of parameters that a ranker does not have itself.
         """
-        return [sentence for name in names for sentence in other_name(name)]
+        return [sentence for name in names for sentence in registry.other_name(name)]
 
     def most_rounds(self, task: Task, settings: Settings) -> int:
         """Return how many rounds a training has at most, for its progress.

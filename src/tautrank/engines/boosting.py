@@ -149,8 +149,7 @@ def train_model(engine: Engine, task: Task, settings: Settings, show: Show = sil
 
         return refitted(engine, task, settings, show)
     watch = Watch(task, settings, show)
-    model = engine.train(task, settings, watch)
-    return model, watch.record()
+    return engine.train(task, settings, watch), watch.record()
 
 
 def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> FittedModel:
@@ -261,9 +260,8 @@ class Gradients:
         assert isinstance(task.loss, Loss)
         data = task.train
         self._loss, self._data, self._settings, self._bagging = task.loss, data, settings, bagging
-        self._objective = task.loss.bind(
-            data.labels, data.offsets, task.weights, settings.seed, settings.threads, propensities=task.propensities
-        )
+        lists, how = (data.labels, data.offsets, task.weights), (settings.seed, settings.threads)
+        self._objective = task.loss.bind(*lists, *how, propensities=task.propensities)
         self._documents, self._queries = task.whole or (data.n_documents, data.n_queries)
         self._used: Bools | None = None  # all
         self._deviation = settings.langevin.deviation(settings.learning_rate) if settings.langevin is not None else 0.0
@@ -407,8 +405,7 @@ class Watch:
                 raise DataError(f"{found}, so training cannot stop by it; expected a query with a relevant document")
         self.history: History = {name: {each: [] for each in judges} for name, (_, _, judges) in self._judges.items()}
         self._rounds: list[int] = []
-        self._best = 0
-        self._best_value = -math.inf
+        self._best, self._best_value = 0, -math.inf
         self._began = time.perf_counter()
 
     def judge(self, rounds: int, scores: Callable[[Part], Array], scale: float = 1.0) -> bool:

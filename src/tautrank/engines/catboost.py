@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from tautrank.engines.boosting import Watch
 from tautrank.engines.langevin import Langevin
 from tautrank.engines.registry import NativeLoss, package
 from tautrank.errors import OptionError
-
-if TYPE_CHECKING:
-    from catboost import CatBoost as Model
 
 _SMALLEST_SCALE = 2.0**-512
 _DEEPEST = 16
@@ -38,7 +35,7 @@ class CatBoostModel(FittedModel):
     tool: ClassVar[str] = "catboost"
     member: ClassVar[str] = "model.cbm"
 
-    def __init__(self, model: Model, n_features: int) -> None:
+    def __init__(self, model: Any, n_features: int) -> None:
         self.model, self.n_features = model, n_features
         self.n_trees = int(model.tree_count_)
 
@@ -90,15 +87,9 @@ class CatBoost(Engine):
     written: ClassVar[str] = "CatBoost"
     model_class: ClassVar[type[FittedModel]] = CatBoostModel
     objectives: ClassVar[tuple[str, ...]] = (
-        "YetiRank",
-        "YetiRankPairwise",
-        "StochasticRank",
-        "QueryRMSE",
-        "QuerySoftMax",
-        "PairLogit",
-        "PairLogitPairwise",
-        "RMSE",
-    )
+        "YetiRank", "YetiRankPairwise", "StochasticRank", "QueryRMSE", "QuerySoftMax", "PairLogit",
+        "PairLogitPairwise", "RMSE",
+    )  # fmt: skip
     takes_losses: ClassVar[bool] = False
     has_langevin: ClassVar[bool] = True
 

@@ -209,8 +209,7 @@ def leaf_values(leaves: Array, gradients: F32, hessians: F32, l2: float, deviati
     fill_normal(noise, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
     told = mass > 0
     mass = np.where(told, mass + l2, 1.0)
-    values: F64 = np.where(told, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
-    return values
+    return np.where(told, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
 
 
 class Refilled:

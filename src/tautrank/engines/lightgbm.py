@@ -303,8 +303,7 @@ class _Learner:
         if self._booster is None:
             start, X = self._task.start, self._task.parts[part].X
             return np.zeros(X.shape[0]) if start is None else start.unscaled_scores(X, self._settings.threads)
-        kept: Array = self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1)
-        return kept
+        return np.asarray(self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1))
 
     def model(self, rounds: int) -> FittedModel:
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
@@ -503,13 +502,10 @@ def lightgbm_trees(text: str) -> list[Tree]:
         missing_left[splits] = False
         feature = _numbers(found["split_feature"], np.int64)
         left, right = (_numbers(found[name], np.int64) for name in ("left_child", "right_child"))
-        more = {
-            "zero_is_missing": (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0),
-            "categories": _categories(found, threshold, splits),
-            "linear": found.get("is_linear", "0") != "0",
-        }
-        leaf = _numbers(found["leaf_value"], np.float64)
-        trees.append(Tree.of(feature, threshold, missing_left, left, right, leaf, **more))
+        zero_is_missing = (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0)
+        more = {"zero_is_missing": zero_is_missing, "categories": _categories(found, threshold, splits)}
+        leaf, linear = _numbers(found["leaf_value"], np.float64), found.get("is_linear", "0") != "0"
+        trees.append(Tree.of(feature, threshold, missing_left, left, right, leaf, linear=linear, **more))
     return trees
 
 

@@ -305,9 +305,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         settings = Settings(**{**given, **said}, seed=seed, callbacks=called, extra=extra)
         if valid is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
-        probe = dataclasses.replace(
-            settings, n_estimators=min(settings.n_estimators, PROBE_TREES), verbose=0, callbacks=(), refit=False
-        )
+        trees = min(settings.n_estimators, PROBE_TREES)
+        probe = dataclasses.replace(settings, n_estimators=trees, verbose=0, callbacks=(), refit=False)
         before = None if start is None else start.list_features_
         task, lists = with_list_features(
             self.list_features, task, lambda task: fit(engine, task, probe), settings.threads, before
@@ -396,8 +395,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data = inputs.documents(X, qid, group)
         rows = np.arange(data.n_documents) if data is X or data.source_rows is None else data.source_rows
         scores = self.predict(data)
-        query = np.repeat(np.arange(data.n_queries), data.sizes)
-        order = np.lexsort((-scores, query))
+        order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), data.sizes)))
         rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
         named = None if data.doc_ids is None else data.doc_ids[order]
         return Ranking(data.qid_of_document, rows[order], rank, scores[order], named)

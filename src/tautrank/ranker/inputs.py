@@ -199,8 +199,7 @@ def check_streams(train: RankingData, valid: RankingData | None, engine: str, **
 
 def _only_one(given: Any) -> Any:
     """Unwrap a list of one data set: LightGBM and XGBoost take lists of them."""
-    is_list_of_one = isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0])
-    return given[0] if is_list_of_one else given
+    return given[0] if isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0]) else given
 
 
 def check_columns(where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str) -> None:
@@ -274,11 +273,9 @@ def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
         given: `categorical_feature`: numbers or names of columns, one or several; None, "" or "auto" for none.
         train: the training data.
     """
-    if given is None or (isinstance(given, str) and given in ("", "auto")):
-        given = ()
-    return column_numbers(
-        "categorical_feature", [*([given] if np.isscalar(given) else given), *train.categories], train
-    )
+    none = given is None or (isinstance(given, str) and given in ("", "auto"))
+    columns = () if none else [given] if np.isscalar(given) else given
+    return column_numbers("categorical_feature", [*columns, *train.categories], train)
 
 
 def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:

@@ -194,9 +194,8 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
     if not fits:
         raise ValueError
     width = n_features + (0 if lists is None else lists.width)
-    return parameters, Fitted(
-        read_model(_typed(meta["engine"], str), content, width, scale), record, names, lists, levels
-    )
+    model = read_model(_typed(meta["engine"], str), content, width, scale)
+    return parameters, Fitted(model, record, names, lists, levels)
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:

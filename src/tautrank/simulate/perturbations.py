@@ -76,8 +76,7 @@ def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
     ([0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
     """
     ranking_data(data)
-    limit = real("threshold", threshold)
-    return dataclasses.replace(data, labels=(data.labels > limit).astype(np.float32))
+    return dataclasses.replace(data, labels=(data.labels > real("threshold", threshold)).astype(np.float32))
 
 
 def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingData:
