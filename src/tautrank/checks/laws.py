@@ -15,20 +15,17 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arrays import place
+from tautrank.arrays import Bools, place
 from tautrank.checks.checking import beyond_its_labels, check, some_lists, synthetic_lists
 from tautrank.kernels.threads import small_shares
-from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
+from tautrank.losses.base import REGISTRY, Floats, Lists, Loss, Objective
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks
 from tautrank.theory.theorem import about
 
-Numbers = NDArray[np.floating[Any]]
-
-Results = dict[str, Numbers]
+Results = dict[str, Floats]
 """A loss's ``gradient``, ``hessian`` and ``value``, or some of them."""
 
 _SEED = 7
@@ -112,7 +109,7 @@ def _derivative(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     def slopes_within(width: float) -> F64:
         return differences(function, scores, lists.offsets, (-width, width), places)
 
-    def too_far(slopes: F64, rounding: F64 | float = 0.0) -> NDArray[np.bool_]:
+    def too_far(slopes: F64, rounding: F64 | float = 0.0) -> Bools:
         return ~(np.abs(grad - slopes) <= np.maximum(1e-8, rounding) + 1e-6 * np.abs(slopes))
 
     def rounding(width: float) -> F64:
@@ -264,7 +261,7 @@ def _seed_and_step(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
     more |= {"k": 2} if getattr(loss, "extend", None) == "random" and getattr(loss, "k", None) else {}
     subject = dataclasses.replace(loss, **more)  # type: ignore[arg-type]
 
-    def gradient(seed: int, step: int) -> Numbers:
+    def gradient(seed: int, step: int) -> Floats:
         return subject.bind(lists.labels, lists.offsets, seed=seed).gradients(scores, step)[0]
 
     first = gradient(7, 0)
@@ -308,7 +305,7 @@ def _extremes(loss: Loss, scores: F64, lists: Lists) -> Iterator[str]:
             yield f"{what}, {kind}: {found}"
 
 
-def _extreme(loss: Loss, s: Numbers, lists: Lists) -> Iterator[str]:
+def _extreme(loss: Loss, s: Floats, lists: Lists) -> Iterator[str]:
     objective = loss.bind(lists.labels, lists.offsets)
     parts = results(objective, s)
     yield from not_finite(parts)
@@ -383,11 +380,11 @@ def _settled(loss: Loss) -> Loss:
     return loss
 
 
-def _gradients(objective: Objective, scores: Numbers, step: int = 0) -> Results:
+def _gradients(objective: Objective, scores: Floats, step: int = 0) -> Results:
     return dict(zip(("gradient", "hessian"), objective.gradients(scores, step), strict=True))
 
 
-def results(objective: Objective, scores: Numbers, step: int = 0) -> Results:
+def results(objective: Objective, scores: Floats, step: int = 0) -> Results:
     """Return gradient, hessian and values by their names.
 
     >>> results(REGISTRY.make("mse").bind([1], [0, 1]), np.zeros(1))

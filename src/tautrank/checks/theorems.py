@@ -12,16 +12,15 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank import theory
+from tautrank.arrays import F64, Bools
 from tautrank.checks.checking import check, nothing_relevant, only_queries, scope, short_lists, slow_check, some_lists
 from tautrank.errors import OptionError
 from tautrank.losses import LambdaLoss, LambdaRank, Loss, NDCGLoss1, NDCGLoss2, SmoothedLoss, SoftmaxLoss
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, NDCG, Metric, discount_values, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64
 from tautrank.theory.directness import best_scorings
 from tautrank.theory.lipschitz import measured_constant, paper_constant, proven_constant
 from tautrank.theory.loss_bounds import PLAIN_LISTNET, PLAIN_XENDCG, WITH_CONSTANTS, WITHOUT_CONSTANTS, family, from_1
@@ -64,6 +63,10 @@ def _steps_shrink(loss: Any, scores: F64, lists: Lists) -> np.bool_:
     return (np.diff(discount_values(lists.longest + 1, loss.discount), 2) >= 0).all()
 
 
+def _is_bounded(loss: Any, scores: F64, lists: Lists) -> np.bool_:
+    return np.isfinite(proven_constant(loss, lists)).all()
+
+
 def _underflows(loss: Any, scores: F64, lists: Lists) -> str | None:
     rho = DampedSoftmax.of(scores, lists.offsets, _EPSILON).rho
     return "a probability is too small for a float" if (rho < 1e-290).any() else None
@@ -80,10 +83,7 @@ _without_constants = scope(
     *WITHOUT_CONSTANTS, only_for(NDCGLoss2, _with_shrinking_steps), only_for(NDCGLoss1, from_1, _above_1_over_rank)
 )
 _softmax = about_kind(SoftmaxLoss, "the softmax family without noise")
-_with_constant = about(
-    "losses with a proven Lipschitz constant",
-    lambda loss, scores, lists: np.isfinite(proven_constant(loss, lists)).all(),
-)
+_with_constant = about("losses with a proven Lipschitz constant", _is_bounded)
 
 
 def _need_not_descend(loss: Loss, *_: Any) -> str | None:
@@ -102,12 +102,12 @@ def _no_scale(loss: Loss, scores: F64, lists: Lists) -> str | None:
     return nothing_relevant(loss, scores, lists)
 
 
-def _several(lists: Lists) -> NDArray[np.bool_]:
+def _several(lists: Lists) -> Bools:
     """Return the queries with several documents, one of them relevant."""
     return (lists.sizes > 1) & lists.has_relevant
 
 
-def _without_ties(scores: F64, lists: Lists) -> NDArray[np.bool_]:
+def _without_ties(scores: F64, lists: Lists) -> Bools:
     """Return the queries that Theorem 2 is about: several documents, no tie, and one of them relevant."""
     return (least_distances(scores, lists.offsets) > 0) & _several(lists)
 
@@ -121,10 +121,8 @@ _softrank = scope(*EXACT_SOFTRANK)
 _full = about("full lists and the logarithmic discount", lambda loss, *_: loss.k is None and loss.discount == "log2")
 _untied = about("lists without ties", lambda loss, scores, lists: _without_ties(scores, lists).any())
 _long = about("lists of several documents, one of them relevant", lambda loss, s, lists: _several(lists).any())
-_of_ranking = about(
-    "the metrics of a ranking", lambda loss, *_: loss.ignores_shifts and isinstance(loss.metric, Metric)
-)
-_smoothed = scope(about_kind(SmoothedLoss, "stochasticrank and reinforce without noise"), _of_ranking)
+_ranking = about("the metrics of a ranking", lambda loss, *_: loss.ignores_shifts and isinstance(loss.metric, Metric))
+_smoothed = scope(about_kind(SmoothedLoss, "stochasticrank and reinforce without noise"), _ranking)
 _worst_ties = about("metrics with ties at their worst", lambda loss, *_: loss._ties_are_worst)
 
 
@@ -214,25 +212,20 @@ def _xe_lipschitz(loss: Any, scores: F64, lists: Lists) -> tuple[float, str]:
 
 
 @check(
-    "generalisation",
-    paper=f"{_XE_PAPER}, Theorem 2",
-    unless=first_reason(nothing_relevant, _with_constant),
-    once=True,
+    "generalisation", paper=f"{_XE_PAPER}, Theorem 2", unless=first_reason(nothing_relevant, _with_constant), once=True,
     flaw="its proof counts a change of a query as a change of its scores alone, but lists of other lengths differ more",
-)
+)  # fmt: skip
 def _generalisation(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the losses of two queries with scores in [0, 1] differ by at most the Lipschitz constant, as its bound assumes"""
     asked = lists.has_relevant
     constant = float(proven_constant(loss, lists).max())
     drawn = np.random.default_rng(0).random(scores.size)
     difference = float(np.ptp(loss.bind(lists.labels, lists.offsets).values(drawn)[asked]))
-    error = theory.generalisation_error(
-        int(asked.sum()), constant, lambda r: theory.log_box_covering(r, _LEAVES), difference=max(difference, constant)
-    )
-    return constant - difference, (
-        f"they differ by {difference:.3g}, the constant is {constant:.3g}; for trees of {_LEAVES} leaves with fixed "
-        f"splits the loss of unseen queries is, with 95 % confidence, at most {error:.3g} above that of these"
-    )
+    covering = functools.partial(theory.log_box_covering, dimensions=_LEAVES)
+    error = theory.generalisation_error(int(asked.sum()), constant, covering, difference=max(difference, constant))
+    found = f"they differ by {difference:.3g}, the constant is {constant:.3g}; for trees of {_LEAVES} leaves"
+    unseen = f"with 95 % confidence, at most {error:.3g} above that of these"
+    return constant - difference, f"{found} with fixed splits the loss of unseen queries is, {unseen}"
 
 
 @check("hessian", paper=f"{_XE_PAPER}, Claims 1 and 2", unless=scope(_softmax, _underflows))
@@ -307,13 +300,10 @@ def _directness(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
 
 
 @check(
-    "directness-unseen",
-    paper=f"{_HE_LIU}, Theorem 1 as stated",
-    unless=first_reason(_no_scale, _no_halves),
-    once=True,
-    sample=some_lists,
+    "directness-unseen", paper=f"{_HE_LIU}, Theorem 1 as stated", unless=first_reason(_no_scale, _no_halves),
+    once=True, sample=some_lists,
     flaw="the paper's proof takes for granted that the choice is as good on every unseen query",
-)
+)  # fmt: skip
 def _directness_unseen(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """the same, chosen by one half of the queries and measured on the other"""
     scorings = [scores, *theory.spread_scorings(lists.labels, lists.offsets)]
@@ -365,12 +355,9 @@ def _softrank_bound_as_stated(loss: Any, scores: F64, lists: Lists) -> tuple[flo
 
 
 @check(
-    "softrank-sigma-limit",
-    paper=_AS_STATED,
-    unless=first_reason(_softrank, _full, _long),
-    once=True,
+    "softrank-sigma-limit", paper=_AS_STATED, unless=first_reason(_softrank, _full, _long), once=True,
     flaw="with two to five documents the bound asks for the root of a negative number before sigma reaches the limit",
-)
+)  # fmt: skip
 def _softrank_sigma_limit(loss: Loss, scores: F64, lists: Lists) -> tuple[float, str]:
     """for every sigma below the stated limit the stated bound is a number"""
     sizes = np.unique(lists.sizes[_several(lists)]).astype(np.float64)
@@ -406,8 +393,7 @@ def _softrank_ties(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     judge = NDCG(k=loss.k, gain=loss.gain, discount=loss.discount, ties="expected")
     expected = judge.per_query(tied, lists.labels, lists.offsets)
     near = dataclasses.replace(loss, sigma=_NARROW)
-    difference = np.abs(1.0 - near.bind(lists.labels, lists.offsets).values(tied) - expected)
-    worst = float(np.nanmax(difference))
+    worst = float(np.nanmax(np.abs(1.0 - near.bind(lists.labels, lists.offsets).values(tied) - expected)))
     return 1e-6 - worst, f"the largest difference is {worst:.2g}: contests are taken as independent"
 
 
@@ -432,8 +418,7 @@ def _smoothing_worst(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
 def _smoothing_expected(loss: Any, tied: F64, lists: Lists) -> tuple[float, str]:
     """without shift, as sigma falls to 0, the smoothed metric counts ties as their expected value"""
     expected = _judge(loss, "expected").per_query(tied, lists.labels, lists.offsets)
-    near = dataclasses.replace(loss, mu=0.0, sigma=_NARROW, samples=32)
-    objective = near.bind(lists.labels, lists.offsets)
+    objective = dataclasses.replace(loss, mu=0.0, sigma=_NARROW, samples=32).bind(lists.labels, lists.offsets)
     means = np.array([float(np.nanmean(-objective.values(tied, step) - expected)) for step in range(16)])
     difference, error = float(means.mean()), float(means.std(ddof=1)) / 4.0
     detail = f"the mean difference is {difference:.2g}, its standard error {error:.2g}"

@@ -15,17 +15,9 @@ import numpy as np
 from tautrank.arguments import choice, job_count, real, whole
 from tautrank.arrays import F32, F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
+from tautrank.engines import registry
 from tautrank.engines.langevin import Langevin, check_langevin
-from tautrank.engines.registry import (
-    ENGINES,
-    AnyLoss,
-    NativeLoss,
-    engine_named,
-    make_safe,
-    other_name,
-    package,
-    usable_threads,
-)
+from tautrank.engines.registry import AnyLoss, NativeLoss, engine_named, make_safe, package, usable_threads
 from tautrank.engines.trees import Tree, more_than_comparisons
 from tautrank.errors import DataError, OptionError
 from tautrank.metrics.base import Metric
@@ -195,21 +187,19 @@ class Settings:
             raise OptionError(f"refit: found {self.refit!r}; expected True or False")
         choice("speed", self.speed, ("exact", "fast"))
         for callback in self.callbacks:
-            kind = type(callback)
-            if kind.__module__.partition(".")[0] in ENGINES:  # a tool's own callbacks take other arguments
-                raise OptionError(
-                    f"callbacks: found {kind.__name__.strip('_')} of {kind.__module__}; expected functions of one "
-                    "argument, a Step (Ranker itself has early_stopping_rounds, verbose and evals_result_)"
-                )
+            kind, expected = type(callback), "expected functions of one argument, a Step"
+            if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments
+                found = f"{kind.__name__.strip('_')} of {kind.__module__}"
+                instead = "Ranker itself has early_stopping_rounds, verbose and evals_result_"
+                raise OptionError(f"callbacks: found {found}; {expected} ({instead})")
             if not callable(callback):
-                raise OptionError(f"callbacks: found {callback!r}; expected functions of one argument, a Step")
+                raise OptionError(f"callbacks: found {callback!r}; {expected}")
         check_langevin(self.langevin, self.learning_rate)
         if self.rates is not None and self.langevin is not None:
             raise OptionError("learning_rate: found one per tree, and langevin; expected one of the two")
         if isinstance(self.rates, Sequence) and len(self.rates) != self.n_estimators:
-            raise OptionError(
-                f"learning_rate: found {len(self.rates)} of them; expected {self.n_estimators}, one per tree"
-            )
+            expected = f"{self.n_estimators}, one per tree"
+            raise OptionError(f"learning_rate: found {len(self.rates)} of them; expected {expected}")
 
     def rate(self, tree: int) -> float:
         """Return the learning rate of a tree.
@@ -343,10 +333,9 @@ class FittedModel(abc.ABC):
         try:
             parts = self._contributions(X, usable_threads(n_jobs))
         except unable:
-            raise OptionError(
-                f"explain: {self.tool} has no contributions for this kind of model; expected trees with one number per "
-                "leaf, of lightgbm or xgboost"
-            ) from None
+            found = f"{self.tool} has no contributions for this kind of model"
+            expected = "trees with one number per leaf, of lightgbm or xgboost"
+            raise OptionError(f"explain: {found}; expected {expected}") from None
         return scaled(np.asarray(parts, dtype=np.float64), self.scale)
 
     def _contributions(self, X: Any, threads: int) -> Any:
@@ -394,10 +383,8 @@ class FittedModel(abc.ABC):
 
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays, in the order in which the tool adds them up; an error if the model has none."""
-        raise OptionError(
-            f"format: found a model trained by {self.tool}, which can only be saved; expected one trained by "
-            "lightgbm or xgboost"
-        )
+        found = f"a model trained by {self.tool}, which can only be saved"
+        raise OptionError(f"format: found {found}; expected one trained by lightgbm or xgboost")
 
     def trees(self) -> list[Tree]:
         """Return the trees as plain arrays, scaled: what exports are written from."""
@@ -540,7 +527,7 @@ class Engine(abc.ABC):
             loss: the loss to train.
             names: names of parameters that a ranker does not have itself.
         """
-        return [sentence for name in names for sentence in other_name(name)]
+        return [sentence for name in names for sentence in registry.other_name(name)]
 
     def most_rounds(self, task: Task, settings: Settings) -> int:
         """Return how many rounds a training has at most, for its progress.

@@ -129,8 +129,7 @@ def sharing_bins(folder: str = "") -> Iterator[None]:
     Args:
         folder: where processes share them too; empty for this process alone.
     """
-    bins = _of_folders.setdefault(folder, Bins(Path(folder) if folder else None))
-    token = _bins.set(bins)
+    token = _bins.set(_of_folders.setdefault(folder, Bins(Path(folder) if folder else None)))
     try:
         yield
     finally:
@@ -156,8 +155,7 @@ def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
     """
     how = {name: params[name] for name in ("data_random_seed", "bin_construct_sample_cnt") if name in params}
     made = package("lightgbm").Dataset(None, params={**how, "verbosity": -1})
-    rows: I64 = made._create_sample_indices(total_nrow=total)
-    return rows.astype(np.int64)
+    return np.asarray(made._create_sample_indices(total_nrow=total), np.int64)
 
 
 class LightGBMBinning:
@@ -269,7 +267,6 @@ def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
     sample = min(documents, _SAMPLE) * parts[0].width * 16
     needed = _ALWAYS + documents * _PER_DOCUMENT + bins + sample
     if needed > memory:
-        raise OptionError(
-            f"memory: found {memory / 2**30:.2f}G; expected at least {needed / 2**30:.2f}G, of which "
-            f"{bins / 2**30:.2f}G are the bins of {documents} documents of {parts[0].width} features"
-        )
+        what = f"{bins / 2**30:.2f}G are the bins of {documents} documents of {parts[0].width} features"
+        least = f"{needed / 2**30:.2f}G, of which {what}"
+        raise OptionError(f"memory: found {memory / 2**30:.2f}G; expected at least {least}")

@@ -149,8 +149,7 @@ def train_model(engine: Engine, task: Task, settings: Settings, show: Show = sil
 
         return refitted(engine, task, settings, show)
     watch = Watch(task, settings, show)
-    model = engine.train(task, settings, watch)
-    return model, watch.record()
+    return engine.train(task, settings, watch), watch.record()
 
 
 def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> FittedModel:
@@ -169,18 +168,15 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     """
     own_loss = isinstance(task.loss, Loss)
     if settings.langevin is not None and not own_loss:
-        raise OptionError(
-            f"langevin: the gradients of {task.loss} are out of reach; expected a loss of this library, or one of "
-            "CatBoost's, which has Langevin boosting of its own"
-        )
+        able = "a loss of this library, or one of CatBoost's, which has Langevin boosting of its own"
+        raise OptionError(f"langevin: the gradients of {task.loss} are out of reach; expected {able}")
     factor = 1.0 if settings.langevin is None else settings.langevin.factor(settings.learning_rate)
     # A tool's own objective sees the tool's own scores: it continues a model that has its scale in its leaves.
     scale = task.start.scale if task.start is not None and own_loss else 1.0
     if scale * factor**settings.n_estimators < _SMALLEST_SCALE:
-        raise OptionError(
-            f"langevin: {settings.langevin} with learning_rate={settings.learning_rate:g} shrinks a tree to nothing in "
-            f"{settings.n_estimators} trees; expected fewer trees, or a smaller shrink_rate"
-        )
+        found = f"{settings.langevin} with learning_rate={settings.learning_rate:g} shrinks a tree to nothing"
+        expected = "expected fewer trees, or a smaller shrink_rate"
+        raise OptionError(f"langevin: {found} in {settings.n_estimators} trees; {expected}")
     if isinstance(task.train, DistributedData):
         from tautrank.engines.distributed import ClusterLearner
 
@@ -188,10 +184,8 @@ def boost(engine: Engine, task: Task, settings: Settings, watch: Watch) -> Fitte
     else:
         learner = engine.start(task, settings)
     if settings.langevin is not None and not hasattr(learner, "fill"):
-        raise OptionError(
-            f"langevin: {engine.written} cannot fill the leaves of a tree again; expected another engine, such as "
-            f"{DEFAULT_ENGINE}"
-        )
+        found = f"{engine.written} cannot fill the leaves of a tree again"
+        raise OptionError(f"langevin: {found}; expected another engine, such as {DEFAULT_ENGINE}")
     # Where workers hold the documents, the learner has the gradients computed there.
     gradients: Any = getattr(learner, "gradients", None)
     if own_loss and gradients is None:
@@ -266,9 +260,8 @@ class Gradients:
         assert isinstance(task.loss, Loss)
         data = task.train
         self._loss, self._data, self._settings, self._bagging = task.loss, data, settings, bagging
-        self._objective = task.loss.bind(
-            data.labels, data.offsets, task.weights, settings.seed, settings.threads, propensities=task.propensities
-        )
+        lists, how = (data.labels, data.offsets, task.weights), (settings.seed, settings.threads)
+        self._objective = task.loss.bind(*lists, *how, propensities=task.propensities)
         self._documents, self._queries = task.whole or (data.n_documents, data.n_queries)
         self._used: Bools | None = None  # all
         self._deviation = settings.langevin.deviation(settings.learning_rate) if settings.langevin is not None else 0.0
@@ -331,10 +324,8 @@ class Gradients:
         """Return the values as float32, and the largest absolute value among them."""
         array = np.asarray(values)
         if array.shape != self._scores.shape:
-            raise DataError(
-                f"loss {self._loss}: the {kind} has the shape {array.shape}; expected {self._scores.shape}, one per "
-                "document"
-            )
+            found = f"loss {self._loss}: the {kind} has the shape {array.shape}"
+            raise DataError(f"{found}; expected {self._scores.shape}, one per document")
         with np.errstate(over="ignore"):
             single = array.astype(np.float32, copy=False)
         if self._used is not None:
@@ -343,10 +334,8 @@ class Gradients:
         if not (-math.inf < low and high < math.inf):
             at = int(np.argmax(~np.isfinite(single)))
             query, document = place(self._data.offsets, at)
-            raise DataError(
-                f"loss {self._loss}: the {kind} of query {self._data.qids[query]} is {array[at]:g} at its document "
-                f"{document}, before tree {step}; expected finite numbers"
-            )
+            where = f"the {kind} of query {self._data.qids[query]} is {array[at]:g} at its document {document}"
+            raise DataError(f"loss {self._loss}: {where}, before tree {step}; expected finite numbers")
         return single, max(-low, high)
 
 
@@ -380,10 +369,9 @@ def round_to_grid(values: F32, largest: float, out: F32, documents: int | None =
 def _check_bounded(scores: Array, loss: object) -> None:
     """Refuse infinite scores: a leaf whose hessians are near 0 may get a value beyond all bounds."""
     if scores.size and not (-math.inf < scores.min() and scores.max() < math.inf):
-        raise DataError(
-            f"loss {loss}: the training diverges, scores have grown to infinity; expected scores that stay finite (by "
-            "a smaller learning_rate, or larger min_sum_hessian_in_leaf, min_data_in_leaf or lambda_l2)"
-        )
+        found = f"loss {loss}: the training diverges, scores have grown to infinity"
+        how = "by a smaller learning_rate, or larger min_sum_hessian_in_leaf, min_data_in_leaf or lambda_l2"
+        raise DataError(f"{found}; expected scores that stay finite ({how})")
 
 
 class Watch:
@@ -413,14 +401,11 @@ class Watch:
         if self._decides is not None and settings.early_stopping_rounds is not None:
             valid = sets[self._decides][0]
             if math.isnan(self._judges[self._decides][2][self._name].mean(np.zeros(valid.n_documents))):
-                raise DataError(
-                    f"eval_set: {self._name} skips every one of its {valid.n_queries} queries, so training cannot stop "
-                    "by it; expected a query with a relevant document"
-                )
+                found = f"eval_set: {self._name} skips every one of its {valid.n_queries} queries"
+                raise DataError(f"{found}, so training cannot stop by it; expected a query with a relevant document")
         self.history: History = {name: {each: [] for each in judges} for name, (_, _, judges) in self._judges.items()}
         self._rounds: list[int] = []
-        self._best = 0
-        self._best_value = -math.inf
+        self._best, self._best_value = 0, -math.inf
         self._began = time.perf_counter()
 
     def judge(self, rounds: int, scores: Callable[[Part], Array], scale: float = 1.0) -> bool:

@@ -8,7 +8,7 @@ import tempfile
 import warnings
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -19,9 +19,6 @@ from tautrank.engines.boosting import Watch
 from tautrank.engines.langevin import Langevin
 from tautrank.engines.registry import NativeLoss, package
 from tautrank.errors import OptionError
-
-if TYPE_CHECKING:
-    from catboost import CatBoost as Model
 
 _SMALLEST_SCALE = 2.0**-512
 _DEEPEST = 16
@@ -38,7 +35,7 @@ class CatBoostModel(FittedModel):
     tool: ClassVar[str] = "catboost"
     member: ClassVar[str] = "model.cbm"
 
-    def __init__(self, model: Model, n_features: int) -> None:
+    def __init__(self, model: Any, n_features: int) -> None:
         self.model, self.n_features = model, n_features
         self.n_trees = int(model.tree_count_)
 
@@ -90,15 +87,9 @@ class CatBoost(Engine):
     written: ClassVar[str] = "CatBoost"
     model_class: ClassVar[type[FittedModel]] = CatBoostModel
     objectives: ClassVar[tuple[str, ...]] = (
-        "YetiRank",
-        "YetiRankPairwise",
-        "StochasticRank",
-        "QueryRMSE",
-        "QuerySoftMax",
-        "PairLogit",
-        "PairLogitPairwise",
-        "RMSE",
-    )
+        "YetiRank", "YetiRankPairwise", "StochasticRank", "QueryRMSE", "QuerySoftMax", "PairLogit",
+        "PairLogitPairwise", "RMSE",
+    )  # fmt: skip
     takes_losses: ClassVar[bool] = False
     has_langevin: ClassVar[bool] = True
 
@@ -111,9 +102,8 @@ class CatBoost(Engine):
             watch: judges each round.
         """
         if task.categorical:
-            raise OptionError(
-                "categorical_feature: CatBoost takes no category codes among float features; expected none, or LightGBM"
-            )
+            found = "CatBoost takes no category codes among float features"
+            raise OptionError(f"categorical_feature: {found}; expected none, or LightGBM")
         if settings.rates is not None:
             raise OptionError("learning_rate: found one per tree; expected one number for CatBoost")
         if settings.langevin is not None:
@@ -163,10 +153,8 @@ class CatBoost(Engine):
         if found is None or not parameters:
             return super().find_objective(text)
         if not all(re.fullmatch(r"[A-Za-z_]\w*=[^;=]+", item) for item in parameters.split(";")):
-            raise OptionError(
-                f"loss: found 'catboost:{text}'; expected CatBoost's own spelling, "
-                f"catboost:{head}:name=value;name=value"
-            )
+            expected = f"CatBoost's own spelling, catboost:{head}:name=value;name=value"
+            raise OptionError(f"loss: found 'catboost:{text}'; expected {expected}")
         return f"{found}:{parameters}"
 
     def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
@@ -255,15 +243,11 @@ def _check_langevin(langevin: Langevin, task: Task, settings: Settings) -> None:
             raise OptionError(f"{name}: found beside langevin, which has a shrink_rate; expected one of the two")
     factor = _factor(langevin, settings.learning_rate)
     if task.start is not None and factor != 1:
-        raise OptionError(
-            "init_model: CatBoost does not shrink a model that it continues; expected none, or langevin with "
-            "shrink_rate=0"
-        )
+        found = "CatBoost does not shrink a model that it continues"
+        raise OptionError(f"init_model: {found}; expected none, or langevin with shrink_rate=0")
     if factor ** (settings.early_stopping_rounds or 0) < _SMALLEST_SCALE:
-        raise OptionError(
-            f"early_stopping_rounds: CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} "
-            "rounds; expected fewer, or a smaller shrink_rate of langevin"
-        )
+        found = f"CatBoost shrinks the best trees to nothing in {settings.early_stopping_rounds} rounds"
+        raise OptionError(f"early_stopping_rounds: {found}; expected fewer, or a smaller shrink_rate of langevin")
 
 
 def _factor(langevin: Langevin, learning_rate: float) -> float:

@@ -244,10 +244,8 @@ class ClusterLearner:
         self._params = {"lightgbm": lightgbm, "xgboost": xgboost}[engine].parameters(task, settings)
         for name, off in kind.draws.items():
             if self._params.get(name, off) != off:
-                raise OptionError(
-                    f"{name}: samples the documents of each worker, so that trees depend on the number of workers; "
-                    f"expected {kind.instead}"
-                )
+                found = "samples the documents of each worker, so that trees depend on the number of workers"
+                raise OptionError(f"{name}: {found}; expected {kind.instead}")
         for name in kind.unset:
             if self._params.get(name) not in _USUAL:
                 raise OptionError(f"{name}: found {self._params[name]}; expected it unset for a training on a cluster")
@@ -334,11 +332,9 @@ class ClusterLearner:
         n = max(2, min(len(workers), task.train.n_queries))
         train = _shares(task.train, n)
         valid = [None] * n if task.valid is None else _shares(task.valid, n)
-        shared: dict[str, Any] = {
-            "loss": str(task.loss),
-            "start": self._so_far(self.rounds) if self._trees else task.start,
-            "whole": (task.train.n_documents, task.train.n_queries),
-        }
+        start = self._so_far(self.rounds) if self._trees else task.start
+        whole = task.train.n_documents, task.train.n_queries
+        shared: dict[str, Any] = {"loss": str(task.loss), "start": start, "whole": whole}
         addresses, queries, futures = [workers[number % len(workers)] for number in range(n)], 0, []
         for number, address in enumerate(addresses):
             placed = _placed(train[number], queries)
@@ -434,8 +430,7 @@ def _shares(data: RankingData, n: int) -> list[Any]:
     """Divide data into consecutive parts of whole queries: at the ends of files, if there are enough of them."""
     pieces = getattr(data.X, "pieces", ())
     ends = np.cumsum([last - first for _, first, last in pieces]) if len(pieces) >= n else data.offsets[1:]
-    targets = data.n_documents * np.arange(1, n) / n
-    cuts = [ends[np.argmin(np.abs(ends - target))] for target in targets]
+    cuts = [ends[np.argmin(np.abs(ends - target))] for target in data.n_documents * np.arange(1, n) / n]
     bounds = np.array([0, *np.searchsorted(data.offsets, cuts), data.n_queries])
     if (np.diff(bounds) <= 0).any():  # files or queries of very different lengths
         bounds = np.linspace(0, data.n_queries, n + 1).astype(np.int64)

@@ -123,21 +123,16 @@ def check_langevin(langevin: Any, learning_rate: float) -> None:
     if langevin is None:
         return
     if not isinstance(langevin, Langevin):
-        raise OptionError(
-            f"langevin: found {langevin!r}; expected None or tautrank.Langevin(temperature=..., shrink_rate=...)"
-        )
-    product = learning_rate * langevin.shrink_rate
+        expected = "None or tautrank.Langevin(temperature=..., shrink_rate=...)"
+        raise OptionError(f"langevin: found {langevin!r}; expected {expected}")
+    product, rate = learning_rate * langevin.shrink_rate, f"learning_rate={_format(learning_rate)}"
     if product >= 1:
-        raise OptionError(
-            f"langevin: shrink_rate={_format(langevin.shrink_rate)} times learning_rate={_format(learning_rate)} is "
-            f"{product:g}; expected less than 1"
-        )
+        found = f"shrink_rate={_format(langevin.shrink_rate)} times {rate} is {product:g}"
+        raise OptionError(f"langevin: {found}; expected less than 1")
     deviation = langevin.deviation(learning_rate)
     if deviation > _LARGEST_DEVIATION:
-        raise OptionError(
-            f"langevin: temperature={_format(langevin.temperature)} with learning_rate={_format(learning_rate)} is "
-            f"noise of the deviation {deviation:.1g}; expected at most {_LARGEST_DEVIATION:g}"
-        )
+        found = f"temperature={_format(langevin.temperature)} with {rate} is noise of the deviation {deviation:.1g}"
+        raise OptionError(f"langevin: {found}; expected at most {_LARGEST_DEVIATION:g}")
 
 
 def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
@@ -154,10 +149,8 @@ def check_leaves(langevin: Langevin | None, extra: Mapping[str, Any]) -> None:
     """
     for name in extra:
         if langevin is not None and name in _MORE_THAN_A_STEP and extra[name]:
-            raise OptionError(
-                f"{name}: found {extra[name]} with langevin, whose leaves are sums of gradients over sums of hessians; "
-                "expected it unset, or no langevin"
-            )
+            found = f"{extra[name]} with langevin, whose leaves are sums of gradients over sums of hessians"
+            raise OptionError(f"{name}: found {found}; expected it unset, or no langevin")
 
 
 def with_noise(grad: F32, hess: F32, offsets: I64, deviation: float, seed: int, step: int, threads: int) -> F32:
@@ -216,8 +209,7 @@ def leaf_values(leaves: Array, gradients: F32, hessians: F32, l2: float, deviati
     fill_normal(noise, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
     told = mass > 0
     mass = np.where(told, mass + l2, 1.0)
-    values: F64 = np.where(told, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
-    return values
+    return np.where(told, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
 
 
 class Refilled:

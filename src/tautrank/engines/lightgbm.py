@@ -303,8 +303,7 @@ class _Learner:
         if self._booster is None:
             start, X = self._task.start, self._task.parts[part].X
             return np.zeros(X.shape[0]) if start is None else start.unscaled_scores(X, self._settings.threads)
-        kept: Array = self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1)
-        return kept
+        return np.asarray(self._booster._Booster__inner_predict(data_idx=0 if part == "train" else 1))
 
     def model(self, rounds: int) -> FittedModel:
         # Through the text, so that a model predicts the same before it is saved and after; it also frees the data.
@@ -377,14 +376,11 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     refuse(LightGBM().wrong_names(task.loss, settings.extra))  # LightGBM itself would silently ignore them
     extra = _by_main_name(settings.extra)
     if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
-        raise OptionError(
-            "early_stopping_rounds: dart rescales the trees it has, so that the best cannot be kept; "
-            "expected None, or another boosting"
-        )
+        found = "dart rescales the trees it has, so that the best cannot be kept"
+        raise OptionError(f"early_stopping_rounds: {found}; expected None, or another boosting")
     if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
-        raise OptionError(
-            f"langevin: LightGBM's boosting={extra['boosting']} weights trees differently; expected gbdt or goss"
-        )
+        found = f"LightGBM's boosting={extra['boosting']} weights trees differently"
+        raise OptionError(f"langevin: {found}; expected gbdt or goss")
     if native is None and _by_query(extra):
         if "goss" in (extra.get("boosting"), extra.get("data_sample_strategy")):
             raise OptionError("bagging_by_query: goss samples documents by their gradients; expected one of the two")
@@ -506,13 +502,10 @@ def lightgbm_trees(text: str) -> list[Tree]:
         missing_left[splits] = False
         feature = _numbers(found["split_feature"], np.int64)
         left, right = (_numbers(found[name], np.int64) for name in ("left_child", "right_child"))
-        more = {
-            "zero_is_missing": (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0),
-            "categories": _categories(found, threshold, splits),
-            "linear": found.get("is_linear", "0") != "0",
-        }
-        leaf = _numbers(found["leaf_value"], np.float64)
-        trees.append(Tree.of(feature, threshold, missing_left, left, right, leaf, **more))
+        zero_is_missing = (missing == _ZERO_IS_MISSING) & (decision & _BY_CATEGORY == 0)
+        more = {"zero_is_missing": zero_is_missing, "categories": _categories(found, threshold, splits)}
+        leaf, linear = _numbers(found["leaf_value"], np.float64), found.get("is_linear", "0") != "0"
+        trees.append(Tree.of(feature, threshold, missing_left, left, right, leaf, linear=linear, **more))
     return trees
 
 

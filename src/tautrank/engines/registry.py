@@ -192,10 +192,8 @@ def engine_for(name: str, loss: AnyLoss) -> Engine:
         return engine_named(loss.tool)
     if not engine.takes_losses:
         others = ", ".join(other for other in ENGINES if engine_named(other).takes_losses)
-        raise OptionError(
-            f"engine: found {name} for the loss {loss}, but {engine.written} trains only its own objectives here; "
-            f"expected {others}, or a loss such as '{name}:{engine.objectives[0]}'"
-        )
+        found = f"found {name} for the loss {loss}, but {engine.written} trains only its own objectives here"
+        raise OptionError(f"engine: {found}; expected {others}, or a loss such as '{name}:{engine.objectives[0]}'")
     return engine
 
 
@@ -260,9 +258,8 @@ def usable_threads(n_jobs: int | None) -> int:
     if n_jobs not in (None, -1):
         loaded = " and ".join(sorted(_loaded_before_fork))
         found = f"n_jobs: found {n_jobs} in a process forked after {loaded} was loaded, where OpenMP would hang"
-        warnings.warn(
-            f"{found}; using 1 thread (start processes with 'spawn' to use more)", TautrankWarning, stacklevel=2
-        )
+        used = "using 1 thread (start processes with 'spawn' to use more)"
+        warnings.warn(f"{found}; {used}", TautrankWarning, stacklevel=2)
     return 1
 
 

@@ -113,8 +113,7 @@ class TorchModel(FittedModel):
 
     def importances(self) -> F64:
         """Return the length of each feature's weights in the first layer, as shares that sum to 1."""
-        first = self.weights["layers.0.weight"]
-        return shares(np.sqrt((first.astype(np.float64) ** 2).sum(axis=0)))
+        return shares(np.sqrt((self.weights["layers.0.weight"].astype(np.float64) ** 2).sum(axis=0)))
 
     def to_bytes(self) -> bytes:
         """Return the weights as safetensors, with the shape of the network in the header."""

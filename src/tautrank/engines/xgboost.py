@@ -320,10 +320,9 @@ def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any])
             chunk = next(self._left, None)
             if chunk is not None:
                 if (chunk[:, codes] > highest).any():  # XGBoost would take it for the highest
-                    raise DataError(
-                        "categorical_feature: found a code above those of the sample that bins are found from; "
-                        "expected codes by falling frequency, or the engine lightgbm"
-                    )
+                    found = "found a code above those of the sample that bins are found from"
+                    expected = "expected codes by falling frequency, or the engine lightgbm"
+                    raise DataError(f"categorical_feature: {found}; {expected}")
                 put(data=chunk, feature_types=kinds)
             return chunk is not None
 

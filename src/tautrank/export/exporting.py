@@ -92,10 +92,8 @@ def export_model(
     if lists is not None and format != "onnx":
         one_by_one = f"{format} scores documents one by one"
         reason = "LightGBM's text has no formula for them" if format == "lightgbm" else one_by_one
-        raise OptionError(
-            f"format: found '{format}' for a model with list features, but {reason}; expected onnx, or a model "
-            "trained without list_features"
-        )
+        found = f"'{format}' for a model with list features, but {reason}"
+        raise OptionError(f"format: found {found}; expected onnx, or a model trained without list_features")
     names, named = _feature_names(ranker, features)
     export = Export(format, ranker.model_, names, named, name or Path(path).stem, store, lists, directions)
     write_whole(path, FORMATS[format](export))

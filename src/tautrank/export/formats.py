@@ -151,9 +151,8 @@ def float32_leaves(leaves: F64) -> F32:
         single = leaves.astype(np.float32)
     wrong = ~np.isfinite(single)
     if wrong.any():
-        raise DataError(
-            f"model: a leaf adds {leaves[wrong][0]:g} to the score; expected at most 3.4e+38, the largest float32"
-        )
+        expected = "at most 3.4e+38, the largest float32"
+        raise DataError(f"model: a leaf adds {leaves[wrong][0]:g} to the score; expected {expected}")
     return single
 
 
@@ -226,10 +225,9 @@ def _warn_of_moved_thresholds(export: Export) -> None:
     moved = (reached < wanted) & (np.abs(wanted) > _ZERO)
     if moved.any():
         far = float(np.max(wanted[moved].astype(np.float64) - reached[moved]))
-        export.warn(
-            f"adds 1e-6 to thresholds in float32, so {int(moved.sum())} of {thresholds.size} come out lower than "
-            f"the model's, by {far:.1g} at most; only documents with values in between are scored otherwise"
-        )
+        lower = f"{int(moved.sum())} of {thresholds.size} come out lower than the model's, by {far:.1g} at most"
+        effect = "only documents with values in between are scored otherwise"
+        export.warn(f"adds 1e-6 to thresholds in float32, so {lower}; {effect}")
 
 
 def plugin_model(export: Export) -> str:
@@ -331,10 +329,8 @@ def vespa_model(export: Export) -> str:
     """
     for name in export.names:
         if not _RANK_FEATURE.fullmatch(name):
-            raise OptionError(
-                f"features: found '{name}', which is not a rank feature of Vespa; expected names such as bm25(title), "
-                "attribute(price) or the name of a function"
-            )
+            expected = "names such as bm25(title), attribute(price) or the name of a function"
+            raise OptionError(f"features: found '{name}', which is not a rank feature of Vespa; expected {expected}")
     head = {
         "name": "tree",
         "version": "v4",
@@ -374,9 +370,8 @@ def lightgbm_text(export: Export) -> str:
     """
     model, names = export.model, export.names
     if not isinstance(model, LightGBMModel):
-        raise OptionError(
-            f"format: found lightgbm for a model trained by {model.tool}; expected one trained by lightgbm"
-        )
+        found = f"lightgbm for a model trained by {model.tool}"
+        raise OptionError(f"format: found {found}; expected one trained by lightgbm")
     text = model.to_text()
     if not export.named:
         return text

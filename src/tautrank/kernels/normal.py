@@ -13,7 +13,7 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import F64, Array
-from tautrank.kernels.randomness import HALF_WORD, LOW_WORD, ten_rounds
+from tautrank.kernels.randomness import HALF_WORD, LOW_WORD, philox
 
 GROUP = 64
 """Documents are served in groups of this many; arrays of noise are padded to a multiple of it."""
@@ -40,7 +40,7 @@ def fill_words(out: F64, seed: np.uint64, step: int, query: int, stream: int) ->
     for group in range(out.shape[0] // GROUP):
         block = out[GROUP * group : GROUP * group + GROUP]
         for lane in range(_LANES):
-            c0, c1, c2, c3 = ten_rounds(_Word(_LANES * group + lane) & LOW_WORD, word1, word2, word3, key0, key1)
+            c0, c1, c2, c3 = philox(_Word(_LANES * group + lane) & LOW_WORD, word1, word2, word3, key0, key1)
             i = _U(lane)
             block[i] = c0
             block[i + _U(_LANES)] = c1

@@ -51,23 +51,12 @@ def _two_rounds(
 
 
 @njit(error_model="numpy", forceinline=True)
-def ten_rounds(
-    c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
-) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
-    """As `philox`, compiled into the loop that calls it; written out, since a loop of rounds would not vectorise."""
-    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
-    return c0, c1, c2, c3
-
-
-@njit(nogil=True, cache=True)
 def philox(
     c0: np.uint64, c1: np.uint64, c2: np.uint64, c3: np.uint64, k0: np.uint64, k1: np.uint64
 ) -> tuple[np.uint64, np.uint64, np.uint64, np.uint64]:
     """Ten rounds of Philox4x32: four 32-bit words (each in a uint64) from a 128-bit counter and a 64-bit key.
+
+    It is compiled into the loop that calls it, and written out, since a loop of rounds would not vectorise.
 
     Args:
         c0: the counter's words, lowest first; each below 2^32, as are all arguments.
@@ -81,7 +70,12 @@ def philox(
     >>> [format(int(word), "08x") for word in words]
     ['6627e8d5', 'e169c58d', 'bc57ac4c', '9b00dbd8']
     """
-    return ten_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    c0, c1, c2, c3, k0, k1 = _two_rounds(c0, c1, c2, c3, k0, k1)
+    return c0, c1, c2, c3
 
 
 @njit(nogil=True, cache=True)
@@ -105,7 +99,7 @@ def fill_uniform(out: Array, seed: np.uint64, step: int, query: int, stream: int
     n = out.shape[0]
     whole = n // 4
     for block in range(whole):
-        w0, w1, w2, w3 = ten_rounds(_Word(block) & LOW_WORD, word1, word2, word3, k0, k1)
+        w0, w1, w2, w3 = philox(_Word(block) & LOW_WORD, word1, word2, word3, k0, k1)
         at = _U(4) * _U(block)
         # Half a unit keeps 0 and 1 out, where the logarithms of the other distributions end.
         out[at] = (np.float64(w0) + 0.5) * _UNIT
@@ -113,7 +107,7 @@ def fill_uniform(out: Array, seed: np.uint64, step: int, query: int, stream: int
         out[at + _U(2)] = (np.float64(w2) + 0.5) * _UNIT
         out[at + _U(3)] = (np.float64(w3) + 0.5) * _UNIT
     if 4 * whole < n:
-        words = ten_rounds(_Word(whole), word1, word2, word3, k0, k1)
+        words = philox(_Word(whole), word1, word2, word3, k0, k1)
         for rest in range(n - 4 * whole):
             out[4 * whole + rest] = (np.float64(words[rest]) + 0.5) * _UNIT
 

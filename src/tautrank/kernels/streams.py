@@ -3,8 +3,6 @@
 The numbers of one stream do not depend on how many another one draws. Nothing here needs Numba.
 """
 
-from __future__ import annotations
-
 GAMMA_STREAM = 0
 """The stream of XE-NDCG's gammas."""
 

@@ -172,8 +172,7 @@ def _copy(function: Any, known: dict[Any, Any], wrap: Callable[[Any], Any]) -> A
     plain = getattr(function, "py_func", function)
     if plain not in known:
         names = dict(plain.__globals__)
-        copy = FunctionType(plain.__code__, names, argdefs=plain.__defaults__, closure=plain.__closure__)
-        known[plain] = wrap(copy)
+        known[plain] = wrap(FunctionType(plain.__code__, names, None, plain.__defaults__, plain.__closure__))
         for name in plain.__code__.co_names:
             if isinstance(names.get(name), Dispatcher):
                 names[name] = _copy(names[name], known, wrap)
@@ -181,10 +180,9 @@ def _copy(function: Any, known: dict[Any, Any], wrap: Callable[[Any], Any]) -> A
 
 
 @functools.lru_cache(maxsize=256)
-def _checked(one_list: Callable[..., Any]) -> Callable[..., Any]:
+def _checked(one_list: Callable[..., Any]) -> Any:
     """Return the function compiled so that an index out of range is an error."""
-    checked: Callable[..., Any] = _copy(one_list, {}, functools.partial(_jitted, boundscheck=True))
-    return checked
+    return _copy(one_list, {}, functools.partial(_jitted, boundscheck=True))
 
 
 def _jitted(one_list: Callable[..., Any], boundscheck: bool = False) -> Any:
@@ -196,9 +194,7 @@ def _jitted(one_list: Callable[..., Any], boundscheck: bool = False) -> Any:
     text = str(file.resolve()).encode() + file.read_bytes() if in_file else uuid.uuid4().bytes
     # Numba's cache identifies a function by module and name. One file may be imported under several names, and two
     # classes, or one before and after an edit, may share a name: the copy is in this module and named after its code.
-    copy = FunctionType(
-        function.__code__, function.__globals__, argdefs=function.__defaults__, closure=function.__closure__
-    )
+    copy = FunctionType(function.__code__, function.__globals__, None, function.__defaults__, function.__closure__)
     copy.__module__ = __name__
     copy.__qualname__ = f"{function.__qualname__}_{hashlib.sha256(text).hexdigest()[:16]}{'_checked' * boundscheck}"
     # Code typed into a session is in no file whose changes the cache could watch.
@@ -213,7 +209,5 @@ def _sentence(one_list: Any, error: Any) -> str:
     where = f", line {error.loc.line}" if getattr(error, "loc", None) is not None else ""
     name = getattr(one_list, "py_func", one_list).__qualname__
     reason = re.sub(r"\.? *Raised from .*", "", reason or lines[0])
-    return (
-        f"one_list: {name}{where}: Numba says '{reason}'; expected code that Numba can "
-        "compile and that only reads scores and labels"
-    )
+    expected = "expected code that Numba can compile and that only reads scores and labels"
+    return f"one_list: {name}{where}: Numba says '{reason}'; {expected}"

@@ -28,16 +28,8 @@ from numba.extending import register_jitable
 
 from tautrank.arrays import F64, I32, Array
 from tautrank.kernels.ranking import LANES, longest_list
-from tautrank.losses._smoothing_kernel import (
-    DENSITY_AT_0,
-    Draws,
-    bell,
-    build_kernels,
-    draw_positions,
-    first_documents,
-    mean_positions,
-    scratch,
-)
+from tautrank.losses import _smoothing_kernel as smoothing
+from tautrank.losses._smoothing_kernel import Draws, bell, draw_positions, first_documents, mean_positions, scratch
 
 # Products may be fused with sums, which keeps every lane's own order of operations.
 _FUSE = {"contract", "nsz"}
@@ -271,11 +263,12 @@ def reader_gradients(draws: Draws, more: Any, first: int, last: int, grad: Array
                 _slide_over(high, low, gain, rank, begin, padded, points, at, g, h)
             if stops:
                 _slide_first_ranks(t, high, low, gain, top, wanted, drops, ranked, g, h)
-        share = scores.dtype.type(DENSITY_AT_0 / (sigma * samples))
+        share = scores.dtype.type(smoothing.DENSITY_AT_0 / (sigma * samples))
         for p in range(n):
             grad[arrangement[start + p]] = -share * g[p]
             hess[arrangement[start + p]] = share * h[p]
 
 
-READER_KERNELS = build_kernels(reader_gradients, njit(nogil=True, cache=True, error_model="numpy"), reader_value)
+_compiled = njit(nogil=True, cache=True, error_model="numpy")
+READER_KERNELS = smoothing.build_kernels(reader_gradients, _compiled, reader_value)
 """The kernels of every reader's metric; `reader_gradients` says what they are given."""

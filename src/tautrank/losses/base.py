@@ -10,25 +10,14 @@ import dataclasses
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, TypeAlias, TypeVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from tautrank import arrays
 from tautrank.arguments import choice, job_count, real, whole
-from tautrank.arrays import (
-    F64,
-    I32,
-    I64,
-    Array,
-    Bools,
-    check_each,
-    check_finite_scores,
-    check_lists,
-    check_weights,
-    naming_queries,
-    numbers,
-)
+from tautrank.arrays import F64, I32, I64, Array, Bools
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
@@ -40,8 +29,6 @@ Floats: TypeAlias = NDArray[np.floating[Any]]
 
 Ranges: TypeAlias = dict[str, tuple[Any, ...]]
 """Ranges of parameters by name, as `tautrank.tune` takes them."""
-
-_Float = TypeVar("_Float", bound=np.floating[Any])
 
 
 def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
@@ -225,13 +212,13 @@ class Lists:
         Traceback (most recent call last):
         tautrank.errors.DataError: labels[2] (query 1, document 0): found -1; expected a finite number of at least 0
         """
-        checked, ends = check_lists(labels, offsets)
+        checked, ends = arrays.check_lists(labels, offsets)
         y = np.ascontiguousarray(checked, np.float64)
-        w = np.ones(ends.size - 1) if weights is None else check_weights(weights, ends.size - 1)
+        w = np.ones(ends.size - 1) if weights is None else arrays.check_weights(weights, ends.size - 1)
         p: F64 | float = 1.0
         if propensities is not None:
-            p = numbers("propensities", propensities, size=y.size)
-            check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends)
+            p = arrays.numbers("propensities", propensities, size=y.size)
+            arrays.check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends)
         has_relevant = query_sums(y > 0, ends) > 0
         clicks = propensities is not None
         return cls(y, ends, np.where(has_relevant | clicks, w, 0.0), has_relevant, p, clicks)
@@ -261,11 +248,11 @@ class Lists:
 
     def scores(self, scores: ArrayLike) -> Floats:
         """One finite score per document, checked: float32 as it is, anything else as float64."""
-        return check_finite_scores(scores, self.offsets)
+        return arrays.check_finite_scores(scores, self.offsets)
 
     def gains(self, gain: Gain) -> F64:
         """Return the gains of the labels; an error about a label names its query."""
-        with naming_queries(self.offsets):
+        with arrays.naming_queries(self.offsets):
             return gain_values(self.labels, gain)
 
     def weights_of(self, gains: F64) -> F64:
@@ -286,10 +273,7 @@ class Objective:
     """
 
     def __init__(self, loss: Loss, lists: Lists, seed: int, threads: int, costs: F64) -> None:
-        self.loss = loss
-        self.lists = lists
-        self.seed = seed
-        self.threads = threads
+        self.loss, self.lists, self.seed, self.threads = loss, lists, seed, threads
         self._ranges: list[Range] = balanced_ranges(costs, threads)
 
     def gradients(self, scores: ArrayLike, step: int = 0) -> tuple[Floats, Floats]:
@@ -337,7 +321,7 @@ class Objective:
         """
         raise NotImplementedError
 
-    def _noisy(self, scores: NDArray[_Float], step: int) -> NDArray[_Float]:
+    def _noisy(self, scores: Array, step: int) -> Array:
         if self.loss.noise is None or self.loss.strength == 0:
             return scores
         from tautrank.kernels.randomness import add_noise
@@ -390,9 +374,7 @@ class Frozen:
     """
 
     def __init__(self, objective: Objective, held: F64, step: int) -> None:
-        self._objective = objective
-        self._held = held
-        self._step = step
+        self._objective, self._held, self._step = objective, held, step
 
     def values(self, scores: ArrayLike) -> F64:
         """Return the loss of each query at ``scores``, with everything else as it was frozen.

@@ -73,8 +73,7 @@ class CrossEncoderLoss(torch.nn.Module):
             }
             scores.append(self.model(placed)["scores"].reshape(-1))
         flat = torch.cat([torch.as_tensor(each) for each in labels]).float()
-        value: torch.Tensor = self.listwise(torch.cat(scores), flat, lengths=torch.tensor(sizes))
-        return value
+        return self.listwise(torch.cat(scores), flat, lengths=torch.tensor(sizes))
 
     def get_config_dict(self) -> dict[str, Any]:
         """Return the parameters, for the model card."""

@@ -103,8 +103,7 @@ class _ListObjective(Objective):
         one_list = type(self.loss).one_list
         names, holds = _signature(type(self.loss))
         parameters = tuple(_in_lane(getattr(self.loss, name), scores.dtype) for name in names)
-        types = typeof(parameters)  # type: ignore[no-untyped-call]
-        kernel = compiled(one_list, scores.dtype, types, holds)
+        kernel = compiled(one_list, scores.dtype, typeof(parameters), holds)  # type: ignore[no-untyped-call]
         labels, offsets = self._labels[scores.dtype], self.lists.offsets
         given = (scores, labels, held if holds else None, offsets, self.lists.weights, parameters)
         if not self._tried:
@@ -141,8 +140,7 @@ def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
     fields = [field.name for field in dataclasses.fields(cls)]
     for name in rest[holds:]:
         if name not in fields:
-            raise OptionError(
-                f"one_list: found the argument '{name}' of {cls.__name__}.one_list; expected parameters of its "
-                f"dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
-            )
+            found = f"found the argument '{name}' of {cls.__name__}.one_list"
+            known = f"parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
+            raise OptionError(f"one_list: {found}; expected {known}")
     return rest[holds:], holds

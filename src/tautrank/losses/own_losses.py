@@ -104,10 +104,9 @@ def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnL
     found = own_losses(losses)
     for loss in found:
         if not loss.source:
-            raise OptionError(
-                f"{needed_by}: found the loss '{loss.name}', which was typed into this session, where other processes "
-                "cannot find it; expected its class in a file that is imported here, or workers=1"
-            )
+            typed = f"the loss '{loss.name}', which was typed into this session, where other processes cannot find it"
+            expected = "its class in a file that is imported here, or workers=1"
+            raise OptionError(f"{needed_by}: found {typed}; expected {expected}")
     return found
 
 
@@ -123,22 +122,17 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
         import_losses(loss.source)
         known = own_losses([loss.name])
         if not known:
-            raise OptionError(
-                f"import: found no loss '{loss.name}' registered by {loss.source}; expected its class at the top level "
-                "of that file"
-            )
+            found = f"found no loss '{loss.name}' registered by {loss.source}"
+            raise OptionError(f"import: {found}; expected its class at the top level of that file")
         if known[0].code != loss.code:
-            raise OptionError(
-                f"import: found other code of the loss '{loss.name}' in {loss.source} than the work was planned with; "
-                "expected the same"
-            )
+            found = f"found other code of the loss '{loss.name}' in {loss.source}"
+            raise OptionError(f"import: {found} than the work was planned with; expected the same")
 
 
 @functools.cache
 def _origin(cls: type[Any]) -> tuple[str, str]:
     """Return where another process finds a class, and a hash of its file."""
-    module = sys.modules.get(cls.__module__)
-    file = getattr(module, "__file__", None)
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
     if file is None or not Path(file).is_file():
         return "", uuid.uuid4().hex
     by_path = cls.__module__ in _SCRIPTS or cls.__module__.startswith(_FILE_MODULE)
@@ -151,9 +145,7 @@ def _run_file(path: Path) -> None:
         raise OptionError(f"import: found no file {path}; expected Python code that registers a loss")
     # Dataclasses look up their module by its name, which must not replace that of another module.
     name = _FILE_MODULE + re.sub(r"\W", "_", str(path.resolve()))
-    spec = importlib.util.spec_from_file_location(name, path)
-    assert spec is not None
-    assert spec.loader is not None
+    spec: Any = importlib.util.spec_from_file_location(name, path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:
@@ -164,9 +156,8 @@ def _run_file(path: Path) -> None:
 
 
 def _import_module(name: str) -> None:
-    unknown = OptionError(
-        f"import: found '{name}'; expected a file that ends in .py, or a module that Python can import"
-    )
+    expected = "a file that ends in .py, or a module that Python can import"
+    unknown = OptionError(f"import: found '{name}'; expected {expected}")
     if not all(part.isidentifier() for part in name.split(".")):
         raise unknown
     # Unlike `python -m`, a console script does not look in the current folder.

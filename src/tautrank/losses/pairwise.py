@@ -17,7 +17,7 @@ from __future__ import annotations
 import functools
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -28,9 +28,6 @@ from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums
-
-if TYPE_CHECKING:
-    from tautrank.losses._pairwise_kernel import Pairs
 
 # How far `exp` may go from the centre of a window of scores: the range of float32 and float64, with a margin.
 _REACH = {np.dtype(np.float32): 40.0, np.dtype(np.float64): 300.0}
@@ -90,10 +87,8 @@ class LambdaLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.extend is not None and self.every_pair:
-            raise OptionError(
-                f"extend: found {self.extend} with {self.name}, which counts pairs of equal labels too; "
-                "expected None, or a loss of pairs of different labels"
-            )
+            found = f"found {self.extend} with {self.name}, which counts pairs of equal labels too"
+            raise OptionError(f"extend: {found}; expected None, or a loss of pairs of different labels")
 
     @property
     def is_random(self) -> bool:
@@ -133,12 +128,10 @@ class _GainLoss(LambdaLoss):
         gains = lists.gains(self.gain)
         discount = discount_values(lists.longest, self.discount, self.k)
         # The arrangement has the best documents last: counted from the end it is the ideal ranking.
-        ends = np.repeat(lists.offsets[1:], lists.sizes)
-        ideal = ends - 1 - np.arange(gains.size)
+        ideal = np.repeat(lists.offsets[1:], lists.sizes) - 1 - np.arange(gains.size)
         best = query_sums(gains[lists.arrangement] * discount[ideal], lists.offsets)
         per_query = np.divide(1.0, best, out=np.zeros_like(best), where=best > 0)
-        weights: F64 = gains * np.repeat(per_query, lists.sizes)
-        return weights
+        return np.asarray(gains * np.repeat(per_query, lists.sizes))
 
     def _rank_weights(self, n: int) -> tuple[F64, F64]:
         return discount_values(n, self.discount), np.zeros(n)
@@ -289,18 +282,15 @@ class _PairObjective(Objective):
 
     def __init__(self, loss: LambdaLoss, lists: Lists, seed: int, threads: int) -> None:
         self._rows = lists.longest if loss.k is None else min(loss.k, lists.longest)
-        sizes = lists.sizes.astype(np.float64)
         # Pairs, and per document about thirty pairs' worth of ranking and exponentials.
-        costs = sizes * (np.minimum(self._rows, sizes) + 30.0)
-        super().__init__(loss, lists, seed, threads, costs)
+        super().__init__(loss, lists, seed, threads, lists.sizes * (np.minimum(self._rows, lists.sizes) + 30.0))
         # All arrays that a kernel reads are in the order of the arrangement.
         self._weights = loss._document_weights(lists)[lists.arrangement]
         self._scale = lists.weights / math.log(2.0)
 
     @functools.cached_property
     def _levels(self) -> F64:
-        labels = self.lists.labels[self.lists.arrangement]
-        return np.unique(labels, return_inverse=True)[1].astype(np.float64)
+        return np.unique(self.lists.labels[self.lists.arrangement], return_inverse=True)[1].astype(np.float64)
 
     @functools.cached_property
     def _tables(self) -> tuple[F64, F64]:
@@ -316,7 +306,7 @@ class _PairObjective(Objective):
         v, gap = self._tables
         return self._weights.astype(np.float32), v.astype(np.float32), gap.astype(np.float32)
 
-    def _pairs(self, scores: Floats, step: int, scale: F64) -> Pairs:
+    def _pairs(self, scores: Floats, step: int, scale: F64) -> Any:
         from tautrank.losses._pairwise_kernel import Pairs
 
         loss, lists = self.loss, self.lists

@@ -46,5 +46,4 @@ class _SquaredError(Objective):
         return weights * (scores - self.lists.labels.astype(scores.dtype)), weights
 
     def _values(self, scores: F64, held: F64, step: int) -> F64:
-        losses = 0.5 * self._document_weights() * (scores - self.lists.labels) ** 2
-        return query_sums(losses, self.lists.offsets)
+        return query_sums(0.5 * self._document_weights() * (scores - self.lists.labels) ** 2, self.lists.offsets)

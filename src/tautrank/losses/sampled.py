@@ -167,8 +167,7 @@ class _SampledObjective(Objective):
     def __init__(self, loss: SampledLoss, lists: Lists, seed: int, threads: int) -> None:
         gains, weights = _parts(loss.metric, lists)
         self._weights = loss._rank_weights(weights)
-        sizes = lists.sizes.astype(np.float64)
-        costs = loss.samples * sizes * 40.0 + loss.samples * 100.0 * np.minimum(self._weights.size, sizes)
+        costs = loss.samples * (lists.sizes * 40.0 + 100.0 * np.minimum(self._weights.size, lists.sizes))
         super().__init__(loss, lists, seed, threads, costs)
         self._gains = np.ascontiguousarray(gains[lists.arrangement])
         self._scale = lists.weights_of(gains)

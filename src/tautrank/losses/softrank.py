@@ -119,9 +119,8 @@ class SoftRank(Loss):
     def sampled(self) -> StochasticRank:
         """The loss whose gradient ``estimator="ccs"`` takes; its value is lower by 1."""
         return StochasticRank(
-            metric=NDCG(k=self.k, gain=self.gain, discount=self.discount),
-            sigma=self.sigma, mu=0.0, sfa=False, samples=self.samples, scale=self.scale,
-            noise=self.noise, strength=self.strength,
+            metric=NDCG(k=self.k, gain=self.gain, discount=self.discount), sigma=self.sigma, mu=0.0, sfa=False,
+            samples=self.samples, scale=self.scale, noise=self.noise, strength=self.strength,
         )  # fmt: skip
 
 

@@ -306,8 +306,7 @@ class SmoothedObjective(Objective):
             a_jump = 20.0 if loss.ignores_shifts else 0.0
         # In units of the pairs that `balanced_ranges` counts in: the noise and the search for the first documents,
         # about forty per document, and its jumps.
-        sizes = lists.sizes.astype(np.float64)
-        costs = loss.samples * sizes * (40.0 + a_jump * np.minimum(k + 1.0, sizes))
+        costs = loss.samples * lists.sizes * (40.0 + a_jump * np.minimum(k + 1.0, lists.sizes))
         super().__init__(loss, lists, seed, threads, costs)
         self._scale = lists.weights_of(values)
         # A selection keeps the input order; a ranking uses the order of equal scores.
@@ -355,10 +354,8 @@ def reader_gains(metric: ReaderMetric, lists: Lists) -> tuple[F64, F64]:
         gains, weights = reader_parts(metric, lists.labels, lists.offsets)
     if gains.size and gains.max() > _LARGEST_GAIN:
         where = spot("labels", int(np.argmax(gains > _LARGEST_GAIN)), lists.offsets)
-        raise DataError(
-            f"{where}: found a gain of {gains.max():g}; expected at most "
-            f"{_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
-        )
+        expected = f"at most {_LARGEST_GAIN:g}, or the metric ndcg, which divides gains by the best possible"
+        raise DataError(f"{where}: found a gain of {gains.max():g}; expected {expected}")
     return gains, weights
 
 
@@ -366,8 +363,6 @@ def _document_values(metric: ScaleFreeMetric, lists: Lists) -> F64:
     with naming_queries(lists.offsets):
         values = np.asarray(metric.document_values(lists.labels.copy()), np.float64)
     if values.shape != lists.labels.shape:
-        raise DataError(
-            f"metric: the document_values of {metric} have the shape {values.shape}; "
-            f"expected {lists.labels.shape}, one per document"
-        )
+        found = f"the document_values of {metric} have the shape {values.shape}"
+        raise DataError(f"metric: {found}; expected {lists.labels.shape}, one per document")
     return values

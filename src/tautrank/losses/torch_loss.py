@@ -191,9 +191,8 @@ def _flat(
     if not isinstance(scores, Tensor) or not isinstance(labels, Tensor):
         raise OptionError(f"scores, labels: found {type(scores).__name__}, {type(labels).__name__}; expected tensors")
     if labels.shape != scores.shape:
-        raise DataError(
-            f"labels: found the shape {tuple(labels.shape)}; expected that of the scores, {tuple(scores.shape)}"
-        )
+        found, expected = tuple(labels.shape), tuple(scores.shape)
+        raise DataError(f"labels: found the shape {found}; expected that of the scores, {expected}")
     if sum(given is not None for given in (mask, lengths, offsets)) > 1:
         raise OptionError("mask, lengths, offsets: found more than one of them; expected at most one")
     if scores.dim() not in (1, 2):
@@ -211,9 +210,8 @@ def _flat(
         if lengths.numel() != rows or lengths.is_floating_point():
             raise DataError(f"lengths: found {lengths.numel()} numbers; expected {rows} whole numbers, one per list")
         if bool(((lengths < 0) | (lengths > width)).any()):
-            raise DataError(
-                f"lengths: found a number below 0 or above {width}; expected at most the documents of a row"
-            )
+            outside = f"a number below 0 or above {width}"
+            raise DataError(f"lengths: found {outside}; expected at most the documents of a row")
         mask = torch.arange(width, device=scores.device) < lengths[:, None]
     if mask is None:
         mask = torch.ones_like(scores, dtype=torch.bool)
@@ -223,9 +221,8 @@ def _flat(
     sizes = mask.sum(1)
     empty = torch.nonzero(sizes == 0).reshape(-1)
     if empty.numel():
-        raise DataError(
-            f"{'mask' if lengths is None else 'lengths'}: list {int(empty[0])} has no document; expected at least one"
-        )
+        given = "mask" if lengths is None else "lengths"
+        raise DataError(f"{given}: list {int(empty[0])} has no document; expected at least one")
     return scores[mask], labels[mask], torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
 
 
@@ -237,8 +234,7 @@ def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> 
     ends = offsets.to(scores.device, torch.int64)
     divided = int(ends[-1]) if ends.numel() else 0
     if ends.dim() != 1 or divided != scores.numel() or int(ends[0]) != 0 or bool((ends.diff() < 0).any()):
-        raise DataError(
-            f"{'offsets' if lengths is None else 'lengths'}: found a division of {divided} documents; "
-            f"expected one of {scores.numel()}, starting at 0 and never falling"
-        )
+        given, expected = "offsets" if lengths is None else "lengths", f"one of {scores.numel()}"
+        found = f"found a division of {divided} documents"
+        raise DataError(f"{given}: {found}; expected {expected}, starting at 0 and never falling")
     return ends

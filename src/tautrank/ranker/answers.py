@@ -102,10 +102,8 @@ class Explanation:
         """
         high, low = self._row(above, "above"), self._row(below, "below")
         if self.scores[high] < self.scores[low]:
-            raise DataError(
-                f"above: document {above} has the score {self.scores[high]:.6g} and document {below} "
-                f"{self.scores[low]:.6g}; expected the one with the greater score first"
-            )
+            found = f"{above} has the score {self.scores[high]:.6g} and document {below} {self.scores[low]:.6g}"
+            raise DataError(f"above: document {found}; expected the one with the greater score first")
         differences = self.contributions[high] - self.contributions[low]
         order = np.argsort(-np.abs(differences), kind="stable")
         changes, after = self._changes(high, low, [int(at) for at in order if differences[at] > 0])
@@ -149,10 +147,8 @@ class Explanation:
         if not found.size and isinstance(document, int | np.integer) and 0 <= document < self.documents.size:
             return int(document)
         if found.size != 1:
-            raise DataError(
-                f"{name}: found document {document}; expected one of {self.documents.size}, such as "
-                f"{self.documents[0] if self.documents.size else 'none'}"
-            )
+            known = f"one of {self.documents.size}, such as {self.documents[0] if self.documents.size else 'none'}"
+            raise DataError(f"{name}: found document {document}; expected {known}")
         return int(found[0])
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,10 +202,8 @@ class Difference:
         lines = [f"{'feature':<{width}}  {self.above!s:>12}  {self.below!s:>12}  {'difference':>10}"]
         rows = zip(self.features, self.values_above, self.values_below, self.differences, strict=True)
         lines += [f"{name:<{width}}  {a:>12.6g}  {b:>12.6g}  {d:>+10.4f}" for name, a, b, d in rows if d != 0]
-        lines.append(
-            f"{'score':<{width}}  {self.score_above:>12.6g}  {self.score_below:>12.6g}  "
-            f"{self.score_above - self.score_below:>+10.4f}"
-        )
+        above, below = self.score_above, self.score_below
+        lines.append(f"{'score':<{width}}  {above:>12.6g}  {below:>12.6g}  {above - below:>+10.4f}")
         if self.score_after is None:
             lines.append(f"No value of {self.above} would put {self.below} above it.")
         else:

@@ -261,9 +261,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         names = None if isinstance(feature_name, str) else feature_name
         train = inputs.ranking_data(X, y, qid, group, names)
         if train.n_documents == 0 or train.n_features == 0:
-            raise DataError(
-                f"X: found {train.n_documents} documents of {train.n_features} features; expected at least one of each"
-            )
+            found = f"{train.n_documents} documents of {train.n_features} features"
+            raise DataError(f"X: found {found}; expected at least one of each")
         loss = read_loss(self.loss)
         if self.members is not None:
             of = loss.of if isinstance(loss, Committee) else (loss,)
@@ -279,11 +278,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         inputs.check_streams(train, valid, engine.name, list_features=self.list_features, refit=self.refit)
         judge = metric(self.metric)
         if train.X.dtype == np.float64 and engine.name not in ("lightgbm", CommitteeEngine.name):
-            warnings.warn(
-                f"X: has values above 2^24 that {engine.name} rounds to float32; lightgbm keeps them",
-                TautrankWarning,
-                stacklevel=2,
-            )
+            rounded = f"X: has values above 2^24 that {engine.name} rounds to float32; lightgbm keeps them"
+            warnings.warn(rounded, TautrankWarning, stacklevel=2)
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
         columns = columns if categorical_feature is None else categorical_feature
@@ -309,9 +305,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         settings = Settings(**{**given, **said}, seed=seed, callbacks=called, extra=extra)
         if valid is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
-        probe = dataclasses.replace(
-            settings, n_estimators=min(settings.n_estimators, PROBE_TREES), verbose=0, callbacks=(), refit=False
-        )
+        trees = min(settings.n_estimators, PROBE_TREES)
+        probe = dataclasses.replace(settings, n_estimators=trees, verbose=0, callbacks=(), refit=False)
         before = None if start is None else start.list_features_
         task, lists = with_list_features(
             self.list_features, task, lambda task: fit(engine, task, probe), settings.threads, before
@@ -400,8 +395,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data = inputs.documents(X, qid, group)
         rows = np.arange(data.n_documents) if data is X or data.source_rows is None else data.source_rows
         scores = self.predict(data)
-        query = np.repeat(np.arange(data.n_queries), data.sizes)
-        order = np.lexsort((-scores, query))
+        order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), data.sizes)))
         rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
         named = None if data.doc_ids is None else data.doc_ids[order]
         return Ranking(data.qid_of_document, rows[order], rank, scores[order], named)

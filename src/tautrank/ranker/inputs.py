@@ -64,10 +64,9 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any 
     if y is None:
         raise DataError("y: found none; expected one label per document")
     if qid is None and group is None:
-        raise DataError(
-            "qid, group: found neither; expected one of them, to say which documents belong together (inside a "
-            "pipeline or GridSearchCV: sklearn.set_config(enable_metadata_routing=True), then fit(X, y, qid=qid))"
-        )
+        routing = "sklearn.set_config(enable_metadata_routing=True), then fit(X, y, qid=qid)"
+        expected = "expected one of them, to say which documents belong together"
+        raise DataError(f"qid, group: found neither; {expected} (inside a pipeline or GridSearchCV: {routing})")
     data = RankingData.from_arrays(X, y, qid, group=group, feature_names=names)
     if data.n_documents == 0:
         raise DataError("X: found no documents; expected at least one")
@@ -194,15 +193,13 @@ def check_streams(train: RankingData, valid: RankingData | None, engine: str, **
     elif set_ones := [name for name, value in needing.items() if value]:
         raise OptionError(f"{set_ones[0]}: needs features in memory, but those of X are in files; expected it unset")
     elif engine not in ("", *able):
-        raise OptionError(
-            f"engine: {engine} needs features in memory; expected one loss trained by {' or '.join(able)}"
-        )
+        expected = f"one loss trained by {' or '.join(able)}"
+        raise OptionError(f"engine: {engine} needs features in memory; expected {expected}")
 
 
 def _only_one(given: Any) -> Any:
     """Unwrap a list of one data set: LightGBM and XGBoost take lists of them."""
-    is_list_of_one = isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0])
-    return given[0] if is_list_of_one else given
+    return given[0] if isinstance(given, list) and len(given) == 1 and not np.isscalar(given[0]) else given
 
 
 def check_columns(where: str, n_features: int, names: Names, expected: int, known: Any, as_in: str) -> None:
@@ -239,10 +236,8 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
         return None
     values = numbers(name, weights, "query")
     if values.size not in (data.n_queries, data.n_documents):
-        raise DataError(
-            f"{name}: found length {values.size}; expected {data.n_queries}, one per query, or {data.n_documents}, one "
-            "per document"
-        )
+        expected = f"{data.n_queries}, one per query, or {data.n_documents}, one per document"
+        raise DataError(f"{name}: found length {values.size}; expected {expected}")
     check_weights(values, values.size, name)
     if values.size == data.n_queries:
         return values
@@ -251,9 +246,8 @@ def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F6
     differs = values != np.repeat(by_query, data.sizes)
     if differs.any():
         qid = data.qid_of_document[np.argmax(differs)]
-        raise DataError(
-            f"{name}: documents of query {qid} have different weights; expected one weight for all documents of a query"
-        )
+        expected = "one weight for all documents of a query"
+        raise DataError(f"{name}: documents of query {qid} have different weights; expected {expected}")
     return by_query
 
 
@@ -279,11 +273,9 @@ def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
         given: `categorical_feature`: numbers or names of columns, one or several; None, "" or "auto" for none.
         train: the training data.
     """
-    if given is None or (isinstance(given, str) and given in ("", "auto")):
-        given = ()
-    return column_numbers(
-        "categorical_feature", [*([given] if np.isscalar(given) else given), *train.categories], train
-    )
+    none = given is None or (isinstance(given, str) and given in ("", "auto"))
+    columns = () if none else [given] if np.isscalar(given) else given
+    return column_numbers("categorical_feature", [*columns, *train.categories], train)
 
 
 def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:
@@ -301,9 +293,8 @@ def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple
                 raise unknown(f"column of {name}", column, names)
             found.append(names.index(column))
         elif isinstance(column, str) and not column.isdecimal():
-            raise OptionError(
-                f"{name}: found the name '{column}', but the data has no names; expected numbers of columns"
-            )
+            nameless = f"found the name '{column}', but the data has no names"
+            raise OptionError(f"{name}: {nameless}; expected numbers of columns")
         else:
             number = int(column) if isinstance(column, str) else column
             found.append(whole(name, number, least=0, most=train.n_features - 1))
@@ -422,11 +413,10 @@ def from_callbacks(callbacks: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str,
         elif {*getattr(callback, "kwargs", ())} == {"learning_rate"}:
             settings["rates"] = callback.kwargs["learning_rate"]
         elif not hasattr(callback, "eval_result"):
-            raise OptionError(
-                f"callbacks: found {type(callback).__name__.strip('_')} of lightgbm.callback with options that have no "
-                "counterpart; expected early_stopping without min_delta, reset_parameter of the learning_rate, "
-                "log_evaluation, record_evaluation, or functions of one argument, a Step"
-            )
+            found = f"{type(callback).__name__.strip('_')} of lightgbm.callback with options that have no counterpart"
+            known = "early_stopping without min_delta, reset_parameter of the learning_rate, log_evaluation"
+            own = "record_evaluation, or functions of one argument, a Step"
+            raise OptionError(f"callbacks: found {found}; expected {known}, {own}")
     records = [each.eval_result for each in theirs if hasattr(each, "eval_result")]
     return tuple(each for each in callbacks if each not in theirs), settings, records
 

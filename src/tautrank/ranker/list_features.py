@@ -117,12 +117,12 @@ class ListFeatures:
         start = X.shape[1] if dense else 0
         out = np.full((X.shape[0], start + self.width), np.nan, X.dtype)
         out[:, :start] = values[:, :start]
+
+        def task(first: int, last: int) -> None:
+            describe_lists(values, numbers, offsets, first, last, self.kinds, start, out)
+
         # A value costs about as much as 30 of the pairs that `balanced_ranges` counts in.
-        run(
-            lambda first, last: describe_lists(values, numbers, offsets, first, last, self.kinds, start, out),
-            balanced_ranges(30.0 * columns.size * np.diff(offsets), threads),
-            threads,
-        )
+        run(task, balanced_ranges(30.0 * columns.size * np.diff(offsets), threads), threads)
         if dense:
             return out
         from scipy.sparse import csr_matrix, hstack

@@ -127,9 +127,7 @@ def read_ranker(source: Any) -> tuple[dict[str, Any], Fitted]:
     except (DataError, OptionError) as error:
         raise DataError(f"{target}: {error}") from None
     except _DAMAGE:
-        raise DataError(
-            f"{target}: meta.json lacks what describes a model; expected a file written by Ranker.save"
-        ) from None
+        raise _not_ours(f"{target}: meta.json lacks what describes a model") from None
 
 
 def check_model(source: Any) -> None:
@@ -196,9 +194,8 @@ def _described(meta: dict[str, Any], content: bytes) -> tuple[dict[str, Any], Fi
     if not fits:
         raise ValueError
     width = n_features + (0 if lists is None else lists.width)
-    return parameters, Fitted(
-        read_model(_typed(meta["engine"], str), content, width, scale), record, names, lists, levels
-    )
+    model = read_model(_typed(meta["engine"], str), content, width, scale)
+    return parameters, Fitted(model, record, names, lists, levels)
 
 
 def _typed(value: Any, kind: type[Any]) -> Any:
@@ -243,10 +240,8 @@ def _read(archive: zipfile.ZipFile) -> tuple[dict[str, Any], bytes]:
         raise DataError(f"has the format version {version!r}; expected {FORMAT_VERSION}")
     if version > FORMAT_VERSION:
         writer = meta.get("tautrank_version", "a newer one")
-        raise DataError(
-            f"has the format version {version}, written by tautrank {writer}; expected at most "
-            f"{FORMAT_VERSION} (pip install --upgrade tautrank)"
-        )
+        expected = f"at most {FORMAT_VERSION} (pip install --upgrade tautrank)"
+        raise DataError(f"has the format version {version}, written by tautrank {writer}; expected {expected}")
     model = meta.get("model")
     member = model.get("member") if isinstance(model, dict) else None
     if not isinstance(model, dict) or not isinstance(member, str):

@@ -113,8 +113,7 @@ def simulate_position_clicks(
     """
     count, chance, query, seed = _checked(data, impressions, probabilities, seed)
     fall = real("severity", severity)
-    shown = check_finite_scores(scores, data.offsets)
-    order = np.lexsort((-shown, query))
+    order = np.lexsort((-check_finite_scores(scores, data.offsets), query))
     rank = np.arange(1, query.size + 1) - np.repeat(data.offsets[:-1], data.sizes)
     looked_at = rank.astype(np.float64) ** -fall
     draws = (np.random.default_rng((seed, number)).random(query.size) for number in range(count))

@@ -76,8 +76,7 @@ def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
     ([0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
     """
     ranking_data(data)
-    limit = real("threshold", threshold)
-    return dataclasses.replace(data, labels=(data.labels > limit).astype(np.float32))
+    return dataclasses.replace(data, labels=(data.labels > real("threshold", threshold)).astype(np.float32))
 
 
 def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingData:
@@ -162,7 +161,6 @@ def ranking_data(data: object) -> RankingData:
     tautrank.errors.DataError: data: found a list; expected RankingData (RankingData.from_arrays makes it of arrays)
     """
     if not isinstance(data, RankingData):
-        raise DataError(
-            f"data: found a {type(data).__name__}; expected RankingData (RankingData.from_arrays makes it of arrays)"
-        )
+        expected = "RankingData (RankingData.from_arrays makes it of arrays)"
+        raise DataError(f"data: found a {type(data).__name__}; expected {expected}")
     return data

@@ -193,8 +193,7 @@ def _features(
     absent = rng.random((query.size, len(STREAMS))) < np.array([0.0, 0.45, 0.05, 0.3, 0.0])
     for column in range(n_features):
         quality = rng.integers(QUALITIES)
-        blur = rng.uniform(0.5, 2.5)
-        signal = qualities[:, quality] + blur * rng.standard_normal(query.size)
+        signal = qualities[:, quality] + rng.uniform(0.5, 2.5) * rng.standard_normal(query.size)
         kind = column % 8
         if kind == 0:  # counts of terms
             values = np.floor(np.exp(0.9 * signal + 1.0))

@@ -114,10 +114,8 @@ def surrogate(loss: Any) -> Surrogate:
     """
     if isinstance(loss, str):
         return surrogate(losses.loss(loss))
-    raise OptionError(
-        f"loss: found {loss}; expected one whose value has the scale of a metric, as the values of softrank, xendcg or "
-        "lambdarank have"
-    )
+    expected = "one whose value has the scale of a metric, as the values of softrank, xendcg or lambdarank have"
+    raise OptionError(f"loss: found {loss}; expected {expected}")
 
 
 def _read(
@@ -233,10 +231,8 @@ class Directness(NamedTuple):
     def __repr__(self) -> str:
         if math.isnan(self.guarantee):
             return "no query with a relevant document"
-        return (
-            f"eps1 {self.eps1:.4g}, eps2 {self.eps2:.4g}: at most {self.guarantee:.4g} worse than the best by the "
-            f"metric, measured {self.difference:.4g}"
-        )
+        most = f"at most {self.guarantee:.4g} worse than the best by the metric, measured {self.difference:.4g}"
+        return f"eps1 {self.eps1:.4g}, eps2 {self.eps2:.4g}: {most}"
 
 
 def directness(

@@ -136,11 +136,8 @@ def lipschitz(loss: Loss | str, labels: ArrayLike, offsets: ArrayLike, *, draws:
     """
     chosen = REGISTRY.make(loss)
     lists = Lists.of(labels, offsets, None)
-    return Lipschitz(
-        paper_constant(chosen, lists),
-        proven_constant(chosen, lists),
-        measured_constant(chosen, lists, whole("draws", draws, 1), whole("seed", seed, 0)),
-    )
+    measured = measured_constant(chosen, lists, whole("draws", draws, 1), whole("seed", seed, 0))
+    return Lipschitz(paper_constant(chosen, lists), proven_constant(chosen, lists), measured)
 
 
 def paper_constant(loss: Loss, lists: Lists) -> F64:

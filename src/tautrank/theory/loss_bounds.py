@@ -62,10 +62,8 @@ from_1 = theorem.about("discounts that start at 1", lambda loss, *_: discount_va
 
 PLAIN_XENDCG = theorem.about_kind(XENDCG, "xendcg without noise")
 PLAIN_LISTNET = theorem.about_kind(ListNet, "listnet without noise")
-WITH_CONSTANTS = (
-    *family(losses.RankNet, *ARP_LOSSES, *NDCG_LOSSES, LambdaRank),
-    theorem.only_for(NDCG_LOSSES, full_lists, from_1),
-)
+_full_if_ndcg = theorem.only_for(NDCG_LOSSES, full_lists, from_1)
+WITH_CONSTANTS = (*family(losses.RankNet, *ARP_LOSSES, *NDCG_LOSSES, LambdaRank), _full_if_ndcg)
 WITHOUT_CONSTANTS = (*family(*NDCG_LOSSES, LambdaRank), full_lists)
 
 
@@ -212,8 +210,7 @@ def targets_of(loss: SoftmaxLoss, scores: ArrayLike, labels: ArrayLike, offsets:
     array([0.25, 0.75, 0.  ])
     """
     s, lists = check_scored_lists(scores, labels, offsets)
-    plain = dataclasses.replace(loss, hessian="diagonal")
-    grad, _ = plain.bind(lists.labels, lists.offsets).gradients(s)
+    grad, _ = dataclasses.replace(loss, hessian="diagonal").bind(lists.labels, lists.offsets).gradients(s)
     phi = np.exp(gammas.log_softmax(s, lists.offsets)) - grad
     # What is left of rho - (rho - 0) is rounding.
     phi[phi < 1e-15] = 0.0

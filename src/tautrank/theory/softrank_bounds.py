@@ -157,10 +157,9 @@ def softrank_ndcg_bound(
     choice("version", version, VERSIONS)
     more = () if version == "contests" else (full_lists, _LOGARITHMIC)
     chosen, s, lists = in_scope(loss, scores, labels, offsets, *EXACT_SOFTRANK, *more)
-    ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(
-        s, lists.labels, lists.offsets
-    )
-    lower = np.abs(1.0 - chosen.bind(lists.labels, lists.offsets).values(s) - ndcg)
+    y, cuts = lists.labels, lists.offsets
+    ndcg = metric("ndcg", k=chosen.k, gain=chosen.gain, discount=chosen.discount).per_query(s, y, cuts)
+    lower = np.abs(1.0 - chosen.bind(y, cuts).values(s) - ndcg)
     if version == "contests":
         upper = _contests_bound(chosen, s, lists)
     else:

@@ -99,10 +99,9 @@ class Bound:
         if queries == 0:
             return f"{self.name}: no query with a relevant document"
         upper, lower = self.means
-        return (
-            f"{self.name}: {upper:.4g} >= {lower:.4g} on average over {counted(queries, 'query')}, the smallest gap "
-            f"{np.nanmin(self.gap):.4g}; {'holds' if self.holds() else 'fails'}"
-        )
+        means = f"{upper:.4g} >= {lower:.4g} on average over {counted(queries, 'query')}"
+        verdict = "holds" if self.holds() else "fails"
+        return f"{self.name}: {means}, the smallest gap {np.nanmin(self.gap):.4g}; {verdict}"
 
 
 def negative_log(values: ArrayLike) -> F64:

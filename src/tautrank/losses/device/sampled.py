@@ -18,16 +18,8 @@ from torch import Tensor
 
 from tautrank.errors import OptionError
 from tautrank.kernels.streams import NEIGHBOUR_STREAM, POLICY_STREAM, SMOOTHING_STREAM
-from tautrank.losses.device.lists import (
-    BLOCK,
-    ROWS,
-    DeviceLists,
-    DeviceObjective,
-    highest,
-    label_table,
-    own_list,
-    own_tile,
-)
+from tautrank.losses.device import lists as on_device
+from tautrank.losses.device.lists import BLOCK, ROWS, DeviceLists, DeviceObjective, highest, own_list, own_tile
 from tautrank.losses.sampled import SampledLoss, YetiLoss
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics import MAP, NDCG
@@ -101,7 +93,7 @@ def reader_gains(metric: ReaderMetric, lists: DeviceLists) -> tuple[Tensor, np.n
         metric: the metric.
         lists: the lists.
     """
-    gains = label_table(lists.arranged, metric._document_values)
+    gains = on_device.label_table(lists.arranged, metric._document_values)
     weights = discount_values(max(lists.longest, 1), metric.discount, metric.k)
     return lists.of_best(gains, lists.placed(weights)) if isinstance(metric, NDCG) else gains, weights
 
@@ -153,7 +145,7 @@ class DeviceSmoothed(DeviceObjective):
         self._stops = bool(getattr(metric, "stops", False))
         if isinstance(metric, DCGRR):
             self._order = lists.places
-            gains = label_table(labels, metric.document_values)
+            gains = on_device.label_table(labels, metric.document_values)
             self._k = lists.longest if metric.k is None else metric.k
         elif isinstance(metric, ReaderMetric):
             self._order = lists.arrangement
@@ -161,10 +153,9 @@ class DeviceSmoothed(DeviceObjective):
             self._weights, self._drops = lists.placed(weights), lists.placed(-np.diff(weights, append=0.0))
             self._k = max(int(np.count_nonzero(weights)), 1)
         else:
-            raise OptionError(
-                f"metric: found {metric}, which is Python code and cannot run on a CUDA device; expected dcg, ndcg, "
-                "err, mrr or dcg-rr, or tensors on the CPU"
-            )
+            able = "dcg, ndcg, err, mrr or dcg-rr, or tensors on the CPU"
+            found = f"found {metric}, which is Python code and cannot run on a CUDA device"
+            raise OptionError(f"metric: {found}; expected {able}")
         self._gains = gains
         self._scale = lists.weights_of(gains)
         self._shift = loss._shift_by_label * labels.double()[self._order]
@@ -307,7 +298,7 @@ class DeviceSampled(DeviceObjective):
         super().__init__(loss, lists, seed)
         metric = loss.metric
         if isinstance(metric, MAP):
-            gains = label_table(lists.arranged, metric._document_values)
+            gains = on_device.label_table(lists.arranged, metric._document_values)
             most = metric.k if metric.k is not None and metric.divide_by == "reachable" else None
             gains = gains / lists.sums(gains).clamp(min=1.0, max=most)[lists.query]
             weights = discount_values(max(lists.longest, 1), "reciprocal", metric.k)

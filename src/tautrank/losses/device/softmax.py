@@ -183,9 +183,8 @@ class DeviceSoftmax(DeviceObjective):
         """Return gradient and hessian, one per document."""
         grad, hess = torch.empty_like(scores), torch.empty_like(scores)
         kind = _HESSIANS[self.loss.hessian]
-        self.lists.each(
-            _gradient_kernel, scores, self._targets(scores, step), self.lists.weights, grad, hess, kind, BLOCK
-        )
+        targets, weights = self._targets(scores, step), self.lists.weights
+        self.lists.each(_gradient_kernel, scores, targets, weights, grad, hess, kind, BLOCK)
         return grad, hess
 
     def values(self, scores: Tensor, step: int) -> Tensor:
