@@ -23,6 +23,9 @@ I64: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
 Array: TypeAlias = NDArray[Any]
 
+FINITE_OR_MISSING = "a finite number, or -inf for a document not retrieved"
+"""What the scores of a metric have to be, for errors."""
+
 # Integers up to here are exact in a float64.
 _LARGEST_EXACT_INTEGER = 2**53
 
@@ -129,8 +132,7 @@ def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> NDAr
         s = s.astype(np.float32 if s.dtype == np.float16 else np.float64, copy=False)
     # One reduction covers both: NaN makes the comparison false.
     if s.size and not s.max() < np.inf:
-        expected = "a finite number, or -inf for a document not retrieved"
-        check_each("scores", s, s < np.inf, expected, offsets if adjacent else None)
+        check_each("scores", s, s < np.inf, FINITE_OR_MISSING, offsets if adjacent else None)
     return s
 
 

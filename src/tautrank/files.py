@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import BinaryIO, cast
@@ -109,6 +111,17 @@ def handed_out(text: str, path: str | os.PathLike[str] | None) -> str:
     if path is not None:
         write_whole(path, text)
     return text
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV.
+
+    >>> csv_text([("qid", "doc"), (7, "a, b")])
+    'qid,doc\\n7,"a, b"\\n'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 @contextmanager

@@ -99,10 +99,9 @@ def check_versions(client: Any, *names: str) -> None:
     try:
         found = client.run(versions, *names)
     except Exception as error:
-        raise DataError(
-            f"client: a worker cannot run tautrank ({type(error).__name__}: {error}); expected workers with "
-            f"{' and '.join(names) or f'tautrank {tautrank.__version__}'}"
-        ) from None
+        found = f"a worker cannot run tautrank ({type(error).__name__}: {error})"
+        needed = " and ".join(names) or f"tautrank {tautrank.__version__}"
+        raise DataError(f"client: {found}; expected workers with {needed}") from None
     if not found:
         raise DataError("client: found a cluster without workers; expected at least one")
     for worker, theirs in found.items():
@@ -132,7 +131,5 @@ def connect(address: str, n: int, stack: ExitStack, option: str, patience: str =
     try:
         return stack.enter_context(dask.Client(**where, timeout=patience))
     except (OSError, ValueError, TimeoutError) as error:
-        raise OptionError(
-            f"{option}: found no scheduler at '{address}' ({error}); expected an address such as tcp://host:8786, a "
-            "scheduler file, or local"
-        ) from None
+        expected = "an address such as tcp://host:8786, a scheduler file, or local"
+        raise OptionError(f"{option}: found no scheduler at '{address}' ({error}); expected {expected}") from None

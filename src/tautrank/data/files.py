@@ -71,9 +71,8 @@ def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) ->
         try:
             read = functools.partial(importlib.import_module("pandas").read_csv, sep=mark)
         except ImportError:
-            raise MissingDependencyError(
-                "reading CSV needs PyArrow or pandas; install one with: pip install 'tautrank[parquet]'"
-            ) from None
+            how = "install one with: pip install 'tautrank[parquet]'"
+            raise MissingDependencyError(f"reading CSV needs PyArrow or pandas; {how}") from None
     return RankingData.from_frame(_read_table(Path(path), read, mark), where=str(path), **columns)
 
 
@@ -105,9 +104,8 @@ def scan_table(path: Path, **columns: Any) -> RankingData:
     first = RankingData.from_frame(row, where=str(path), **columns)
     names = first.feature_names or ()
     if first.categories:
-        raise DataError(
-            f"{path}: column '{min(first.categories)}' holds categories; expected numbers, or data in memory"
-        )
+        found = f"column '{min(first.categories)}' holds categories"
+        raise DataError(f"{path}: {found}; expected numbers, or data in memory")
     kept = {"label": "label", "qid": "qid", **columns}
     read = [name for name in (kept["label"], kept["qid"], names[0]) if name in schema.names]
     columns |= {"features": names[:1], "drop": ()}
@@ -156,10 +154,8 @@ def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
         raise DataError(f"{file}: found numbers in the first line; expected the names of the columns")
     for i, name in enumerate(names):
         if not name.strip():
-            raise DataError(
-                f"{file}: column {i + 1} has no name; expected one for every column (pandas writes its index so: "
-                "leave it out with to_csv(..., index=False))"
-            )
+            hint = "pandas writes its index so: leave it out with to_csv(..., index=False)"
+            raise DataError(f"{file}: column {i + 1} has no name; expected one for every column ({hint})")
 
 
 IN_CHUNKS = (".parquet", ".pq", ".feather", ".arrow")

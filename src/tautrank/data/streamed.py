@@ -244,7 +244,6 @@ def _check_adjacent(where: str, queries: Queries) -> None:
     if gaps.any():
         found = qids[np.unique(query[1:][gaps])]
         listed = ", ".join(map(str, found[:5])) + (", ..." if found.size > 5 else "")
-        raise DataError(
-            f"{where}: documents of {counted(found.size, 'query')} are scattered (qid {listed}); expected those of a "
-            "query next to each other (it may go on at the start of the next file)"
-        )
+        scattered = f"documents of {counted(found.size, 'query')} are scattered (qid {listed})"
+        expected = "those of a query next to each other (it may go on at the start of the next file)"
+        raise DataError(f"{where}: {scattered}; expected {expected}")

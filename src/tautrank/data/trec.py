@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import os
@@ -15,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, I64, Array, Bools, check_each, flat_numbers, numbers
+from tautrank.arrays import F64, FINITE_OR_MISSING, I64, Array, Bools, check_each, flat_numbers, numbers
 from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, ending, finite_number, read_text
 from tautrank.errors import DataError
+from tautrank.files import csv_text
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4
@@ -85,11 +85,8 @@ def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
     Args:
         qid, name, rank, score: arrays of one value per line.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("qid", "doc", "rank", "score"))
-    writer.writerows(zip(qid.tolist(), name.tolist(), rank.tolist(), score.tolist(), strict=True))
-    return text.getvalue()
+    rows = zip(qid.tolist(), name.tolist(), rank.tolist(), score.tolist(), strict=True)
+    return csv_text([("qid", "doc", "rank", "score"), *rows])
 
 
 def _read(file: Path, columns: int, value_column: int, value: str, shape: str) -> Named:
@@ -242,9 +239,8 @@ def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
     shared = run.keys() & qrels.keys()
     if not shared:
         its, theirs = (f"'{next(iter(ids))}'" if ids else "none" for ids in (run, qrels))
-        raise DataError(
-            f"{where}: shares no query with the judgments; expected the same ids (found {its} and {theirs} first)"
-        )
+        expected = f"the same ids (found {its} and {theirs} first)"
+        raise DataError(f"{where}: shares no query with the judgments; expected {expected}")
     names: list[str] = []
     scores: list[float] = []
     labels: list[float] = []
@@ -299,9 +295,8 @@ def read_judgments(given: Any, **options: Any) -> Judgments:
     if isinstance(given, Mapping):
         return named_numbers(given, "judged")
     if not isinstance(given, str | os.PathLike):
-        raise DataError(
-            f"judged: found {type(given).__name__}; expected qrels, {{query: {{document: label}}}}, or RankingData"
-        )
+        expected = "qrels, {query: {document: label}}, or RankingData"
+        raise DataError(f"judged: found {type(given).__name__}; expected {expected}")
     path = Path(given)
     words = [] if ending(path) in TABLES else _first_line(path)
     is_letor = len(words) > 3 and (words[1].startswith("qid:") or re.match(r"\d+:", words[3]))
@@ -334,18 +329,13 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
             raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
         return found
     if not isinstance(judgments, RankingData):
-        raise DataError(
-            f"{judged}: is qrels, but {where} holds scores, one per line; expected ranking data with labels"
-        )
+        found = f"is qrels, but {where} holds scores, one per line"
+        raise DataError(f"{judged}: {found}; expected ranking data with labels")
     scores = read_scores(given) if is_file else flat_numbers(where, given)
     if scores.size != judgments.n_documents:
-        raise DataError(
-            f"{where}: found {scores.size} scores, but {judged} has {judgments.n_documents} documents; "
-            "expected one per document"
-        )
-    check_each(
-        where, scores, scores < np.inf, "a finite number, or -inf for a document not retrieved", judgments.offsets
-    )
+        found = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
+        raise DataError(f"{where}: found {found}; expected one per document")
+    check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)
     return Judged(scores, judgments.labels, judgments.offsets, judgments.qids)

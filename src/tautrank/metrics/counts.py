@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arguments import choice
+from tautrank.arguments import checked_by, choice
 from tautrank.arrays import F64, I64, Bools
 from tautrank.metrics.base import Scorer, register
 from tautrank.metrics.ordering import TieGroups, flat_order, missing_last, query_sums, when_tied
@@ -46,9 +45,7 @@ class MAP(BinaryMetric):
     array([0.75])
     """
 
-    divide_by: str = field(
-        default="relevant", metadata={"check": partial(choice, "divide_by", known=("relevant", "reachable"))}
-    )
+    divide_by: str = field(default="relevant", metadata=checked_by(choice, known=("relevant", "reachable")))
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         relevant = query_sums(values, offsets)

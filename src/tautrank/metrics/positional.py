@@ -7,13 +7,12 @@ chance of every rank, so a tie has the value of the sum of its documents times t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arguments import choice, real
+from tautrank.arguments import checked_by, choice, real
 from tautrank.arrays import F64, I64, Bools
 from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer, register
@@ -56,8 +55,8 @@ class _Positional(RankedMetric):
 class _Gained(_Positional):
     """A positional metric of label gains and rank discounts."""
 
-    gain: Gain = field(default="exp2", metadata={"check": check_gain})
-    discount: Discount = field(default="log2", metadata={"check": check_discount})
+    gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
+    discount: Discount = field(default="log2", metadata=checked_by(check_discount))
 
     def _document_values(self, labels: NDArray[np.number]) -> F64:
         return gain_values(labels, self.gain)
@@ -218,7 +217,7 @@ class Precision(BinaryMetric, _Positional):
     array([0.5])
     """
 
-    divide_by: str = field(default="k", metadata={"check": partial(choice, "divide_by", known=("k", "reachable"))})
+    divide_by: str = field(default="k", metadata=checked_by(choice, known=("k", "reachable")))
 
     def _counted(self, scores: NDArray[np.floating], offsets: I64) -> F64 | int:
         """Return the number of ranks to divide by."""
@@ -309,7 +308,7 @@ class RBP(BinaryMetric, _Positional):
     # A reader who leaves by chance, not because of what is found.
     stops: ClassVar[bool] = False
 
-    p: float = field(default=0.8, metadata={"check": partial(real, "p", above=True, most=_MOST_PERSISTENT)})
+    p: float = field(default=0.8, metadata=checked_by(real, above=True, most=_MOST_PERSISTENT))
     graded: bool = False
 
     def __post_init__(self) -> None:
@@ -443,7 +442,7 @@ class DCGRR(Metric):
     array([2.5])
     """
 
-    gain: Gain = field(default="linear", metadata={"check": check_gain})
+    gain: Gain = field(default="linear", metadata=checked_by(check_gain))
 
     # What makes it a `tautrank.losses.ScaleFreeMetric`, which StochasticRank can optimise.
     breaks_at = "zero"

@@ -22,7 +22,7 @@ from typing import ClassVar, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arguments import real
+from tautrank.arguments import checked_by, real
 from tautrank.arrays import F64, I64, Bools
 from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer
@@ -109,10 +109,6 @@ class RankedMetric(Metric):
         return numbers if norms is None else numbers / norms
 
 
-def _above_0(relevant: float | None) -> float | None:
-    return None if relevant is None else real("relevant", relevant, above=True)
-
-
 @dataclass(frozen=True, repr=False)
 class Binary(Metric):
     """A metric of binary relevance.
@@ -128,7 +124,7 @@ class Binary(Metric):
     0.5
     """
 
-    relevant: float | None = field(default=None, metadata={"check": _above_0})
+    relevant: float | None = field(default=None, metadata=checked_by(real, above=True))
 
     def _is_relevant(self, labels: NDArray[np.number]) -> Bools:
         return np.asarray(labels > 0 if self.relevant is None else labels >= self.relevant)
@@ -185,10 +181,8 @@ class ListMetric(Metric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ties == "expected":
-            raise OptionError(
-                f"ties: found expected, the mean over all orders, which {self.name} cannot compute; expected worst, "
-                "best or input"
-            )
+            found = f"expected, the mean over all orders, which {self.name} cannot compute"
+            raise OptionError(f"ties: found {found}; expected worst, best or input")
 
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
         function = type(self).one_list
@@ -206,10 +200,9 @@ class ListMetric(Metric):
                 try:
                     values[query] = function(one[:most], **given)
                 except Exception as error:
-                    raise OptionError(
-                        f"one_list: {function.__qualname__} stopped with {type(error).__name__}: {error} (the labels "
-                        f"{one[:most]}); expected a number for every list"
-                    ) from error
+                    found = f"{function.__qualname__} stopped with {type(error).__name__}: {error}"
+                    where = f"(the labels {one[:most]})"
+                    raise OptionError(f"one_list: {found} {where}; expected a number for every list") from error
             return values
 
         return score, filled

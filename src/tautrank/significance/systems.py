@@ -120,10 +120,8 @@ def systems_test(
     tested = ~np.isnan(x[0])
     uneven = np.flatnonzero(tested.any(0) & ~tested.all(0))
     if uneven.size:
-        raise DataError(
-            f"values: found a value of query {uneven[0]} in some runs only; expected the same queries in all "
-            "(resampled_systems_test takes trials that test different queries)"
-        )
+        expected = "the same queries in all (resampled_systems_test takes trials that test different queries)"
+        raise DataError(f"values: found a value of query {uneven[0]} in some runs only; expected {expected}")
     return judge(parts_of(x), overlap, baseline, level)
 
 
@@ -383,9 +381,8 @@ def _checked(values: ArrayLike, each: str) -> F64:
     if x.ndim != 3 or x.dtype.kind not in "biuf":
         raise DataError(f"values: found an array of shape {x.shape} and type {x.dtype}; {expected}")
     if x.shape[0] < 2 or x.shape[1] < 1:
-        raise DataError(
-            f"values: found {x.shape[0]} system(s) of {x.shape[1]} {each}; expected at least 2 systems of 1"
-        )
+        found = f"{x.shape[0]} system(s) of {x.shape[1]} {each}"
+        raise DataError(f"values: found {found}; expected at least 2 systems of 1")
     x = x.astype(np.float64, copy=False)
     if np.isfinite(x).all():
         return x
@@ -396,8 +393,6 @@ def _checked(values: ArrayLike, each: str) -> F64:
     missing = np.isnan(x)
     if np.any(missing != missing[0]):
         system, run, query = (int(i) for i in np.argwhere(missing != missing[0])[0])
-        raise DataError(
-            f"values: found a value of query {query} in run {run} for only one of systems 0 and {system}; "
-            "expected the same queries in all systems"
-        )
+        found = f"a value of query {query} in run {run} for only one of systems 0 and {system}"
+        raise DataError(f"values: found {found}; expected the same queries in all systems")
     return x
