@@ -313,8 +313,7 @@ def parse_letor(
         report: called with the number of bytes that have been read.
     """
     documents: list[tuple[F32, Array, I64]] = []
-    starts: list[int] = []
-    tokens: list[bytes] = []
+    starts, tokens = list[int](), list[bytes]()
     width, rows, rounded, block = options.n_features or 0, 0, -1, None
     for block in _parsed_blocks(file, options, jobs, report):
         for row, qid in block.runs:

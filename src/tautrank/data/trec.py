@@ -241,10 +241,7 @@ def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
         its, theirs = (f"'{next(iter(ids))}'" if ids else "none" for ids in (run, qrels))
         expected = f"the same ids (found {its} and {theirs} first)"
         raise DataError(f"{where}: shares no query with the judgments; expected {expected}")
-    names: list[str] = []
-    scores: list[float] = []
-    labels: list[float] = []
-    sizes: list[int] = []
+    names, scores, labels, sizes = list[str](), list[float](), list[float](), list[int]()
     for qid, judged in qrels.items():
         retrieved = run.get(qid, {})
         documents = list(retrieved | judged)  # those of the run first

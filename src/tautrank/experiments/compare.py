@@ -237,9 +237,8 @@ def _separate(name: str, given: Any) -> dict[str, Any]:
         raise OptionError(f"{name}: found no run; expected at least one")
     # A file may be named twice: its path alone would not tell the two apart.
     names = [called(run, f"{name}[{i}]") for i, run in enumerate(given)]
-    return {
-        f"{run} #{i}" if run in names[:i] else run: one for i, (run, one) in enumerate(zip(names, given, strict=True))
-    }
+    names = [f"{run} #{i}" if run in names[:i] else run for i, run in enumerate(names)]
+    return dict(zip(names, given, strict=True))
 
 
 def _counted(runs: Mapping[str, Judged]) -> tuple[Bools, list[str]]:

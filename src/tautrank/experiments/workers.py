@@ -66,9 +66,7 @@ def run_trials(
         most_losses: how often a trial may lose its process.
         lost: the status of a trial that lost its processes as often.
     """
-    again: deque[Trial] = deque()
-    losses: Counter[str] = Counter()
-    processes: dict[Any, _Process] = {}
+    again, losses, processes = deque[Trial](), Counter[str](), dict[Any, _Process]()
     with ExitStack() as stack:
         stack.callback(forget_data)
         if n == 1:

@@ -309,8 +309,7 @@ class Evaluation:
         known = [str(each) for each in self.metrics]
         if not isinstance(which, int) and str(metric(which)) not in known:
             raise OptionError(f"metric: found {which}; expected one of {', '.join(known)}")
-        values: F64 = self.values[which if isinstance(which, int) else known.index(str(metric(which)))]
-        return values
+        return np.asarray(self.values[which if isinstance(which, int) else known.index(str(metric(which)))])
 
     def mean(self, which: int | str | Metric) -> float:
         """Mean of a metric, given as in `of`, over the queries it did not skip; NaN if it skipped all."""

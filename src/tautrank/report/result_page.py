@@ -234,10 +234,7 @@ def python_call(result: Comparison) -> str:
         runs = "runs" if any(run.startswith("runs[") for s in study.given for run in s.runs) else runs  # no files
         judged = "judged" if plan.data.given == (MEMORY,) else repr(plan.data.given[0])
         return _call("tr.compare_runs", f"{runs},\n    {judged}", metrics=list(study.metrics), **tested)
-    losses = [
-        system.loss if isinstance(system, System) and not (system.name or system.parameters) else system
-        for system in study.systems
-    ]
+    losses = [s.loss if isinstance(s, System) and s == System(s.loss) else s for s in study.systems]
     how = {"repeats": plan.budget.trials, "vary": vary(result), "seed": plan.seed, "tune": plan.budget.configurations}
     return _call("tr.compare", "train, valid, test", losses=losses, metrics=list(study.metrics), **how, **tested)
 

@@ -72,12 +72,10 @@ def difference_sections(result: Comparison) -> Sections:
         caption += "an interval that leaves out 0 is a difference that this comparison alone would call real; the "
         caption += "p-values of the table are also corrected for the number of comparisons."
         caption += f" Lower is better: {', '.join(lower)}." if lower else ""
-        summary = "; ".join(
-            f"{c.system} {c.tested.difference:+.4f} ({c.tested.low:+.4f} to {c.tested.high:+.4f}) on {c.metric}"
-            for c in every
-            if c.tested
-        )
-        yield FigureSection(f"Differences from {study.baseline}{_under(condition)}", figure, caption, f"{summary}.")
+        pairs = [(cell, cell.tested) for cell in every if cell.tested]
+        told = [f"{c.system} {t.difference:+.4f} ({t.low:+.4f} to {t.high:+.4f}) on {c.metric}" for c, t in pairs]
+        title = f"Differences from {study.baseline}{_under(condition)}"
+        yield FigureSection(title, figure, caption, f"{'; '.join(told)}.")
 
 
 def _in_rows(figure: Any, names: Sequence[str], height: int) -> Any:
