@@ -97,7 +97,7 @@ def _checks(cls: type) -> dict[str, Any]:
     return {name: one for each in inherited for name, one in each.items() if "check" in one.metadata}
 
 
-def check_fields(made: object) -> None:
+def check_fields(made: Any) -> None:
     """Check the fields of a frozen dataclass, and keep their canonical form.
 
     Args:
@@ -111,7 +111,7 @@ def check_fields(made: object) -> None:
     >>> Shape(2)
     Shape(side=2.0)
     """
-    for name, declared in _checks(type(made)).items():
+    for name, declared in _checks(made.__class__).items():
         value, check, limits = getattr(made, name), declared.metadata["check"], declared.metadata["limits"]
         if value is not None or declared.default is not None:
             object.__setattr__(made, name, check(name, value, **limits) if limits else check(value))

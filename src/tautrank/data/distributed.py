@@ -11,8 +11,9 @@ from typing import Any
 
 import tautrank
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.streamed import PathLike, files_of, joined, scan
+from tautrank.data.streamed import files_of, joined, scan
 from tautrank.errors import DataError, OptionError, require
+from tautrank.files import PathLike
 
 LOCAL = "local"
 _SAME = ("tautrank", "lightgbm", "numpy")

@@ -8,7 +8,6 @@ import gzip
 import importlib
 import itertools
 import lzma
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -20,11 +19,11 @@ import numpy as np
 from tautrank.arrays import F64, Array
 from tautrank.data.arrays import check_words, checked_features
 from tautrank.data.columns import column_names
-from tautrank.data.letor import PathLike, read_letor
+from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number, read_lines, require_files
 from tautrank.errors import DataError, MissingDependencyError, OptionError, require
-from tautrank.files import atomic_write
+from tautrank.files import PathLike, atomic_write
 
 _OFTABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
 # Modules and functions of PyArrow; any other ending is Parquet.
@@ -184,7 +183,7 @@ def read_data(
     return read_parquet(path, **columns) if reader is read_parquet else read_csv(path, separator=separator, **columns)
 
 
-def read_scores(path: str | os.PathLike[str]) -> F64:
+def read_scores(path: PathLike) -> F64:
     """Read one finite score per line; compressed files too.
 
     >>> import tempfile, pathlib
@@ -206,7 +205,7 @@ def read_scores(path: str | os.PathLike[str]) -> F64:
     return np.array(scores, np.float64)
 
 
-def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: bool = False) -> None:
+def write_letor(data: RankingData, path: PathLike, *, zero_based: bool = False) -> None:
     """Write ranking data as ``label qid:ID index:value ...`` lines; `read_letor` returns the same arrays, bit for bit.
 
     A path that ends in .gz, .bz2 or .xz is compressed. Dense data writes every feature, CSR data its stored ones, and

@@ -24,8 +24,8 @@ from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, file_size, first_file, read_lines
 from tautrank.errors import DataError, OptionError, TautrankWarning
+from tautrank.files import PathLike
 
-PathLike = str | os.PathLike[str]
 Report = Callable[[int], None]
 
 _BLOCK = 2 * 2**20

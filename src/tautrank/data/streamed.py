@@ -22,8 +22,8 @@ from tautrank.data.letor import LetorOptions, letor_chunks, parse_letor
 from tautrank.data.ranking_data import Names, RankingData
 from tautrank.data.text_source import ending
 from tautrank.errors import DataError, OptionError, counted
+from tautrank.files import PathLike
 
-PathLike = str | os.PathLike[str]
 # Numbers in a chunk: dense float32 rows of 32 MiB.
 _CHUNK = 2**23
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}

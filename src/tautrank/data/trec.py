@@ -20,7 +20,7 @@ from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, ending, finite_number, read_text
 from tautrank.errors import DataError
-from tautrank.files import csv_text
+from tautrank.files import PathLike, csv_text
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4
@@ -29,7 +29,7 @@ Named = dict[str, dict[str, float]]
 """One number per document of each query: a run with its scores, or judgments."""
 
 
-def read_run(path: str | os.PathLike[str]) -> Named:
+def read_run(path: PathLike) -> Named:
     """Read a TREC run, ``qid Q0 docno rank score tag``, as scores by query and document.
 
     The score orders the documents; the rank column is ignored, as trec_eval does.
@@ -43,7 +43,7 @@ def read_run(path: str | os.PathLike[str]) -> Named:
     return _read(Path(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
 
 
-def read_qrels(path: str | os.PathLike[str]) -> Named:
+def read_qrels(path: PathLike) -> Named:
     """Read TREC judgments, ``qid iteration docno relevance``, as relevance by query and document.
 
     >>> import tempfile, pathlib
@@ -326,12 +326,12 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
             raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
         return found
     if not isinstance(judgments, RankingData):
-        found = f"is qrels, but {where} holds scores, one per line"
-        raise DataError(f"{judged}: {found}; expected ranking data with labels")
+        problem = f"is qrels, but {where} holds scores, one per line"
+        raise DataError(f"{judged}: {problem}; expected ranking data with labels")
     scores = read_scores(given) if is_file else flat_numbers(where, given)
     if scores.size != judgments.n_documents:
-        found = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
-        raise DataError(f"{where}: found {found}; expected one per document")
+        sizes = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
+        raise DataError(f"{where}: found {sizes}; expected one per document")
     check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)

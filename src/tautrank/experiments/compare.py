@@ -22,6 +22,7 @@ from tautrank.experiments.plan import PLAIN, Budget, Existing, Experiment, Plan,
 from tautrank.experiments.result import Comparison, Gathered
 from tautrank.experiments.store import Store
 from tautrank.experiments.workers import Progress, choose_workers, run_waiting
+from tautrank.files import PathLike
 from tautrank.metrics import Metric, metric
 
 DEFAULT_LOSSES = (
@@ -46,7 +47,7 @@ def compare(
     alpha: float = 0.05,
     baseline: str = "",
     pairs: str = "baseline",
-    store: str | os.PathLike[str] | None = None,
+    store: PathLike | None = None,
     n_jobs: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
@@ -115,7 +116,7 @@ def compare_splits(
     seed: int = 0,
     alpha: float = 0.05,
     pairs: str = "baseline",
-    store: str | os.PathLike[str] | None = None,
+    store: PathLike | None = None,
     n_jobs: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,

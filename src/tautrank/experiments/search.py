@@ -21,7 +21,7 @@ from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.result import Result
 from tautrank.experiments.space import Space, parameters_of, spaces_of
 from tautrank.experiments.store import DONE, FAILED, Outcome, Trial
-from tautrank.files import require_writable
+from tautrank.files import PathLike, require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
@@ -64,7 +64,7 @@ class SearchPlan:
     timeout: float | None = field(default=None, metadata=checked_by(real, above=True))
     n_jobs: int | None = None
     workers: int = field(default=1, metadata=checked_by(whole, least=1))
-    storage: str | os.PathLike[str] | None = None
+    storage: PathLike | None = None
     refit: str | None = "train"
 
     def __post_init__(self) -> None:

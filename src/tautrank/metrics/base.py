@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ from tautrank.arguments import check_fields, checked_by, choice, whole
 from tautrank.arrays import F64, I64, Array, Bools, check_flags, check_labels, check_scores, check_weights, flat_numbers
 from tautrank.data.arrays import checked_queries
 from tautrank.errors import DataError, OptionError
-from tautrank.files import csv_text, write_whole
+from tautrank.files import PathLike, csv_text, write_whole
 from tautrank.json_values import or_none
 from tautrank.metrics.ordering import TIES
 from tautrank.metrics.other_tools import preset, respelled
@@ -351,7 +350,7 @@ class Evaluation:
             found[str(m)] = {**numbers, **counts, **rules}
         return {"queries": self.qids.size, "metrics": found}
 
-    def write_per_query(self, path: str | os.PathLike[str]) -> None:
+    def write_per_query(self, path: PathLike) -> None:
         """Write a CSV with a row per query and a column per metric; a skipped query's cell is empty."""
         rows = [["qid", *map(str, self.metrics)]]
         for qid, column in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):

@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import checked_by, real
-from tautrank.arrays import F64, I64, check_each
+from tautrank.arrays import F64, I64, Numbers, check_each
 from tautrank.errors import OptionError
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, gain_values
@@ -152,7 +151,7 @@ class ERR(RankedMetric):
 
     max_label: float = field(default=4.0, metadata=checked_by(real, above=True, most=_LARGEST_MAX_LABEL))
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
+    def _document_values(self, labels: Numbers) -> F64:
         expected = f"at most err's max_label = {self.max_label:g}, the highest label of the scale"
         check_each("labels", labels, labels <= self.max_label, expected)
         return np.asarray(gain_values(labels) / 2.0**self.max_label)

@@ -11,10 +11,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from tautrank.arguments import checked_by, choice
-from tautrank.arrays import F64, I64, Bools
+from tautrank.arrays import F64, I64, Bools, Floats, Numbers
 from tautrank.metrics.base import Scorer, register
 from tautrank.metrics.ordering import TieGroups, flat_order, missing_last, query_sums, when_tied
 from tautrank.metrics.ranked import Binary, BinaryMetric
@@ -113,7 +112,7 @@ class _Counted(Binary):
         """Return what to divide the sum of each list by, from the numbers of its documents; 0 for an empty query."""
         return relevant
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+    def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         relevant = self._is_relevant(labels)
         others = ~relevant & ~np.isnan(labels)
         n_relevant, n_others = query_sums(relevant, offsets), query_sums(others, offsets)
@@ -122,7 +121,7 @@ class _Counted(Binary):
         query = np.repeat(np.arange(sizes.size), sizes)
         codes = when_tied(np.nan_to_num(labels), self.ties)
 
-        def score(scores: NDArray[np.floating]) -> F64:
+        def score(scores: Floats) -> F64:
             placed = missing_last(scores)
             order = flat_order(placed, offsets, codes)
             good, bad = relevant[order], others[order]
