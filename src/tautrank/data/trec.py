@@ -209,13 +209,9 @@ class Judged:
         group = np.cumsum(np.append(True, ~same))[tied]
         words = np.array([self.names[document] for document in order[tied]])
         order[tied] = order[tied[np.lexsort((words, -group))[::-1]]]
-        return replace(
-            self,
-            scores=ranked.astype(np.float64),
-            labels=self.labels[order],
-            judged=None if self.judged is None else self.judged[order],
-            names=[self.names[document] for document in order],
-        )
+        judged = None if self.judged is None else self.judged[order]
+        names = [self.names[document] for document in order]
+        return replace(self, scores=ranked.astype(np.float64), labels=self.labels[order], judged=judged, names=names)
 
 
 def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]) -> Judged:
@@ -250,16 +246,9 @@ def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
         labels += [judged.get(name, -1.0) for name in documents]
         sizes.append(len(documents))
     grades = np.array(labels)
-    return Judged(
-        scores=np.array(scores),
-        labels=np.maximum(grades, 0.0),
-        offsets=offsets_from_sizes(np.array(sizes)),
-        qids=np.array(list(qrels)),
-        not_in_run=len(qrels) - len(shared),
-        not_judged=len(run) - len(shared),
-        judged=grades >= 0,
-        names=names,
-    )
+    lists = np.array(scores), np.maximum(grades, 0.0), offsets_from_sizes(np.array(sizes)), np.array(list(qrels))
+    not_in_run, not_judged = len(qrels) - len(shared), len(run) - len(shared)
+    return Judged(*lists, not_in_run, not_judged, judged=grades >= 0, names=names)
 
 
 def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:

@@ -192,10 +192,9 @@ def compare_runs(
         if len(given) != repeats:
             raise OptionError(f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has")
     systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
-    protocol, names = GivenSplits("seeds"), tuple(map(str, judges))
-    study = Experiment(
-        systems=systems, metrics=names, protocol=protocol, trials=repeats, parameters=options, baseline=baseline
-    )
+    names = tuple(map(str, judges))
+    how: dict[str, Any] = {"protocol": GivenSplits("seeds"), "trials": repeats, "parameters": options}
+    study = Experiment(systems=systems, metrics=names, baseline=baseline, **how)
     judgments = read_judgments(judged, **reading)
 
     def values_of(name: str, run: Any) -> tuple[Judged, list[F64]]:

@@ -143,15 +143,9 @@ class _Counted(Binary):
                 ends = begins + 1
             of_list = query[begins]
             first = offsets[of_list]
-            counts = (
-                begins - first,
-                ends - begins,
-                good_before[ends] - good_before[begins],
-                bad_before[begins] - bad_before[first],
-                bad_before[ends] - bad_before[begins],
-                n_relevant[of_list],
-                n_others[of_list],
-            )
+            relevant_in, others_in = (before[ends] - before[begins] for before in (good_before, bad_before))
+            of_tie = begins - first, ends - begins, relevant_in, bad_before[begins] - bad_before[first], others_in
+            counts = *of_tie, n_relevant[of_list], n_others[of_list]
             added = self._of_ties(Ties(*(count.astype(np.float64) for count in counts)))
             return np.bincount(of_list, added, sizes.size) / np.maximum(norms, 1.0)
 

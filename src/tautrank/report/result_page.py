@@ -82,12 +82,10 @@ def _question(result: Comparison) -> str:
 
 
 def _data_table(result: Comparison) -> ReportTable:
-    rows = [
-        (number, name, part.n_queries, part.n_documents, part.n_features)
-        for number, split in enumerate(result.plan.data.held, 1)
-        for name, part in zip(split._fields, split, strict=True)
-        if part is not None
-    ]
+    rows = []
+    for number, split in enumerate(result.plan.data.held, 1):
+        parts = {name: part for name, part in split._asdict().items() if part is not None}
+        rows += [(number, name, part.n_queries, part.n_documents, part.n_features) for name, part in parts.items()]
     return ReportTable.of(["split", "part", "queries", "documents", "features"], rows)
 
 

@@ -59,11 +59,9 @@ class SystemsTest:
     def __repr__(self) -> str:
         pairs = np.triu(~np.isnan(self.adjusted))
         found = int(np.count_nonzero(self.adjusted[pairs] <= self.level))
-        return (
-            f"<systems test: {found} of {int(pairs.sum())} pairs differ at {self.level:g} after Holm; "
-            f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
-            f"{'; ' * bool(self.note)}{self.note}>"
-        )
+        differ = f"{found} of {int(pairs.sum())} pairs differ at {self.level:g} after Holm"
+        size = f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
+        return f"<systems test: {differ}; {size}{'; ' * bool(self.note)}{self.note}>"
 
 
 def systems_test(
@@ -364,10 +362,8 @@ def _note(systems: int, runs: int, freedom: int) -> str:
     if not freedom:
         return "no query was tested in two trials: the variance between trials cannot be seen and is not counted"
     if systems == 2 and runs < _FEWEST_RUNS_OF_TWO:
-        return (
-            f"{runs} runs of two systems say too little about the variance between runs: "
-            f"compare at least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
-        )
+        found = f"{runs} runs of two systems say too little about the variance between runs"
+        return f"{found}: compare at least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
     return ""
 
 
