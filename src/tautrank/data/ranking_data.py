@@ -307,9 +307,7 @@ class RankingData:
             raise OptionError(f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are")
         parts = [np.sort(part) for part in np.array_split(self._shuffled(seed), int(n))]
         for held_out in parts:
-            rest = np.ones(self.n_queries, bool)
-            rest[held_out] = False
-            yield self.subset(rest), self.subset(held_out)
+            yield self.subset(np.setdiff1d(np.arange(self.n_queries), held_out)), self.subset(held_out)
 
     def _shuffled(self, seed: int) -> I64:
         return np.random.default_rng(whole("seed", seed, most=math.inf)).permutation(self.n_queries)

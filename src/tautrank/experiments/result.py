@@ -9,7 +9,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -33,7 +33,6 @@ Place: TypeAlias = tuple[str, str]
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 _CONFIDENCE = 0.95
-_T = TypeVar("_T")
 
 
 class Result:
@@ -407,7 +406,7 @@ class Comparison(Result):
         counted = [values for values in self._joined((condition, system, name)) if not np.isnan(values).all()]
         return dict(zip(self.cell(condition, system, name).numbers, counted, strict=True))
 
-    def _repeats(self, of_trials: Sequence[_T]) -> list[Sequence[_T]]:
+    def _repeats(self, of_trials: Sequence[Any]) -> list[Sequence[Any]]:
         """What belongs to each repeat: one entry per fold."""
         folds = len(self.plan.folds_of(0))
         return [of_trials[i : i + folds] for i in range(0, len(of_trials), folds)]

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,6 +24,9 @@ from tautrank.arrays import Array, Floats, Numbers, check_lists, check_scores
 from tautrank.errors import OptionError
 
 TIES = ("worst", "expected", "best", "input")
+
+Codes: TypeAlias = Callable[[], I64] | None
+"""What breaks ties: computes a code of every document, the lowest first; None where ties are not broken."""
 
 # Documents in a matrix: large enough to make NumPy's cost per call vanish, small enough for the L2 cache.
 BLOCK_DOCUMENTS = 65536
@@ -174,9 +177,7 @@ class TieGroups(NamedTuple):
         return np.asarray(self.starts // self.values.shape[1])
 
 
-def sort_rows(
-    block: Block, scores: Floats, depth: int, codes: Callable[[], I64] | None
-) -> tuple[I64, Floats, Floats, I64]:
+def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> tuple[I64, Floats, Floats, I64]:
     """Sort the rows of a block, the best score first.
 
     Args:
@@ -260,7 +261,7 @@ def tie_codes(labels: Numbers, ties: str) -> I64:
     return codes if ties == "worst" else codes.max() - codes
 
 
-def when_tied(labels: Numbers, ties: str) -> Callable[[], I64] | None:
+def when_tied(labels: Numbers, ties: str) -> Codes:
     """Return a function that computes the `tie_codes` when the first tie is met, and once; None for expected ties.
 
     Args:
@@ -311,7 +312,7 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     return flat_order(s, cuts, when_tied(y, ties))
 
 
-def flat_order(scores: Floats, offsets: I64, codes: Callable[[], I64] | None) -> I64:
+def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:
     """Return the documents in rank order, queries in place.
 
     Args:

@@ -142,14 +142,10 @@ def interval_points(
     """
     low, mean, high = ends
     error = {"array": plain_numbers(high - mean), "arrayminus": plain_numbers(mean - low), "color": style.colour}
-    return {
-        **{axis: plain_numbers(mean if axis == along else places) for axis in "xy"},
-        f"error_{along}": {"type": "data", "symmetric": False, **error, **bars},
-        "mode": "markers",
-        "marker": {"color": style.colour, "symbol": style.symbol, "size": size},
-        "hovertemplate": f"%{{{along}:+.4f}}",
-        **trace_name(name),
-    }
+    drawn: dict[str, Any] = {axis: plain_numbers(mean if axis == along else places) for axis in "xy"}
+    drawn[f"error_{along}"] = {"type": "data", "symmetric": False, **error, **bars}
+    drawn["marker"] = {"color": style.colour, "symbol": style.symbol, "size": size}
+    return {**drawn, "mode": "markers", "hovertemplate": f"%{{{along}:+.4f}}", **trace_name(name)}
 
 
 def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curve]:

@@ -110,15 +110,14 @@ def _by_trees(result: Comparison) -> Sections:
         if most > 1:
             caption += f" Lines are means and bands standard deviations over {most} trainings; a line ends where the "
             caption += "first of its trainings stopped."
-        ends = "; ".join(
-            f"{c.name} has {c.mean[math.ceil(c.mean.size / 10) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at the end "
-            f"of {c.mean.size} trees"
-            for c in curves
-        )
+        ends = []
+        for name, mean in ((curve.name, curve.mean) for curve in curves):
+            tenth = f"{mean[math.ceil(mean.size / 10) - 1]:.4f} after a tenth"
+            ends.append(f"{name} has {tenth} and {mean[-1]:.4f} at the end of {mean.size} trees")
         y_title = f"{queries} {first}"
         figure = curve_figure(curves, x_title="trees", y_title=y_title, styles=_styles(result), mode="lines")
         title = f"{queries.capitalize()} by number of trees{_under(condition)}"
-        yield FigureSection(title, figure, caption + remark, f"Lines: {ends}.")
+        yield FigureSection(title, figure, caption + remark, f"Lines: {'; '.join(ends)}.")
 
 
 # ---- Curves over conditions
