@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from tautrank.export import export_model
     from tautrank.losses import loss
     from tautrank.losses.torch_loss import torch_loss
-    from tautrank.metrics import Metric, metric
-    from tautrank.metrics.base import Evaluation, evaluate
+    from tautrank.metrics import Evaluation, Metric, evaluate, metric
     from tautrank.ranker import ListFeatures, Ranker
     from tautrank.report.side_by_side import side_by_side
     from tautrank.significance.paired import (
@@ -54,8 +53,7 @@ _NAMES = {
     "export": "export_model",
     "losses": "loss",
     "losses.torch_loss": "torch_loss",
-    "metrics": "Metric metric",
-    "metrics.base": "Evaluation evaluate",
+    "metrics": "Evaluation Metric evaluate metric",
     "ranker": "ListFeatures Ranker",
     "report.side_by_side": "side_by_side",
     "significance.paired": "bootstrap_interval corrected_resampled_t_test holm paired_t_test randomisation_test",

@@ -7,8 +7,9 @@ import functools
 import math
 import operator
 import os
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -57,10 +58,8 @@ def real(name: str, value: object, least: float = 0.0, above: bool = False, most
     """
     number = math.nan
     if not isinstance(value, bool | str):
-        try:
+        with contextlib.suppress(TypeError, ValueError):
             number = float(value)  # type: ignore[arg-type]
-        except (TypeError, ValueError):
-            number = math.nan
     if not (math.isfinite(number) and least <= number <= most) or (above and number == least):
         bound = f"above {least:g}" if above else f"of at least {least:g}"
         bound += "" if math.isinf(most) else f" and at most {most:g}"
@@ -78,6 +77,44 @@ def choice(name: str, value: object, known: Collection[str]) -> str:
     if value not in known:
         raise unknown(name, str(value), known)
     return str(value)
+
+
+def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
+    """Return the metadata of a dataclass's field: how its value is checked and brought to its one canonical form.
+
+    Args:
+        check: ``check(name, value, **limits)``, or ``check(value)`` where there are no limits, returns the value to
+            keep, or raises an error. None is kept unchecked where it is the default.
+        **limits: what else it is given.
+    """
+    return {"check": check, "limits": limits}
+
+
+@functools.cache
+def _checks(cls: type) -> dict[str, Any]:
+    """Return the checked fields of a class as they were first declared: who changes a default keeps the check."""
+    inherited = [vars(each).get("__dataclass_fields__", {}) for each in reversed(cls.__mro__)]
+    return {name: one for each in inherited for name, one in each.items() if "check" in one.metadata}
+
+
+def check_fields(made: Any) -> None:
+    """Check the fields of a frozen dataclass, and keep their canonical form.
+
+    Args:
+        made: the object; its checks are declared with `checked_by`.
+
+    >>> import dataclasses
+    >>> @dataclasses.dataclass(frozen=True)
+    ... class Shape:
+    ...     side: float = dataclasses.field(default=1.0, metadata=checked_by(real, above=True))
+    ...     __post_init__ = check_fields
+    >>> Shape(2)
+    Shape(side=2.0)
+    """
+    for name, declared in _checks(made.__class__).items():
+        value, check, limits = getattr(made, name), declared.metadata["check"], declared.metadata["limits"]
+        if value is not None or declared.default is not None:
+            object.__setattr__(made, name, check(name, value, **limits) if limits else check(value))
 
 
 def job_count(n_jobs: int | None) -> int:

@@ -21,7 +21,12 @@ F64: TypeAlias = NDArray[np.float64]
 I32: TypeAlias = NDArray[np.int32]
 I64: TypeAlias = NDArray[np.int64]
 Bools: TypeAlias = NDArray[np.bool_]
+Floats: TypeAlias = NDArray[np.floating]
+Numbers: TypeAlias = NDArray[np.number]
 Array: TypeAlias = NDArray[Any]
+
+FINITE_OR_MISSING = "a finite number, or -inf for a document not retrieved"
+"""What the scores of a metric have to be, for errors."""
 
 # Integers up to here are exact in a float64.
 _LARGEST_EXACT_INTEGER = 2**53
@@ -37,7 +42,7 @@ def dense(X: Any) -> Array:
     return np.asarray(X.toarray() if hasattr(X, "toarray") else X)
 
 
-def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.number], I64]:
+def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[Numbers, I64]:
     """Return labels and offsets as arrays that describe lists of documents.
 
     Args:
@@ -55,7 +60,7 @@ def check_lists(labels: ArrayLike, offsets: ArrayLike) -> tuple[NDArray[np.numbe
     return check_labels(y, cuts), cuts
 
 
-def check_labels(labels: ArrayLike, offsets: I64 | None = None) -> NDArray[np.number]:
+def check_labels(labels: ArrayLike, offsets: I64 | None = None) -> Numbers:
     """Return labels as a flat array of numbers.
 
     Args:
@@ -107,7 +112,7 @@ def check_offsets(offsets: ArrayLike, n: int) -> I64:
     return cuts
 
 
-def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> NDArray[np.floating]:
+def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> Floats:
     """Return the scores of a metric as float32 or float64 in the same order and with the same signs.
 
     Args:
@@ -129,12 +134,11 @@ def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> NDAr
         s = s.astype(np.float32 if s.dtype == np.float16 else np.float64, copy=False)
     # One reduction covers both: NaN makes the comparison false.
     if s.size and not s.max() < np.inf:
-        expected = "a finite number, or -inf for a document not retrieved"
-        check_each("scores", s, s < np.inf, expected, offsets if adjacent else None)
+        check_each("scores", s, s < np.inf, FINITE_OR_MISSING, offsets if adjacent else None)
     return s
 
 
-def check_finite_scores(scores: ArrayLike, offsets: I64) -> NDArray[np.floating[Any]]:
+def check_finite_scores(scores: ArrayLike, offsets: I64) -> Floats:
     """Return the scores of a loss: float32 as it is, anything else as float64.
 
     Args:

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, TypeAlias, cast
 
 from tautrank.errors import DataError
 
+PathLike: TypeAlias = str | os.PathLike[str]
 
-def require_writable(path: str | os.PathLike[str]) -> None:
+
+def require_writable(path: PathLike) -> None:
     """Raise an error if a file cannot be written, before hours of work go into it.
 
     Args:
@@ -30,7 +34,7 @@ def require_writable(path: str | os.PathLike[str]) -> None:
             pass
 
 
-def opened(path: str | os.PathLike[str], expected: str) -> BinaryIO:
+def opened(path: PathLike, expected: str) -> BinaryIO:
     """Open a binary file for reading, or raise an error that says why it cannot be read and what was expected.
 
     Args:
@@ -50,7 +54,7 @@ def opened(path: str | os.PathLike[str], expected: str) -> BinaryIO:
 
 
 @contextmanager
-def atomic_write(path: str | os.PathLike[str], *, durable: bool = True) -> Iterator[BinaryIO]:
+def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a binary file for writing that appears under `path` only when the block ends without an error.
 
     The bytes go to a temporary file in the same folder, are flushed to disk, and replace `path` in one step. If the
@@ -85,7 +89,7 @@ def atomic_write(path: str | os.PathLike[str], *, durable: bool = True) -> Itera
         raise
 
 
-def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
+def write_whole(path: PathLike, content: str | bytes) -> None:
     """Write a whole file in one step.
 
     Args:
@@ -96,7 +100,7 @@ def write_whole(path: str | os.PathLike[str], content: str | bytes) -> None:
         file.write(content if isinstance(content, bytes) else content.encode())
 
 
-def handed_out(text: str, path: str | os.PathLike[str] | None) -> str:
+def handed_out(text: str, path: PathLike | None) -> str:
     """Return a text, after writing it to a file if one is given.
 
     Args:
@@ -109,6 +113,17 @@ def handed_out(text: str, path: str | os.PathLike[str] | None) -> str:
     if path is not None:
         write_whole(path, text)
     return text
+
+
+def csv_text(rows: Iterable[Iterable[object]]) -> str:
+    """Return rows as CSV.
+
+    >>> csv_text([("qid", "doc"), (7, "a, b")])
+    'qid,doc\\n7,"a, b"\\n'
+    """
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows(rows)
+    return text.getvalue()
 
 
 @contextmanager

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import Bools, place
+from tautrank.arrays import Bools, Floats, place
 from tautrank.checks.checking import beyond_its_labels, check, some_lists, synthetic_lists
 from tautrank.kernels.threads import small_shares
-from tautrank.losses.base import REGISTRY, Floats, Lists, Loss, Objective
+from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
 from tautrank.losses.stochastic import SmoothedLoss
 from tautrank.metrics.ordering import F64, query_sums
 from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks

@@ -48,12 +48,8 @@ class _Commands(TyperGroup):
             raise typer.Exit(130) from None
 
 
-app = group(
-    "Learning to rank that optimises the ranking metric itself.",
-    cls=_Commands,
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+_HOW: dict[str, Any] = {"pretty_exceptions_enable": False, "context_settings": {"help_option_names": ["-h", "--help"]}}
+app = group("Learning to rank that optimises the ranking metric itself.", cls=_Commands, **_HOW)
 
 
 @app.callback(invoke_without_command=True)

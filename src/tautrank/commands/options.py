@@ -210,8 +210,7 @@ def takes_groups(command: Callable[..., None]) -> Callable[..., None]:
     Args:
         command: function for Typer whose parameters are all keyword-only.
     """
-    groups: dict[str, Any] = {}
-    parameters: list[inspect.Parameter] = []
+    groups, parameters = dict[str, Any](), list[inspect.Parameter]()
     for name, parameter in inspect.signature(command, eval_str=True).parameters.items():
         if dataclasses.is_dataclass(parameter.annotation):
             groups[name] = parameter.annotation

@@ -9,7 +9,7 @@ import signal
 import sys
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,10 +97,9 @@ def engine_parameters(given: list[str] | None) -> dict[str, Any]:
         name, equals, value = item.partition("=")
         if not equals or not name.strip():
             raise OptionError(f"--param: found '{item}'; expected name=value, such as min_data_in_leaf=50")
-        try:
+        result[name.strip()] = value
+        with suppress(ValueError):
             result[name.strip()] = json.loads(value)
-        except ValueError:
-            result[name.strip()] = value
     return result
 
 

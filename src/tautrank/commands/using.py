@@ -279,9 +279,8 @@ def sparkline(values: Sequence[float]) -> str:
     shown = [*values[::step]]
     known = [value for value in shown if not math.isnan(value)]
     low, span = min(known, default=0.0), max(known, default=0.0) - min(known, default=0.0)
-    return "".join(
-        " " if math.isnan(v) else _BARS[round((len(_BARS) - 1) * (v - low) / span) if span else 0] for v in shown
-    )
+    most = len(_BARS) - 1
+    return "".join(" " if math.isnan(v) else _BARS[round(most * (v - low) / span) if span else 0] for v in shown)
 
 
 def export(

@@ -11,7 +11,7 @@ import numpy as np
 
 from tautrank.arrays import F32, I64, Array, check_each, check_offsets
 from tautrank.data.columns import check_different, coded, column_numbers, is_categorical
-from tautrank.errors import DataError, TautrankWarning
+from tautrank.errors import DataError, TautrankWarning, counted
 
 # From here on float32 cannot tell neighbouring whole numbers apart.
 _LARGE = 2.0**24
@@ -88,9 +88,7 @@ def _unmerged(values: Array) -> Array:
 def _dense_values(X: Any) -> Array:
     values = _numbers("X", X)
     if values.ndim != 2:
-        raise DataError(
-            f"X: found {values.ndim} dimension{'s' * (values.ndim != 1)}; expected 2, documents by features"
-        )
+        raise DataError(f"X: found {counted(values.ndim, 'dimension')}; expected 2, documents by features")
     kept = _unmerged(values)
     _check_finite(kept, lambda row, column: values[row, column])
     return kept
@@ -140,9 +138,8 @@ def _numbers(name: str, values: Any) -> Array:
     except DataError:  # it is a ValueError too
         raise
     except (TypeError, ValueError):
-        raise DataError(
-            f"{name}: cannot be read as an array of numbers; expected numbers in rows of equal length"
-        ) from None
+        expected = "expected numbers in rows of equal length"
+        raise DataError(f"{name}: cannot be read as an array of numbers; {expected}") from None
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: found values of type {array.dtype}; expected numbers")
     return array
@@ -194,9 +191,8 @@ def checked_sizes(group: Any, rows: int, of: str = "X") -> I64:
         raise DataError("group: expected a list of whole numbers, the number of documents of each query")
     check_each("group", sizes, sizes >= 1, "at least 1 document")
     if int(sizes.sum()) != rows:
-        raise DataError(
-            f"group: the sizes sum to {int(sizes.sum())}, but {of} has {rows} rows; expected the same number"
-        )
+        found = f"the sizes sum to {int(sizes.sum())}, but {of} has {rows} rows"
+        raise DataError(f"group: {found}; expected the same number")
     return sizes.astype(np.int64)
 
 
@@ -272,11 +268,8 @@ def gathered(starts: I64, ids: Array, rows: int, where: str | None) -> Queries:
     if where is not None:
         scattered = np.flatnonzero(np.bincount(codes) > 1)
         found, first = "rows of 1 query" if scattered.size == 1 else f"rows of {scattered.size} queries", scattered[0]
-        warnings.warn(
-            f"{where}: {found} are scattered (the first is qid {qids[first]}); gathered, in the order they appear",
-            TautrankWarning,
-            stacklevel=4,
-        )
+        note = f"{found} are scattered (the first is qid {qids[first]}); gathered, in the order they appear"
+        warnings.warn(f"{where}: {note}", TautrankWarning, stacklevel=4)
     return offsets, qids, np.argsort(np.repeat(codes, lengths), kind="stable")
 
 

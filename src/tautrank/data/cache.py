@@ -135,12 +135,8 @@ def load(source: Path, stamp: dict[str, Any], jobs: int) -> ParsedArrays | None:
 def save(source: Path, stamp: dict[str, Any], jobs: int, parsed: ParsedArrays) -> None:
     """Write the cache; where that is not possible (read-only folder, full disk, changed source), do without it."""
     try:
-        header = {
-            "stamp": stamp,
-            "content": _content_hash(source, jobs),
-            "width": parsed.width,
-            "tokens": [token.decode("latin-1") for token in parsed.tokens],
-        }
+        tokens = [token.decode("latin-1") for token in parsed.tokens]
+        header = {"stamp": stamp, "content": _content_hash(source, jobs), "width": parsed.width, "tokens": tokens}
         if not _state(source).items() <= stamp.items():
             return  # rewritten while it was read: the arrays may belong to neither version
         X, ids = parsed.X, {} if parsed.ids is None else {"ids": parsed.ids}

@@ -11,10 +11,12 @@ from typing import Any
 
 import tautrank
 from tautrank.data.ranking_data import RankingData
-from tautrank.data.streamed import PathLike, files_of, joined, scan
+from tautrank.data.streamed import files_of, joined, scan
 from tautrank.errors import DataError, OptionError, require
+from tautrank.files import PathLike
 
 LOCAL = "local"
+_PATIENCE = "10s"  # with a scheduler that does not answer
 _SAME = ("tautrank", "lightgbm", "numpy")
 
 
@@ -99,10 +101,9 @@ def check_versions(client: Any, *names: str) -> None:
     try:
         found = client.run(versions, *names)
     except Exception as error:
-        raise DataError(
-            f"client: a worker cannot run tautrank ({type(error).__name__}: {error}); expected workers with "
-            f"{' and '.join(names) or f'tautrank {tautrank.__version__}'}"
-        ) from None
+        found = f"a worker cannot run tautrank ({type(error).__name__}: {error})"
+        needed = " and ".join(names) or f"tautrank {tautrank.__version__}"
+        raise DataError(f"client: {found}; expected workers with {needed}") from None
     if not found:
         raise DataError("client: found a cluster without workers; expected at least one")
     for worker, theirs in found.items():
@@ -111,7 +112,7 @@ def check_versions(client: Any, *names: str) -> None:
                 raise DataError(f"{worker}: found {name} {theirs[name]}; expected {version}, as here")
 
 
-def connect(address: str, n: int, stack: ExitStack, option: str, patience: str = "10s") -> Any:
+def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
     """Return the client of a cluster.
 
     Args:
@@ -120,7 +121,6 @@ def connect(address: str, n: int, stack: ExitStack, option: str, patience: str =
         n: the number of worker processes of a local cluster.
         stack: what closes the client, and a local cluster.
         option: what asked for it, for errors.
-        patience: how long to wait for a scheduler.
     """
     dask = require("distributed", "a cluster needs Dask", "distributed")
     if address == LOCAL:
@@ -130,9 +130,7 @@ def connect(address: str, n: int, stack: ExitStack, option: str, patience: str =
     if "://" not in address and Path(address).is_file():
         where = {"scheduler_file": address}
     try:
-        return stack.enter_context(dask.Client(**where, timeout=patience))
+        return stack.enter_context(dask.Client(**where, timeout=_PATIENCE))
     except (OSError, ValueError, TimeoutError) as error:
-        raise OptionError(
-            f"{option}: found no scheduler at '{address}' ({error}); expected an address such as tcp://host:8786, a "
-            "scheduler file, or local"
-        ) from None
+        expected = "an address such as tcp://host:8786, a scheduler file, or local"
+        raise OptionError(f"{option}: found no scheduler at '{address}' ({error}); expected {expected}") from None

@@ -8,7 +8,6 @@ import gzip
 import importlib
 import itertools
 import lzma
-import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -20,11 +19,11 @@ import numpy as np
 from tautrank.arrays import F64, Array
 from tautrank.data.arrays import check_words, checked_features
 from tautrank.data.columns import column_names
-from tautrank.data.letor import PathLike, read_letor
+from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import ending, finite_number, read_lines, require_files
 from tautrank.errors import DataError, MissingDependencyError, OptionError, require
-from tautrank.files import atomic_write
+from tautrank.files import PathLike, atomic_write
 
 _OFTABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
 # Modules and functions of PyArrow; any other ending is Parquet.
@@ -71,9 +70,8 @@ def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) ->
         try:
             read = functools.partial(importlib.import_module("pandas").read_csv, sep=mark)
         except ImportError:
-            raise MissingDependencyError(
-                "reading CSV needs PyArrow or pandas; install one with: pip install 'tautrank[parquet]'"
-            ) from None
+            how = "install one with: pip install 'tautrank[parquet]'"
+            raise MissingDependencyError(f"reading CSV needs PyArrow or pandas; {how}") from None
     return RankingData.from_frame(_read_table(Path(path), read, mark), where=str(path), **columns)
 
 
@@ -105,9 +103,8 @@ def scan_table(path: Path, **columns: Any) -> RankingData:
     first = RankingData.from_frame(row, where=str(path), **columns)
     names = first.feature_names or ()
     if first.categories:
-        raise DataError(
-            f"{path}: column '{min(first.categories)}' holds categories; expected numbers, or data in memory"
-        )
+        found = f"column '{min(first.categories)}' holds categories"
+        raise DataError(f"{path}: {found}; expected numbers, or data in memory")
     kept = {"label": "label", "qid": "qid", **columns}
     read = [name for name in (kept["label"], kept["qid"], names[0]) if name in schema.names]
     columns |= {"features": names[:1], "drop": ()}
@@ -156,10 +153,8 @@ def _check_header(file: Path, names: Sequence[str], separator: str) -> None:
         raise DataError(f"{file}: found numbers in the first line; expected the names of the columns")
     for i, name in enumerate(names):
         if not name.strip():
-            raise DataError(
-                f"{file}: column {i + 1} has no name; expected one for every column (pandas writes its index so: "
-                "leave it out with to_csv(..., index=False))"
-            )
+            hint = "pandas writes its index so: leave it out with to_csv(..., index=False)"
+            raise DataError(f"{file}: column {i + 1} has no name; expected one for every column ({hint})")
 
 
 IN_CHUNKS = (".parquet", ".pq", ".feather", ".arrow")
@@ -188,7 +183,7 @@ def read_data(
     return read_parquet(path, **columns) if reader is read_parquet else read_csv(path, separator=separator, **columns)
 
 
-def read_scores(path: str | os.PathLike[str]) -> F64:
+def read_scores(path: PathLike) -> F64:
     """Read one finite score per line; compressed files too.
 
     >>> import tempfile, pathlib
@@ -210,7 +205,7 @@ def read_scores(path: str | os.PathLike[str]) -> F64:
     return np.array(scores, np.float64)
 
 
-def write_letor(data: RankingData, path: str | os.PathLike[str], *, zero_based: bool = False) -> None:
+def write_letor(data: RankingData, path: PathLike, *, zero_based: bool = False) -> None:
     """Write ranking data as ``label qid:ID index:value ...`` lines; `read_letor` returns the same arrays, bit for bit.
 
     A path that ends in .gz, .bz2 or .xz is compressed. Dense data writes every feature, CSR data its stored ones, and

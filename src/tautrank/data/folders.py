@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +11,7 @@ from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import COMPRESSED_ENDINGS, first_file
 from tautrank.errors import DataError
+from tautrank.files import PathLike
 
 _VALIDATION_NAMES = ("vali", "valid", "validation")
 _PARTS = 5
@@ -26,7 +26,7 @@ class Splits(NamedTuple):
     test: RankingData
 
 
-def read_folder(path: str | os.PathLike[str], fold: int = 1, **options: Any) -> Splits:
+def read_folder(path: PathLike, fold: int = 1, **options: Any) -> Splits:
     """Read one published split of a data set from the folder it was unpacked to.
 
     Known layouts, compressed or not, in the folder itself or one folder below it:
@@ -64,7 +64,7 @@ def read_folder(path: str | os.PathLike[str], fold: int = 1, **options: Any) -> 
     return Splits(train, valid[0] if valid else None, test)
 
 
-def list_folds(path: str | os.PathLike[str]) -> list[int]:
+def list_folds(path: PathLike) -> list[int]:
     """Return the numbers of the folds (or sets) a folder holds, as `read_folder` takes them.
 
     >>> import tempfile, pathlib

@@ -10,12 +10,12 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
 
-from tautrank.arguments import job_count, whole
+from tautrank.arguments import check_fields, checked_by, job_count, whole
 from tautrank.arrays import F32, I64, Array
 from tautrank.data import cache as parsed_cache
 from tautrank.data.arrays import offsets_from_sizes
@@ -24,8 +24,8 @@ from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, file_size, first_file, read_lines
 from tautrank.errors import DataError, OptionError, TautrankWarning
+from tautrank.files import PathLike
 
-PathLike = str | os.PathLike[str]
 Report = Callable[[int], None]
 
 _BLOCK = 2 * 2**20
@@ -47,15 +47,13 @@ class LetorOptions:
     """The options that decide how a LETOR file is read; part of the key of the cache."""
 
     zero_based: bool = False
-    n_features: int | None = None
-    max_features: int = DEFAULT_MAX_FEATURES
+    n_features: int | None = field(default=None, metadata=checked_by(whole, least=1))
+    max_features: int = field(default=DEFAULT_MAX_FEATURES, metadata=checked_by(whole, least=1))
     allow_nan: bool = False
     sparse: Sparse = "auto"
 
     def __post_init__(self) -> None:
-        for name in ("n_features", "max_features"):
-            if (value := getattr(self, name)) is not None:
-                object.__setattr__(self, name, whole(name, value, 1))
+        check_fields(self)
         if self.sparse not in (True, False, "auto"):
             raise OptionError(f"sparse: found {self.sparse!r}; expected True, False or 'auto'")
 
@@ -141,29 +139,23 @@ def _apply_group_sizes(file: Path, parsed: ParsedArrays) -> None:
     side = first_file(file.with_name(file.name + suffix) for suffix in (".query", ".group"))
     if side is None:
         if not parsed.tokens:
-            raise DataError(
-                f"{file}:1: no 'qid:' in the file and no {file.name}.query next to it; expected one or the other"
-            )
+            found = f"no 'qid:' in the file and no {file.name}.query next to it"
+            raise DataError(f"{file}:1: {found}; expected one or the other")
         return
     sizes = []
     for number, line in enumerate(read_lines(side), 1):
         token = line.strip()
         if token and (not re.fullmatch(r"[0-9]{1,15}", token) or int(token) == 0):
-            raise DataError(
-                f"{side}:{number}: found '{token[:40]}'; expected the number of documents of a query, at least 1"
-            )
+            expected = "the number of documents of a query, at least 1"
+            raise DataError(f"{side}:{number}: found '{token[:40]}'; expected {expected}")
         sizes += [int(token)] if token else []
     if sum(sizes) != parsed.labels.size:
-        raise DataError(
-            f"{side}: the group sizes add up to {sum(sizes)}, but {file.name} has {parsed.labels.size} documents; "
-            "expected the same number"
-        )
+        found = f"the group sizes add up to {sum(sizes)}, but {file.name} has {parsed.labels.size} documents"
+        raise DataError(f"{side}: {found}; expected the same number")
     starts = offsets_from_sizes(np.array(sizes, np.int64))[:-1]
     if parsed.tokens and not np.array_equal(parsed.starts, starts):
-        raise DataError(
-            f"{side}: the group sizes disagree with the 'qid:' of {file.name}; "
-            "expected them to agree (delete the one out of date)"
-        )
+        expected = "them to agree (delete the one out of date)"
+        raise DataError(f"{side}: the group sizes disagree with the 'qid:' of {file.name}; expected {expected}")
     parsed.starts = starts
 
 
@@ -321,8 +313,7 @@ def parse_letor(
         report: called with the number of bytes that have been read.
     """
     documents: list[tuple[F32, Array, I64]] = []
-    starts: list[int] = []
-    tokens: list[bytes] = []
+    starts, tokens = list[int](), list[bytes]()
     width, rows, rounded, block = options.n_features or 0, 0, -1, None
     for block in _parsed_blocks(file, options, jobs, report):
         for row, qid in block.runs:

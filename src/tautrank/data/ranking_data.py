@@ -291,10 +291,8 @@ class RankingData:
         bounds = np.rint(np.cumsum(shares) * self.n_queries).astype(np.int64)
         sizes = np.diff(bounds, prepend=0)
         if np.any(sizes == 0):
-            raise OptionError(
-                f"fractions: {list(fractions)} leaves a part of {self.n_queries} queries empty; "
-                "expected at least one query per part"
-            )
+            found = f"{list(fractions)} leaves a part of {self.n_queries} queries empty"
+            raise OptionError(f"fractions: {found}; expected at least one query per part")
         order = self._shuffled(seed)
         return [self.subset(np.sort(part)) for part in np.split(order, bounds[:-1])]
 
@@ -309,9 +307,7 @@ class RankingData:
             raise OptionError(f"n: found {n!r}; expected from 2 to the {self.n_queries} queries there are")
         parts = [np.sort(part) for part in np.array_split(self._shuffled(seed), int(n))]
         for held_out in parts:
-            rest = np.ones(self.n_queries, bool)
-            rest[held_out] = False
-            yield self.subset(rest), self.subset(held_out)
+            yield self.subset(np.setdiff1d(np.arange(self.n_queries), held_out)), self.subset(held_out)
 
     def _shuffled(self, seed: int) -> I64:
         return np.random.default_rng(whole("seed", seed, most=math.inf)).permutation(self.n_queries)
@@ -335,9 +331,8 @@ class RankingData:
         first = parts[0]
         for i, part in enumerate(parts[1:], 1):
             if part.n_features != first.n_features:
-                raise DataError(
-                    f"parts: part {i} has {part.n_features} features; expected {first.n_features}, as part 0 has"
-                )
+                expected = f"{first.n_features}, as part 0 has"
+                raise DataError(f"parts: part {i} has {part.n_features} features; expected {expected}")
             if part.feature_names and first.feature_names and part.feature_names != first.feature_names:
                 raise DataError(f"parts: part {i} has other feature names than part 0; expected the same")
         levels = {
@@ -349,10 +344,8 @@ class RankingData:
         if repeated == "error":
             ids, counts = np.unique(qids, return_counts=True)
             if ids.size < qids.size:
-                raise DataError(
-                    f"parts: qid {ids[counts > 1][0]} is in more than one place; "
-                    "expected distinct ids (repeated='separate' keeps both)"
-                )
+                expected = "distinct ids (repeated='separate' keeps both)"
+                raise DataError(f"parts: qid {ids[counts > 1][0]} is in more than one place; expected {expected}")
         if any(not isinstance(part.X, np.ndarray) for part in parts):
             from scipy.sparse import csr_matrix, vstack
 
@@ -374,9 +367,8 @@ class RankingData:
         [[1.0, 0.0, 0.0]]
         """
         if n_features < self.n_features:
-            raise DataError(
-                f"n_features: found {n_features}; expected at least the {self.n_features} features there are"
-            )
+            expected = f"at least the {self.n_features} features there are"
+            raise DataError(f"n_features: found {n_features}; expected {expected}")
         if n_features == self.n_features:
             return self
         if isinstance(self.X, np.ndarray):

@@ -22,8 +22,8 @@ from tautrank.data.letor import LetorOptions, letor_chunks, parse_letor
 from tautrank.data.ranking_data import Names, RankingData
 from tautrank.data.text_source import ending
 from tautrank.errors import DataError, OptionError, counted
+from tautrank.files import PathLike
 
-PathLike = str | os.PathLike[str]
 # Numbers in a chunk: dense float32 rows of 32 MiB.
 _CHUNK = 2**23
 _UNITS = {"": 0, "K": 10, "M": 20, "G": 30, "T": 40}
@@ -244,7 +244,6 @@ def _check_adjacent(where: str, queries: Queries) -> None:
     if gaps.any():
         found = qids[np.unique(query[1:][gaps])]
         listed = ", ".join(map(str, found[:5])) + (", ..." if found.size > 5 else "")
-        raise DataError(
-            f"{where}: documents of {counted(found.size, 'query')} are scattered (qid {listed}); expected those of a "
-            "query next to each other (it may go on at the start of the next file)"
-        )
+        scattered = f"documents of {counted(found.size, 'query')} are scattered (qid {listed})"
+        expected = "those of a query next to each other (it may go on at the start of the next file)"
+        raise DataError(f"{where}: {scattered}; expected {expected}")

@@ -63,12 +63,9 @@ class DataSummary:
         """Return (name, value) pairs as readable text."""
         shortest, median, mean, longest = self.list_length
         low, high = self.label_range
-        if self.labels is None:
-            labels = f"{low:g} to {high:g}"
-        else:
-            labels = "  ".join(
-                f"{label:g}: {count:,} ({count / max(1, self.documents):.1%})" for label, count in self.labels.items()
-            )
+        n = max(1, self.documents)
+        counts = [f"{label:g}: {count:,} ({count / n:.1%})" for label, count in (self.labels or {}).items()]
+        labels = f"{low:g} to {high:g}" if self.labels is None else "  ".join(counts)
         contradicting = f" ({self.contradicting_rows:,} with another label)" if self.contradicting_rows else ""
         return [
             ("queries", f"{self.queries:,}"),

@@ -106,18 +106,15 @@ class TextSource:
         try:
             text, rest = self._stream.read(size), self._stream.readline(LONGEST_LINE)
         except EOFError:
-            raise DataError(
-                f"{self.path}: the {self._compression} data ends too early; expected a complete file (is it truncated?)"
-            ) from None
+            expected = "a complete file (is it truncated?)"
+            raise DataError(f"{self.path}: the {self._compression} data ends too early; expected {expected}") from None
         except (zlib.error, lzma.LZMAError, OSError) as error:
             if self._compression is None:
                 raise DataError(f"{self.path}: cannot be read ({error})") from None
             raise DataError(f"{self.path}: the {self._compression} data is damaged ({error})") from None
         if len(rest) == LONGEST_LINE:
-            raise DataError(
-                f"{self.path}: a line is longer than {LONGEST_LINE // 2**20} MiB; "
-                "expected lines of text (is this a binary file?)"
-            )
+            found = f"a line is longer than {LONGEST_LINE // 2**20} MiB"
+            raise DataError(f"{self.path}: {found}; expected lines of text (is this a binary file?)")
         return bytes(text + rest)
 
 

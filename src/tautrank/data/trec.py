@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import io
 import math
 import os
@@ -15,12 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, I64, Array, Bools, check_each, flat_numbers, numbers
+from tautrank.arrays import F64, FINITE_OR_MISSING, I64, Array, Bools, check_each, flat_numbers, numbers
 from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, ending, finite_number, read_text
 from tautrank.errors import DataError
+from tautrank.files import PathLike, csv_text
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4
@@ -29,7 +29,7 @@ Named = dict[str, dict[str, float]]
 """One number per document of each query: a run with its scores, or judgments."""
 
 
-def read_run(path: str | os.PathLike[str]) -> Named:
+def read_run(path: PathLike) -> Named:
     """Read a TREC run, ``qid Q0 docno rank score tag``, as scores by query and document.
 
     The score orders the documents; the rank column is ignored, as trec_eval does.
@@ -43,7 +43,7 @@ def read_run(path: str | os.PathLike[str]) -> Named:
     return _read(Path(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
 
 
-def read_qrels(path: str | os.PathLike[str]) -> Named:
+def read_qrels(path: PathLike) -> Named:
     """Read TREC judgments, ``qid iteration docno relevance``, as relevance by query and document.
 
     >>> import tempfile, pathlib
@@ -85,11 +85,8 @@ def csv_lines(qid: Any, name: Any, rank: Any, score: Any) -> str:
     Args:
         qid, name, rank, score: arrays of one value per line.
     """
-    text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(("qid", "doc", "rank", "score"))
-    writer.writerows(zip(qid.tolist(), name.tolist(), rank.tolist(), score.tolist(), strict=True))
-    return text.getvalue()
+    rows = zip(qid.tolist(), name.tolist(), rank.tolist(), score.tolist(), strict=True)
+    return csv_text([("qid", "doc", "rank", "score"), *rows])
 
 
 def _read(file: Path, columns: int, value_column: int, value: str, shape: str) -> Named:
@@ -212,13 +209,9 @@ class Judged:
         group = np.cumsum(np.append(True, ~same))[tied]
         words = np.array([self.names[document] for document in order[tied]])
         order[tied] = order[tied[np.lexsort((words, -group))[::-1]]]
-        return replace(
-            self,
-            scores=ranked.astype(np.float64),
-            labels=self.labels[order],
-            judged=None if self.judged is None else self.judged[order],
-            names=[self.names[document] for document in order],
-        )
+        judged = None if self.judged is None else self.judged[order]
+        names = [self.names[document] for document in order]
+        return replace(self, scores=ranked.astype(np.float64), labels=self.labels[order], judged=judged, names=names)
 
 
 def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mapping[str, float]]) -> Judged:
@@ -242,13 +235,9 @@ def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
     shared = run.keys() & qrels.keys()
     if not shared:
         its, theirs = (f"'{next(iter(ids))}'" if ids else "none" for ids in (run, qrels))
-        raise DataError(
-            f"{where}: shares no query with the judgments; expected the same ids (found {its} and {theirs} first)"
-        )
-    names: list[str] = []
-    scores: list[float] = []
-    labels: list[float] = []
-    sizes: list[int] = []
+        expected = f"the same ids (found {its} and {theirs} first)"
+        raise DataError(f"{where}: shares no query with the judgments; expected {expected}")
+    names, scores, labels, sizes = list[str](), list[float](), list[float](), list[int]()
     for qid, judged in qrels.items():
         retrieved = run.get(qid, {})
         documents = list(retrieved | judged)  # those of the run first
@@ -257,16 +246,9 @@ def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
         labels += [judged.get(name, -1.0) for name in documents]
         sizes.append(len(documents))
     grades = np.array(labels)
-    return Judged(
-        scores=np.array(scores),
-        labels=np.maximum(grades, 0.0),
-        offsets=offsets_from_sizes(np.array(sizes)),
-        qids=np.array(list(qrels)),
-        not_in_run=len(qrels) - len(shared),
-        not_judged=len(run) - len(shared),
-        judged=grades >= 0,
-        names=names,
-    )
+    lists = np.array(scores), np.maximum(grades, 0.0), offsets_from_sizes(np.array(sizes)), np.array(list(qrels))
+    not_in_run, not_judged = len(qrels) - len(shared), len(run) - len(shared)
+    return Judged(*lists, not_in_run, not_judged, judged=grades >= 0, names=names)
 
 
 def read_judged_scores(scores: Path, data: Path, **options: Any) -> Judged:
@@ -299,9 +281,8 @@ def read_judgments(given: Any, **options: Any) -> Judgments:
     if isinstance(given, Mapping):
         return named_numbers(given, "judged")
     if not isinstance(given, str | os.PathLike):
-        raise DataError(
-            f"judged: found {type(given).__name__}; expected qrels, {{query: {{document: label}}}}, or RankingData"
-        )
+        expected = "qrels, {query: {document: label}}, or RankingData"
+        raise DataError(f"judged: found {type(given).__name__}; expected {expected}")
     path = Path(given)
     words = [] if ending(path) in TABLES else _first_line(path)
     is_letor = len(words) > 3 and (words[1].startswith("qid:") or re.match(r"\d+:", words[3]))
@@ -334,18 +315,13 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
             raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
         return found
     if not isinstance(judgments, RankingData):
-        raise DataError(
-            f"{judged}: is qrels, but {where} holds scores, one per line; expected ranking data with labels"
-        )
+        problem = f"is qrels, but {where} holds scores, one per line"
+        raise DataError(f"{judged}: {problem}; expected ranking data with labels")
     scores = read_scores(given) if is_file else flat_numbers(where, given)
     if scores.size != judgments.n_documents:
-        raise DataError(
-            f"{where}: found {scores.size} scores, but {judged} has {judgments.n_documents} documents; "
-            "expected one per document"
-        )
-    check_each(
-        where, scores, scores < np.inf, "a finite number, or -inf for a document not retrieved", judgments.offsets
-    )
+        sizes = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
+        raise DataError(f"{where}: found {sizes}; expected one per document")
+    check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)
     return Judged(scores, judgments.labels, judgments.offsets, judgments.qids)

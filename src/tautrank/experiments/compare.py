@@ -22,6 +22,7 @@ from tautrank.experiments.plan import PLAIN, Budget, Existing, Experiment, Plan,
 from tautrank.experiments.result import Comparison, Gathered
 from tautrank.experiments.store import Store
 from tautrank.experiments.workers import Progress, choose_workers, run_waiting
+from tautrank.files import PathLike
 from tautrank.metrics import Metric, metric
 
 DEFAULT_LOSSES = (
@@ -46,7 +47,7 @@ def compare(
     alpha: float = 0.05,
     baseline: str = "",
     pairs: str = "baseline",
-    store: str | os.PathLike[str] | None = None,
+    store: PathLike | None = None,
     n_jobs: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
@@ -115,7 +116,7 @@ def compare_splits(
     seed: int = 0,
     alpha: float = 0.05,
     pairs: str = "baseline",
-    store: str | os.PathLike[str] | None = None,
+    store: PathLike | None = None,
     n_jobs: int | None = None,
     workers: int | None = 1,
     progress: Progress | None = None,
@@ -191,10 +192,9 @@ def compare_runs(
         if len(given) != repeats:
             raise OptionError(f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has")
     systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
-    protocol, names = GivenSplits("seeds"), tuple(map(str, judges))
-    study = Experiment(
-        systems=systems, metrics=names, protocol=protocol, trials=repeats, parameters=options, baseline=baseline
-    )
+    names = tuple(map(str, judges))
+    how: dict[str, Any] = {"protocol": GivenSplits("seeds"), "trials": repeats, "parameters": options}
+    study = Experiment(systems=systems, metrics=names, baseline=baseline, **how)
     judgments = read_judgments(judged, **reading)
 
     def values_of(name: str, run: Any) -> tuple[Judged, list[F64]]:
@@ -237,9 +237,8 @@ def _separate(name: str, given: Any) -> dict[str, Any]:
         raise OptionError(f"{name}: found no run; expected at least one")
     # A file may be named twice: its path alone would not tell the two apart.
     names = [called(run, f"{name}[{i}]") for i, run in enumerate(given)]
-    return {
-        f"{run} #{i}" if run in names[:i] else run: one for i, (run, one) in enumerate(zip(names, given, strict=True))
-    }
+    names = [f"{run} #{i}" if run in names[:i] else run for i, run in enumerate(names)]
+    return dict(zip(names, given, strict=True))
 
 
 def _counted(runs: Mapping[str, Judged]) -> tuple[Bools, list[str]]:

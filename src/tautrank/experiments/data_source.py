@@ -128,13 +128,11 @@ def read_source(given: str | Sequence[str], fold: int | None = None) -> DataSour
         if is_simulated:
             _simulation(texts[0])
         return DataSource(texts)
-    paths = []
-    for text in texts:
-        path = Path(text).expanduser()
+    paths = [Path(text).expanduser() for text in texts]
+    for text, path in zip(texts, paths, strict=True):
         if not path.exists():
             raise DataError(_not_there(text, path))
-        paths.append(str(path.resolve()))
-    return DataSource(tuple(paths), fold)
+    return DataSource(tuple(str(path.resolve()) for path in paths), fold)
 
 
 def fingerprint_of(data: RankingData | Splits | None) -> str:

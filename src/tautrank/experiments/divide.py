@@ -92,16 +92,12 @@ class GivenSplits:
 Protocol: TypeAlias = Resampling | OwnFolds | FixedParts | OnItself | GivenSplits
 
 
-def _binarise(data: RankingData, threshold: float = 0.0, *, seed: int = 0) -> RankingData:
-    """Binary labels need no seed; it is accepted so that all changes are called alike."""
-    return binarise(data, threshold)
-
-
 CHANGES: dict[str, Callable[..., RankingData]] = {
     "add-negatives": add_negatives,
     "perturb-labels": perturb_labels,
     "clicks": simulate_clicks,
-    "binarise": _binarise,
+    # Binary labels need no seed; it is accepted so that all changes are called alike.
+    "binarise": lambda data, seed=0, **parameters: binarise(data, **parameters),
 }
 """Every change by name: a function of (data, parameters, seed)."""
 

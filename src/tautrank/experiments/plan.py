@@ -10,7 +10,7 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 
 import tautrank
-from tautrank.arguments import choice, whole
+from tautrank.arguments import check_fields, checked_by, choice, whole
 from tautrank.data import Splits
 from tautrank.engines import DEFAULT_ENGINE, engine_for, read_loss
 from tautrank.errors import OptionError
@@ -130,15 +130,12 @@ class Budget:
     tautrank.errors.OptionError: trials: found 0; expected a whole number of at least 1
     """
 
-    trials: int | None = None
-    configurations: int | None = None
-    trees: int | None = None
+    trials: int | None = field(default=None, metadata=checked_by(whole, least=1))
+    configurations: int | None = field(default=None, metadata=checked_by(whole, least=0))
+    trees: int | None = field(default=None, metadata=checked_by(whole, least=1))
 
     def __post_init__(self) -> None:
-        for name, least in (("trials", 1), ("configurations", 0), ("trees", 1)):
-            value = getattr(self, name)
-            if value is not None:
-                object.__setattr__(self, name, whole(name, value, least))
+        check_fields(self)
 
 
 @dataclass(frozen=True, kw_only=True)

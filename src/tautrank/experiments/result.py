@@ -5,12 +5,11 @@ from __future__ import annotations
 import io
 import json
 import math
-import os
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from tautrank.arrays import F64
 from tautrank.experiments.divide import overlap_of, part_sizes
 from tautrank.experiments.plan import Plan
 from tautrank.experiments.store import DONE, Outcome, Store
-from tautrank.files import handed_out
+from tautrank.files import PathLike, handed_out
 from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
 from tautrank.notebooks import pandas
@@ -34,7 +33,6 @@ Place: TypeAlias = tuple[str, str]
 
 HOLDS, FAILS, UNDECIDED = "holds", "fails", "undecided"
 _CONFIDENCE = 0.95
-_T = TypeVar("_T")
 
 
 class Result:
@@ -65,7 +63,7 @@ class Result:
         """Return everything as plain values, ready for JSON."""
         return dict(self._writer().to_dict(self))
 
-    def to_csv(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_csv(self, path: PathLike | None = None) -> str:
         """Return the result as CSV with all digits; written to `path`, too."""
         return self._handed_out("to_csv", path)
 
@@ -76,17 +74,15 @@ class Result:
     def _repr_html_(self) -> str:
         return "".join(table.to_html() for table in self.tables())
 
-    def to_latex(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_latex(self, path: PathLike | None = None) -> str:
         """Return the result as a LaTeX table (booktabs); written to `path`, too."""
         return self._handed_out("to_latex", path)
 
-    def to_markdown(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_markdown(self, path: PathLike | None = None) -> str:
         """Return the result as Markdown; written to `path`, too."""
         return self._handed_out("to_markdown", path)
 
-    def to_html(
-        self, path: str | os.PathLike[str] | None = None, *, figures: bool = False, command: str | None = None
-    ) -> str:
+    def to_html(self, path: PathLike | None = None, *, figures: bool = False, command: str | None = None) -> str:
         """Return the result as one self-contained HTML page.
 
         Args:
@@ -99,7 +95,7 @@ class Result:
 
         return result_page(self, figures=figures, command=command).to_html(path)
 
-    def _handed_out(self, form: str, path: str | os.PathLike[str] | None) -> str:
+    def _handed_out(self, form: str, path: PathLike | None) -> str:
         # A form that the writer does not have is that of the main table.
         of_result = getattr(self._writer(), form, None)
         return handed_out(of_result(self) if of_result else getattr(self.table(), form)(), path)
@@ -410,7 +406,7 @@ class Comparison(Result):
         counted = [values for values in self._joined((condition, system, name)) if not np.isnan(values).all()]
         return dict(zip(self.cell(condition, system, name).numbers, counted, strict=True))
 
-    def _repeats(self, of_trials: Sequence[_T]) -> list[Sequence[_T]]:
+    def _repeats(self, of_trials: Sequence[Any]) -> list[Sequence[Any]]:
         """What belongs to each repeat: one entry per fold."""
         folds = len(self.plan.folds_of(0))
         return [of_trials[i : i + folds] for i in range(0, len(of_trials), folds)]

@@ -7,21 +7,21 @@ import os
 import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 import tautrank
-from tautrank.arguments import choice, job_count, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, job_count, real, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.result import Result
 from tautrank.experiments.space import Space, parameters_of, spaces_of
 from tautrank.experiments.store import DONE, FAILED, Outcome, Trial
-from tautrank.files import require_writable
+from tautrank.files import PathLike, require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
 from tautrank.metrics import Metric, metric
@@ -57,24 +57,20 @@ class SearchPlan:
     metric: Metric
     spaces: tuple[Space, ...]
     fixed: Mapping[str, Any]
-    sampler: str = "random"
+    sampler: str = field(default="random", metadata=checked_by(choice, known=("random", "tpe")))
     prune: bool = True
     seed: int = 0
-    n_trials: int = 50
-    timeout: float | None = None
+    n_trials: int = field(default=50, metadata=checked_by(whole, least=1))
+    timeout: float | None = field(default=None, metadata=checked_by(real, above=True))
     n_jobs: int | None = None
-    workers: int = 1
-    storage: str | os.PathLike[str] | None = None
+    workers: int = field(default=1, metadata=checked_by(whole, least=1))
+    storage: PathLike | None = None
     refit: str | None = "train"
 
     def __post_init__(self) -> None:
-        choice("sampler", self.sampler, ("random", "tpe"))
+        check_fields(self)
         if not isinstance(self.prune, bool):
             raise OptionError(f"prune: found {self.prune!r}; expected True or False")
-        whole("n_trials", self.n_trials, least=1)
-        whole("workers", self.workers, least=1)
-        if self.timeout is not None:
-            real("timeout", self.timeout, least=0.0, above=True)
         job_count(self.n_jobs)
         if self.refit is not None:
             choice("refit", self.refit, ("train", "train+valid"))

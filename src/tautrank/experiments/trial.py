@@ -288,11 +288,8 @@ def softrank_distance(
     scores = delta * np.concatenate([np.zeros(0), *(rng.permutation(n) for n in np.diff(offsets))])
     curve = softrank_curve(scores, labels, offsets, [sigma])
     distance = curve.difference[0]
-    bounds = {
-        "within-bound": curve.bound[0],
-        "within-bound-as-stated": curve.bound_as_stated[0],
-        "within-bound-by-contests": curve.bound_by_contests[0],
-    }
+    bounds = {"within-bound": curve.bound[0], "within-bound-as-stated": curve.bound_as_stated[0]}
+    bounds |= {"within-bound-by-contests": curve.bound_by_contests[0]}
     values = {"nearness": 1.0 - distance}
     for name, bound in bounds.items():
         values[name] = np.where(np.isfinite(bound - distance), distance <= bound, np.nan)

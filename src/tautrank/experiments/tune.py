@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
@@ -29,6 +28,7 @@ from tautrank.experiments.space import Choice, Dimension, WholeNumber, parameter
 from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
 from tautrank.experiments.trial import Surroundings, no_answer
 from tautrank.experiments.workers import Progress, run_trials
+from tautrank.files import PathLike
 from tautrank.json_values import canonical, digest
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import sendable
@@ -48,7 +48,7 @@ def tune(
     n_trials: int = 50,
     sampler: str = "random",
     space: str | Mapping[str, Any] | None = None,
-    storage: str | os.PathLike[str] | None = None,
+    storage: PathLike | None = None,
     prune: bool = True,
     n_jobs: int | None = None,
     workers: int = 1,

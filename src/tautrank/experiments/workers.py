@@ -66,9 +66,7 @@ def run_trials(
         most_losses: how often a trial may lose its process.
         lost: the status of a trial that lost its processes as often.
     """
-    again: deque[Trial] = deque()
-    losses: Counter[str] = Counter()
-    processes: dict[Any, _Process] = {}
+    again, losses, processes = deque[Trial](), Counter[str](), dict[Any, _Process]()
     with ExitStack() as stack:
         stack.callback(forget_data)
         if n == 1:
@@ -217,9 +215,7 @@ def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Iterator[
     yield from run_trials(n, run_trial, trials, around)
 
 
-def run_on_dask(
-    address: str, n: int, trials: Sequence[Trial], around: Surroundings, patience: str = "10s"
-) -> Iterator[tuple[Trial, Outcome]]:
+def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
     """Run trials on the workers of a Dask scheduler (the `distributed` extra).
 
     Each needs this version of tautrank, and the data at the same path. A worker that is lost loses nothing: Dask gives
@@ -231,12 +227,11 @@ def run_on_dask(
         n: the number of worker processes of a local cluster.
         trials: the trials.
         around: what all of them need; data in memory is sent to each worker once.
-        patience: how long to wait for a scheduler that does not answer.
     """
     dask = require("distributed", _NEEDS_DASK, "distributed")
     around = replace(around, own=own_losses_of(trials, "dask"))
     with ExitStack() as stack:
-        client = connect(address, n, stack, "--dask", patience)
+        client = connect(address, n, stack, "--dask")
         shared = client.scatter(around, broadcast=True, hash=False) if around.held else around
         by_key = {f"tautrank-{trial.key}": trial for trial in trials}
         # A result is a pure function of the key, but one that an earlier run left half-way must not be waited for.

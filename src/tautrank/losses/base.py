@@ -13,40 +13,21 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank import arrays
-from tautrank.arguments import choice, job_count, real, whole
-from tautrank.arrays import F64, I32, I64, Array, Bools
+from tautrank.arguments import check_fields, checked_by, choice, job_count, real, whole
+from tautrank.arrays import F64, I32, I64, Array, Bools, Floats
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
 from tautrank.names import Registry, changed_options, write_name
 
-Floats: TypeAlias = NDArray[np.floating[Any]]
 """float32 or float64, one value per document."""
 
 Ranges: TypeAlias = dict[str, tuple[Any, ...]]
 """Ranges of parameters by name, as `tautrank.tune` takes them."""
-
-
-def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
-    """Return the metadata of a parameter: how its value is checked and brought to its one canonical form.
-
-    Args:
-        check: ``check(name, value, **limits)``, or ``check(value)`` where there are no limits, returns the value to
-            keep, or raises an error. None is kept unchecked where it is the default.
-        **limits: what else it is given.
-    """
-    return {"check": check, "limits": limits}
-
-
-@functools.cache
-def _checks(cls: type) -> dict[str, Any]:
-    """Return the checked parameters of a class as they were first declared: who changes a default keeps the check."""
-    inherited = [vars(each).get("__dataclass_fields__", {}) for each in reversed(cls.__mro__)]
-    return {name: one for each in inherited for name, one in each.items() if "check" in one.metadata}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -80,10 +61,7 @@ class Loss(abc.ABC):
             cls.name = cls.__name__  # until it is registered
 
     def __post_init__(self) -> None:
-        for name, declared in _checks(type(self)).items():
-            value, check, limits = getattr(self, name), declared.metadata["check"], declared.metadata["limits"]
-            if value is not None or declared.default is not None:
-                self._set(name, check(name, value, **limits) if limits else check(value))
+        check_fields(self)
 
     @property
     def gradient_is_derivative(self) -> bool:

@@ -13,9 +13,9 @@ from typing import Any, ClassVar
 import numpy as np
 
 from tautrank.arguments import real
-from tautrank.arrays import F64
+from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective
+from tautrank.losses.base import Lists, Loss, Objective
 
 _LISTS = ("scores", "labels", "grad", "hess")
 _HELD = "held"

@@ -21,10 +21,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64, I32, I64, Bools
+from tautrank.arguments import checked_by, choice, real, whole
+from tautrank.arrays import F64, I32, I64, Bools, Floats
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
+from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
 from tautrank.metrics.ordering import query_sums

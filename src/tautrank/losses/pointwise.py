@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from tautrank.arrays import F64
-from tautrank.losses.base import Floats, Lists, Loss, Objective, register
+from tautrank.arrays import F64, Floats
+from tautrank.losses.base import Lists, Loss, Objective, register
 from tautrank.metrics.ordering import query_sums
 
 

@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64
+from tautrank.arguments import checked_by, choice, real, whole
+from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
+from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
 from tautrank.losses.stochastic import checked_metric, reader_gains
 from tautrank.metrics import MAP, NDCG, Metric
 from tautrank.metrics import metric as read_metric

@@ -7,10 +7,10 @@ from typing import ClassVar
 
 import numpy as np
 
-from tautrank.arguments import choice, real
-from tautrank.arrays import F64
+from tautrank.arguments import checked_by, choice, real
+from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
-from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
+from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Gain, check_gain, discount_values

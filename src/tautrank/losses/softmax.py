@@ -15,9 +15,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from tautrank.arguments import choice, real
-from tautrank.arrays import F64
-from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
+from tautrank.arguments import checked_by, choice, real
+from tautrank.arrays import F64, Floats
+from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
 from tautrank.metrics.ordering import query_maxima, query_sums
 
 

@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64, I64
-from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
+from tautrank.arguments import checked_by, choice, real, whole
+from tautrank.arrays import F64, I64, Floats
+from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
 from tautrank.losses.pairwise import LambdaRank
 from tautrank.losses.stochastic import SmoothedObjective, StochasticRank
 from tautrank.metrics import NDCG

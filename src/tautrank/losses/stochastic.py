@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from tautrank.arguments import choice, real, whole
-from tautrank.arrays import F64, naming_queries, spot
+from tautrank.arguments import checked_by, choice, real, whole
+from tautrank.arrays import F64, Floats, naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
-from tautrank.losses.base import Floats, Lists, Loss, Objective, Ranges, checked_by, register
+from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
 from tautrank.metrics import METRICS, NDCG, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.base import check_k

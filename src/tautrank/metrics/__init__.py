@@ -1,6 +1,6 @@
 """Ranking metrics, tie policies and empty queries."""
 
-from tautrank.metrics.base import METRICS, BoundMetric, Metric, metric, register
+from tautrank.metrics.base import METRICS, BoundMetric, Evaluation, Metric, evaluate, metric, register
 from tautrank.metrics.cascade import ERR, MRR, Success
 from tautrank.metrics.counts import AUC, MAP, BPref, RPrecision
 from tautrank.metrics.gains import Discount, Gain, discount_values, gain_values
@@ -11,6 +11,6 @@ from tautrank.metrics.ranked import ListMetric
 
 __all__ = [
     "ARP", "AUC", "DCG", "DCGRR", "ERR", "F1", "MAP", "METRICS", "MRR", "NDCG", "RBP", "TOOLS", "BPref", "BoundMetric",
-    "Discount", "Gain", "JudgedShare", "LambdaRankMetric", "ListMetric", "Metric", "Precision", "RPrecision", "Recall",
-    "Success", "discount_values", "gain_values", "metric", "rank_order", "register",
+    "Discount", "Evaluation", "Gain", "JudgedShare", "LambdaRankMetric", "ListMetric", "Metric", "Precision",
+    "RPrecision", "Recall", "Success", "discount_values", "evaluate", "gain_values", "metric", "rank_order", "register",
 ]  # fmt: skip

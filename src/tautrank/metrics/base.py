@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, fields
-from functools import partial
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from tautrank.arguments import choice, whole
+from tautrank.arguments import check_fields, checked_by, choice, whole
 from tautrank.arrays import F64, I64, Array, Bools, check_flags, check_labels, check_scores, check_weights, flat_numbers
 from tautrank.data.arrays import checked_queries
 from tautrank.errors import DataError, OptionError
-from tautrank.files import write_whole
+from tautrank.files import PathLike, csv_text, write_whole
 from tautrank.json_values import or_none
 from tautrank.metrics.ordering import TIES
 from tautrank.metrics.other_tools import preset, respelled
@@ -48,8 +44,7 @@ class Metric(ABC):
     """A number for each query, from its scores and labels.
 
     A metric is an immutable set of options. It compares and hashes by value and prints as you would type
-    it. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one. A field's ``check``
-    takes what was given and returns the value to keep, or raises an error.
+    it. Subclasses are listed in ``METRICS``; ``metric("ndcg@10")`` is the usual way to get one.
 
     Args:
         k: number of ranks that count; None for the full list.
@@ -72,14 +67,12 @@ class Metric(ABC):
     sees_unjudged: ClassVar[bool] = False
     """Whether documents without a judgment, labelled NaN for ``_scorer``, differ from those labelled 0."""
 
-    k: int | None = field(default=None, metadata={"check": check_k})
-    ties: str = field(default="worst", metadata={"check": partial(choice, "ties", known=TIES)})
-    empty: str = field(default="skip", metadata={"check": partial(choice, "empty", known=tuple(EMPTY))})
+    k: int | None = field(default=None, metadata=checked_by(check_k))
+    ties: str = field(default="worst", metadata=checked_by(choice, known=TIES))
+    empty: str = field(default="skip", metadata=checked_by(choice, known=tuple(EMPTY)))
 
     def __post_init__(self) -> None:
-        for each in fields(self):
-            if "check" in each.metadata:
-                object.__setattr__(self, each.name, each.metadata["check"](getattr(self, each.name)))
+        check_fields(self)
         if self.k is not None and not self.has_cutoff:
             raise OptionError(f"k: found {self.k}; expected None, {self.name} has no cutoff")
 
@@ -253,11 +246,8 @@ def mean_over_queries(values: F64, weights: F64 | None = None) -> float:
     return float((w * values[kept]).sum() / w.sum())
 
 
-METRICS: Registry[Metric] = Registry(
-    Metric,  # type: ignore[type-abstract]
-    "metric",
-    "'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'",
-)
+_EXAMPLE = "'ndcg', 'ndcg@10' or 'ndcg(ties=expected)@10'"
+METRICS: Registry[Metric] = Registry(Metric, "metric", _EXAMPLE)  # type: ignore[type-abstract]
 """Every metric by the name it is typed as."""
 
 register = METRICS.register
@@ -318,8 +308,7 @@ class Evaluation:
         known = [str(each) for each in self.metrics]
         if not isinstance(which, int) and str(metric(which)) not in known:
             raise OptionError(f"metric: found {which}; expected one of {', '.join(known)}")
-        values: F64 = self.values[which if isinstance(which, int) else known.index(str(metric(which)))]
-        return values
+        return np.asarray(self.values[which if isinstance(which, int) else known.index(str(metric(which)))])
 
     def mean(self, which: int | str | Metric) -> float:
         """Return the mean of a metric, given as in `of`, over the queries it did not skip; NaN if it skipped all."""
@@ -353,30 +342,20 @@ class Evaluation:
 
     def to_dict(self) -> dict[str, Any]:
         """Return means, standard errors and counts as plain values; JSON has no NaN, so it becomes None."""
-        return {
-            "queries": int(self.qids.size),
-            "metrics": {
-                str(m): {
-                    "mean": or_none(self.mean(i)),
-                    "standard_error": or_none(self.standard_error(i)),
-                    "queries": int(self.qids.size) - self.skipped(i),
-                    "skipped": self.skipped(i),
-                    "ties": m.ties,
-                    "empty": m.empty,
-                    "higher_is_better": m.higher_is_better,
-                }
-                for i, m in enumerate(self.metrics)
-            },
-        }
+        found: dict[str, Any] = {}
+        for i, m in enumerate(self.metrics):
+            numbers = {"mean": or_none(self.mean(i)), "standard_error": or_none(self.standard_error(i))}
+            counts = {"queries": self.qids.size - self.skipped(i), "skipped": self.skipped(i)}
+            rules = {"ties": m.ties, "empty": m.empty, "higher_is_better": m.higher_is_better}
+            found[str(m)] = {**numbers, **counts, **rules}
+        return {"queries": self.qids.size, "metrics": found}
 
-    def write_per_query(self, path: str | os.PathLike[str]) -> None:
+    def write_per_query(self, path: PathLike) -> None:
         """Write a CSV with a row per query and a column per metric; a skipped query's cell is empty."""
-        text = io.StringIO()
-        writer = csv.writer(text, lineterminator="\n")
-        writer.writerow(["qid", *(str(m) for m in self.metrics)])
+        rows = [["qid", *map(str, self.metrics)]]
         for qid, column in zip(self.qids.tolist(), self.values.T.tolist(), strict=True):
-            writer.writerow([qid, *("" if math.isnan(value) else repr(value) for value in column)])
-        write_whole(path, text.getvalue())
+            rows.append([qid, *("" if math.isnan(value) else repr(value) for value in column)])
+        write_whole(path, csv_text(rows))
 
 
 def evaluate(

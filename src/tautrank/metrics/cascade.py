@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arguments import real
-from tautrank.arrays import F64, I64, check_each
+from tautrank.arguments import checked_by, real
+from tautrank.arrays import F64, I64, Numbers, check_each
 from tautrank.errors import OptionError
 from tautrank.metrics.base import register
 from tautrank.metrics.gains import Discount, gain_values
@@ -117,9 +115,8 @@ class Success(_FirstRelevant):
     def discount(self) -> tuple[float, ...]:
         """The worth of the ranks."""
         if self.k is None:
-            raise OptionError(
-                "metric: found success without a cutoff, which no ranking changes; expected success@10, say"
-            )
+            found = "success without a cutoff, which no ranking changes"
+            raise OptionError(f"metric: found {found}; expected success@10, say")
         return (1.0,) * self.k
 
     def _earned(self, chances: F64, ranks: F64) -> F64:
@@ -152,11 +149,9 @@ class ERR(RankedMetric):
     stops: ClassVar[bool] = True
     discount: ClassVar[Discount] = "reciprocal"
 
-    max_label: float = field(
-        default=4.0, metadata={"check": partial(real, "max_label", above=True, most=_LARGEST_MAX_LABEL)}
-    )
+    max_label: float = field(default=4.0, metadata=checked_by(real, above=True, most=_LARGEST_MAX_LABEL))
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
+    def _document_values(self, labels: Numbers) -> F64:
         expected = f"at most err's max_label = {self.max_label:g}, the highest label of the scale"
         check_each("labels", labels, labels <= self.max_label, expected)
         return np.asarray(gain_values(labels) / 2.0**self.max_label)

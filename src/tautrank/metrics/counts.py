@@ -8,14 +8,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from functools import partial
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arguments import choice
-from tautrank.arrays import F64, I64, Bools
+from tautrank.arguments import checked_by, choice
+from tautrank.arrays import F64, I64, Bools, Floats, Numbers
 from tautrank.metrics.base import Scorer, register
 from tautrank.metrics.ordering import TieGroups, flat_order, missing_last, query_sums, when_tied
 from tautrank.metrics.ranked import Binary, BinaryMetric
@@ -46,9 +44,7 @@ class MAP(BinaryMetric):
     array([0.75])
     """
 
-    divide_by: str = field(
-        default="relevant", metadata={"check": partial(choice, "divide_by", known=("relevant", "reachable"))}
-    )
+    divide_by: str = field(default="relevant", metadata=checked_by(choice, known=("relevant", "reachable")))
 
     def _norms(self, values: F64, offsets: I64) -> F64:
         relevant = query_sums(values, offsets)
@@ -116,7 +112,7 @@ class _Counted(Binary):
         """Return what to divide the sum of each list by, from the numbers of its documents; 0 for an empty query."""
         return relevant
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+    def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         relevant = self._is_relevant(labels)
         others = ~relevant & ~np.isnan(labels)
         n_relevant, n_others = query_sums(relevant, offsets), query_sums(others, offsets)
@@ -125,7 +121,7 @@ class _Counted(Binary):
         query = np.repeat(np.arange(sizes.size), sizes)
         codes = when_tied(np.nan_to_num(labels), self.ties)
 
-        def score(scores: NDArray[np.floating]) -> F64:
+        def score(scores: Floats) -> F64:
             placed = missing_last(scores)
             order = flat_order(placed, offsets, codes)
             good, bad = relevant[order], others[order]
@@ -147,15 +143,9 @@ class _Counted(Binary):
                 ends = begins + 1
             of_list = query[begins]
             first = offsets[of_list]
-            counts = (
-                begins - first,
-                ends - begins,
-                good_before[ends] - good_before[begins],
-                bad_before[begins] - bad_before[first],
-                bad_before[ends] - bad_before[begins],
-                n_relevant[of_list],
-                n_others[of_list],
-            )
+            relevant_in, others_in = (before[ends] - before[begins] for before in (good_before, bad_before))
+            of_tie = begins - first, ends - begins, relevant_in, bad_before[begins] - bad_before[first], others_in
+            counts = *of_tie, n_relevant[of_list], n_others[of_list]
             added = self._of_ties(Ties(*(count.astype(np.float64) for count in counts)))
             return np.bincount(of_list, added, sizes.size) / np.maximum(norms, 1.0)
 

@@ -12,18 +12,21 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice
 from tautrank.arrays import F64 as F64
 from tautrank.arrays import I64 as I64
-from tautrank.arrays import Array, check_lists, check_scores
+from tautrank.arrays import Array, Floats, Numbers, check_lists, check_scores
 from tautrank.errors import OptionError
 
 TIES = ("worst", "expected", "best", "input")
+
+Codes: TypeAlias = Callable[[], I64] | None
+"""What breaks ties: computes a code of every document, the lowest first; None where ties are not broken."""
 
 # Documents in a matrix: large enough to make NumPy's cost per call vanish, small enough for the L2 cache.
 BLOCK_DOCUMENTS = 65536
@@ -147,7 +150,7 @@ class TieGroups(NamedTuple):
     row_starts: I64
 
     @classmethod
-    def of(cls, sorted_keys: NDArray[np.floating], values: F64) -> TieGroups:
+    def of(cls, sorted_keys: Floats, values: F64) -> TieGroups:
         """Find the groups in sorted keys."""
         first = np.ones(sorted_keys.shape, dtype=bool)
         np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1], out=first[:, 1:])
@@ -174,9 +177,7 @@ class TieGroups(NamedTuple):
         return np.asarray(self.starts // self.values.shape[1])
 
 
-def sort_rows(
-    block: Block, scores: NDArray[np.floating], depth: int, codes: Callable[[], I64] | None
-) -> tuple[I64, NDArray[np.floating], NDArray[np.floating], NDArray[np.intp]]:
+def sort_rows(block: Block, scores: Floats, depth: int, codes: Codes) -> tuple[I64, Floats, Floats, I64]:
     """Sort the rows of a block, the best score first.
 
     Args:
@@ -200,7 +201,7 @@ def sort_rows(
     array([[1, 2, 0],
            [0, 1, 2]])
     """
-    keys: NDArray[np.floating] = np.negative(block.matrix(scores, -np.inf))  # ascending is best first; padding last
+    keys: Floats = np.negative(block.matrix(scores, -np.inf))  # ascending is best first; padding last
     order = np.argsort(keys, axis=1)
     # One rank further, since a tie between the last rank that matters and the next one matters.
     head = np.take_along_axis(keys, order[:, : depth + 1], axis=1)
@@ -213,7 +214,7 @@ def sort_rows(
     return order, keys, head[:, :depth], tied
 
 
-def break_ties(order: I64, sorted_keys: NDArray[np.floating], codes: I64) -> I64:
+def break_ties(order: I64, sorted_keys: Floats, codes: I64) -> I64:
     """Reorder the documents of each tie by code, then by position in the list.
 
     Args:
@@ -240,7 +241,7 @@ def break_ties(order: I64, sorted_keys: NDArray[np.floating], codes: I64) -> I64
     return packed & ((1 << width_bits) - 1)
 
 
-def tie_codes(labels: NDArray[np.number], ties: str) -> I64:
+def tie_codes(labels: Numbers, ties: str) -> I64:
     """Return one integer per document: inside a tie the lower code comes first.
 
     Args:
@@ -260,7 +261,7 @@ def tie_codes(labels: NDArray[np.number], ties: str) -> I64:
     return codes if ties == "worst" else codes.max() - codes
 
 
-def when_tied(labels: NDArray[np.number], ties: str) -> Callable[[], I64] | None:
+def when_tied(labels: Numbers, ties: str) -> Codes:
     """Return a function that computes the `tie_codes` when the first tie is met, and once; None for expected ties.
 
     Args:
@@ -273,7 +274,7 @@ def when_tied(labels: NDArray[np.number], ties: str) -> Callable[[], I64] | None
     return None if ties == "expected" else functools.cache(lambda: tie_codes(labels, ties))
 
 
-def missing_last(scores: NDArray[np.floating]) -> NDArray[np.floating]:
+def missing_last(scores: Floats) -> Floats:
     """Give the documents that were not retrieved a place: tied, below every other.
 
     Args:
@@ -311,7 +312,7 @@ def rank_order(scores: ArrayLike, labels: ArrayLike, offsets: ArrayLike, ties: s
     return flat_order(s, cuts, when_tied(y, ties))
 
 
-def flat_order(scores: NDArray[np.floating], offsets: I64, codes: Callable[[], I64] | None) -> I64:
+def flat_order(scores: Floats, offsets: I64, codes: Codes) -> I64:
     """Return the documents in rank order, queries in place.
 
     Args:

@@ -7,14 +7,12 @@ chance of every rank, so a tie has the value of the sum of its documents times t
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arguments import choice, real
-from tautrank.arrays import F64, I64, Bools
+from tautrank.arguments import checked_by, choice, real
+from tautrank.arrays import F64, I64, Bools, Floats, Numbers
 from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer, register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
@@ -29,14 +27,14 @@ _MOST_PERSISTENT = 0.9999
 class _Positional(RankedMetric):
     """``sum_r value_r * weight_r`` over the ranks."""
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
+    def _document_values(self, labels: Numbers) -> F64:
         return labels.astype(np.float64)
 
     def _rank_weights(self, n: int) -> F64:
         """Return the weights of the ranks 1 to ``n``."""
         return np.ones(n)
 
-    def _reachable(self, scores: NDArray[np.floating], offsets: I64) -> F64:
+    def _reachable(self, scores: Floats, offsets: I64) -> F64:
         """Return how many documents each query has in the first ``k`` ranks, at least 1."""
         return np.clip(query_sums(scores > -np.inf, offsets), 1.0, self.k)
 
@@ -56,10 +54,10 @@ class _Positional(RankedMetric):
 class _Gained(_Positional):
     """A positional metric of label gains and rank discounts."""
 
-    gain: Gain = field(default="exp2", metadata={"check": check_gain})
-    discount: Discount = field(default="log2", metadata={"check": check_discount})
+    gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
+    discount: Discount = field(default="log2", metadata=checked_by(check_discount))
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
+    def _document_values(self, labels: Numbers) -> F64:
         return gain_values(labels, self.gain)
 
     def _rank_weights(self, n: int) -> F64:
@@ -130,7 +128,7 @@ class NDCG(_Gained):
 
     stops: ClassVar[bool] = False
 
-    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
         # Ties of equal labels are averaged, which may round to a hair above the ideal.
         return np.minimum(super()._normalise(numbers, norms, scores, offsets), 1.0)
 
@@ -218,13 +216,13 @@ class Precision(BinaryMetric, _Positional):
     array([0.5])
     """
 
-    divide_by: str = field(default="k", metadata={"check": partial(choice, "divide_by", known=("k", "reachable"))})
+    divide_by: str = field(default="k", metadata=checked_by(choice, known=("k", "reachable")))
 
-    def _counted(self, scores: NDArray[np.floating], offsets: I64) -> F64 | int:
+    def _counted(self, scores: Floats, offsets: I64) -> F64 | int:
         """Return the number of ranks to divide by."""
         return self.k if self.k is not None and self.divide_by == "k" else self._reachable(scores, offsets)
 
-    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
         return numbers / self._counted(scores, offsets)
 
 
@@ -275,7 +273,7 @@ class F1(Precision):
     array([0.5])
     """
 
-    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
         assert norms is not None
         return 2.0 * numbers / (self._counted(scores, offsets) + norms)
 
@@ -309,7 +307,7 @@ class RBP(BinaryMetric, _Positional):
     # A reader who leaves by chance, not because of what is found.
     stops: ClassVar[bool] = False
 
-    p: float = field(default=0.8, metadata={"check": partial(real, "p", above=True, most=_MOST_PERSISTENT)})
+    p: float = field(default=0.8, metadata=checked_by(real, above=True, most=_MOST_PERSISTENT))
     graded: bool = False
 
     def __post_init__(self) -> None:
@@ -323,7 +321,7 @@ class RBP(BinaryMetric, _Positional):
         seen = int(np.ceil(np.log(_NEGLIGIBLE) / np.log(self.p)))
         return tuple(self._rank_weights(seen if self.k is None else min(self.k, seen)).tolist())
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
+    def _document_values(self, labels: Numbers) -> F64:
         relevant = super()._document_values(labels)
         return relevant * labels.astype(np.float64) if self.graded else relevant
 
@@ -352,10 +350,10 @@ class JudgedShare(_Positional):
 
     sees_unjudged: ClassVar[bool] = True
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+    def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         return super()._scorer(~np.isnan(labels) + 0.0, offsets)
 
-    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
         return numbers / self._reachable(scores, offsets)
 
 
@@ -443,7 +441,7 @@ class DCGRR(Metric):
     array([2.5])
     """
 
-    gain: Gain = field(default="linear", metadata={"check": check_gain})
+    gain: Gain = field(default="linear", metadata=checked_by(check_gain))
 
     # What makes it a `tautrank.losses.ScaleFreeMetric`, which StochasticRank can optimise.
     breaks_at = "zero"
@@ -458,10 +456,10 @@ class DCGRR(Metric):
         """
         return gain_values(labels, self.gain)
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+    def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         gains = gain_values(labels, self.gain)
 
-        def score(scores: NDArray[np.floating]) -> F64:
+        def score(scores: Floats) -> F64:
             shown = np.flatnonzero(scores > 0)
             before = np.searchsorted(shown, offsets[:-1])
             counts = np.diff(before, append=shown.size)

@@ -20,10 +20,9 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import NDArray
 
-from tautrank.arguments import real
-from tautrank.arrays import F64, I64, Bools
+from tautrank.arguments import checked_by, real
+from tautrank.arrays import F64, I64, Bools, Floats, Numbers
 from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer
 from tautrank.metrics.gains import Discount, discount_values
@@ -51,7 +50,7 @@ class RankedMetric(Metric):
     """Whether documents beyond the cutoff and those not retrieved (tied at the bottom) count, as they do in a cost."""
 
     @abstractmethod
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
+    def _document_values(self, labels: Numbers) -> F64:
         """Return the value of each document; a query is empty when all of its documents have the value 0."""
 
     @abstractmethod
@@ -70,7 +69,7 @@ class RankedMetric(Metric):
         """Return the number of ranks of a row that matter."""
         return width if self.k is None or self.all_count else min(self.k, width)
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+    def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         values = self._document_values(labels)
         filled = query_sums(values, offsets) > 0
         norms = self._norms(values, offsets)
@@ -80,7 +79,7 @@ class RankedMetric(Metric):
         codes = when_tied(labels, self.ties)
         cut = list(blocks(offsets))
 
-        def score(scores: NDArray[np.floating]) -> F64:
+        def score(scores: Floats) -> F64:
             if self.all_count:
                 scores = missing_last(scores)
             missing = scores.size > 0 and scores.min() == -np.inf
@@ -105,12 +104,8 @@ class RankedMetric(Metric):
 
         return score, filled
 
-    def _normalise(self, numbers: F64, norms: F64 | None, scores: NDArray[np.floating], offsets: I64) -> F64:
+    def _normalise(self, numbers: F64, norms: F64 | None, scores: Floats, offsets: I64) -> F64:
         return numbers if norms is None else numbers / norms
-
-
-def _above_0(relevant: float | None) -> float | None:
-    return None if relevant is None else real("relevant", relevant, above=True)
 
 
 @dataclass(frozen=True, repr=False)
@@ -128,9 +123,9 @@ class Binary(Metric):
     0.5
     """
 
-    relevant: float | None = field(default=None, metadata={"check": _above_0})
+    relevant: float | None = field(default=None, metadata=checked_by(real, above=True))
 
-    def _is_relevant(self, labels: NDArray[np.number]) -> Bools:
+    def _is_relevant(self, labels: Numbers) -> Bools:
         return np.asarray(labels > 0 if self.relevant is None else labels >= self.relevant)
 
 
@@ -142,7 +137,7 @@ class BinaryMetric(Binary, RankedMetric):
     True
     """
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64:
+    def _document_values(self, labels: Numbers) -> F64:
         return self._is_relevant(labels).astype(np.float64)
 
 
@@ -185,12 +180,10 @@ class ListMetric(Metric):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.ties == "expected":
-            raise OptionError(
-                f"ties: found expected, the mean over all orders, which {self.name} cannot compute; expected worst, "
-                "best or input"
-            )
+            found = f"expected, the mean over all orders, which {self.name} cannot compute"
+            raise OptionError(f"ties: found {found}; expected worst, best or input")
 
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+    def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         function = type(self).one_list
         names = [*inspect.signature(function).parameters][1:]
         given = {name: getattr(self, name) for name in names}
@@ -198,7 +191,7 @@ class ListMetric(Metric):
         filled = query_sums(grades, offsets) > 0
         most = None if "k" in names else self.k
 
-        def score(scores: NDArray[np.floating]) -> F64:
+        def score(scores: Floats) -> F64:
             ranked = grades[rank_order(scores, grades, offsets, self.ties)]
             values = np.zeros(filled.size)
             for query in np.flatnonzero(filled):
@@ -206,10 +199,9 @@ class ListMetric(Metric):
                 try:
                     values[query] = function(one[:most], **given)
                 except Exception as error:
-                    raise OptionError(
-                        f"one_list: {function.__qualname__} stopped with {type(error).__name__}: {error} (the labels "
-                        f"{one[:most]}); expected a number for every list"
-                    ) from error
+                    found = f"{function.__qualname__} stopped with {type(error).__name__}: {error}"
+                    where = f"(the labels {one[:most]})"
+                    raise OptionError(f"one_list: {found} {where}; expected a number for every list") from error
             return values
 
         return score, filled
@@ -232,12 +224,12 @@ class ReaderMetric(Protocol):
     stops: bool
     """Whether the reader stops at a document with the chance ``g``, or reads on to the end."""
 
-    def _document_values(self, labels: NDArray[np.number]) -> F64: ...
+    def _document_values(self, labels: Numbers) -> F64: ...
 
     def _norms(self, values: F64, offsets: I64) -> F64 | None: ...
 
 
-def reader_parts(metric: ReaderMetric, labels: NDArray[np.number], offsets: I64) -> tuple[F64, F64]:
+def reader_parts(metric: ReaderMetric, labels: Numbers, offsets: I64) -> tuple[F64, F64]:
     """Return ``g`` over the norm of its list, one per document, and ``w``, one per rank, 0 beyond the cutoff.
 
     Args:

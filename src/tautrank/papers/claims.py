@@ -236,15 +236,12 @@ class LeadsEarly(Better):
         """The lead after the few trees, minus the lead at the end."""
         lead = super().advantage(values, cells)
         few = max(math.ceil(self.early * lead.shape[1]), 1)
-        wider: F64 = lead[:, few - 1] - lead[:, -1]
-        return wider
+        return np.asarray(lead[:, few - 1] - lead[:, -1])
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Whose lead over whom is wider with how many of the trees."""
-        lead = (
-            f"{self.better} leads {self.worse} by more after {100 * self.early:g}% of the trees than after all of them"
-        )
-        return f"{lead} on {self.measured}{_where(cells[0])}"
+        lead = f"{self.better} leads {self.worse} by more after {100 * self.early:g}% of the trees"
+        return f"{lead} than after all of them on {self.measured}{_where(cells[0])}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -275,8 +272,7 @@ class Converges(_PerCondition):
         """What the last trees may gain, minus what they do."""
         curve = values(cells[0])
         before = curve[:, max(math.floor((1 - self.last) * curve.shape[1]), 1) - 1]
-        left: F64 = self.share * (curve[:, -1] - curve[:, 0]) - (curve[:, -1] - before)
-        return left
+        return np.asarray(self.share * (curve[:, -1] - curve[:, 0]) - (curve[:, -1] - before))
 
     def sentence(self, cells: tuple[Cell, ...]) -> str:
         """Who converges, where."""
@@ -300,8 +296,7 @@ def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple
 
 def _linear_share(a: F64, b: F64) -> F64:
     ratio = np.nanmean(a) / np.nanmean(b)
-    share: F64 = ratio + (a - ratio * b) / np.nanmean(b)
-    return share
+    return np.asarray(ratio + (a - ratio * b) / np.nanmean(b))
 
 
 def _where(cell: Cell) -> str:

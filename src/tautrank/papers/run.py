@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +15,7 @@ from tautrank.experiments.data_source import NONE, DataSource, read_source, reco
 from tautrank.experiments.plan import Budget, Condition, Plan, settle, title_of
 from tautrank.experiments.store import DONE, FAILED, Store
 from tautrank.experiments.workers import Progress, Workers, choose_workers, run_waiting
+from tautrank.files import PathLike
 from tautrank.json_values import canonical, digest, from_json, to_json
 from tautrank.losses.own_losses import own_losses
 from tautrank.papers.study import OTHER_DATA, Recipe, Study
@@ -135,7 +135,7 @@ def run_study(
     study: Study,
     data: str | Sequence[str] = "",
     *,
-    store: str | os.PathLike[str] | None = None,
+    store: PathLike | None = None,
     budget: Budget | None = None,
     fold: int | None = None,
     recipe: str = "",

@@ -17,17 +17,16 @@ def text_cell(title: str, text: str) -> Titled:
     return Column(title, words=True), Cell(text)
 
 
-def number_cell(title: str, value: float, text: str, marks: str = "", *, high_first: bool = True) -> Titled:
+def number_cell(title: str, value: float, text: str, *, high_first: bool = True) -> Titled:
     """Return a cell of a column of numbers.
 
     Args:
         title: the heading.
         value: the number in full.
         text: the number as a person reads it.
-        marks: a superscript after the text.
         high_first: whether the first click on the heading shows the highest values first.
     """
-    return Column(title, high_first=high_first), Cell(text, (value,), marks)
+    return Column(title, high_first=high_first), Cell(text, (value,))
 
 
 def p_cell(title: str, p: float, text: str | None = None) -> Titled:

@@ -110,29 +110,19 @@ def curve_figure(
     for curve in curves:
         if curve.low is not None:
             known = ~(np.isnan(curve.low) | np.isnan(curve.high))
-            figure.add_scatter(
-                x=plain_numbers(np.concatenate([curve.x[known], curve.x[known][::-1]])),
-                y=plain_numbers(np.concatenate([curve.high[known], curve.low[known][::-1]])),
-                fill="toself",
-                fillcolor=band_colour(styles[curve.name].colour),
-                line={"width": 0},
-                mode="lines",
-                hoverinfo="skip",
-                showlegend=False,
-                **trace_name(curve.name),
-            )
+            there, back = (curve.x[known], curve.high[known]), (curve.x[known][::-1], curve.low[known][::-1])
+            x, y = (plain_numbers(np.concatenate(ends)) for ends in zip(there, back, strict=True))
+            area = {"fill": "toself", "fillcolor": band_colour(styles[curve.name].colour), "line": {"width": 0}}
+            hidden = {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
+            figure.add_scatter(x=x, y=y, **area, **hidden, **trace_name(curve.name))
     marks: dict[str, Any] = {"size": 8} if lines else {"size": 6, "opacity": 0.6}
     for curve in curves:
         style = styles[curve.name]
-        figure.add_scatter(
-            x=plain_numbers(curve.x),
-            y=plain_numbers(curve.mean),
-            mode=mode,
-            line={"color": style.colour, "dash": style.dash, "width": 2} if lines else None,
-            marker={"color": style.colour, "symbol": style.symbol, **marks},
-            hovertemplate="%{y:.4f} at %{x}" if lines else "(%{x:.4g}, %{y:.4g})",
-            **trace_name(curve.name),
-        )
+        drawn: dict[str, Any] = {"x": plain_numbers(curve.x), "y": plain_numbers(curve.mean), "mode": mode}
+        drawn["line"] = {"color": style.colour, "dash": style.dash, "width": 2} if lines else None
+        drawn["marker"] = {"color": style.colour, "symbol": style.symbol, **marks}
+        drawn["hovertemplate"] = "%{y:.4f} at %{x}" if lines else "(%{x:.4g}, %{y:.4g})"
+        figure.add_scatter(**drawn, **trace_name(curve.name))
     return with_axes(figure, x_title, y_title, {"type": "linear"})
 
 
@@ -152,14 +142,10 @@ def interval_points(
     """
     low, mean, high = ends
     error = {"array": plain_numbers(high - mean), "arrayminus": plain_numbers(mean - low), "color": style.colour}
-    return {
-        **{axis: plain_numbers(mean if axis == along else places) for axis in "xy"},
-        f"error_{along}": {"type": "data", "symmetric": False, **error, **bars},
-        "mode": "markers",
-        "marker": {"color": style.colour, "symbol": style.symbol, "size": size},
-        "hovertemplate": f"%{{{along}:+.4f}}",
-        **trace_name(name),
-    }
+    drawn: dict[str, Any] = {axis: plain_numbers(mean if axis == along else places) for axis in "xy"}
+    drawn[f"error_{along}"] = {"type": "data", "symmetric": False, **error, **bars}
+    drawn["marker"] = {"color": style.colour, "symbol": style.symbol, "size": size}
+    return {**drawn, "mode": "markers", "hovertemplate": f"%{{{along}:+.4f}}", **trace_name(name)}
 
 
 def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curve]:
@@ -351,16 +337,10 @@ def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection
     # One scale for all panels: a bar twice as high is twice the gain, whatever the system.
     highest = max(float(np.abs(bars).max(initial=0.0)) for bars in bars_of.values()) or 1.0
     for row, (name, bars) in enumerate(bars_of.items(), 1):
-        figure.add_bar(
-            x=plain_numbers((np.arange(bars.size) + 0.5) * 100 / max(1, bars.size)),
-            y=plain_numbers(bars),
-            width=100 / max(1, bars.size),
-            marker={"color": styles[name].colour, "line": {"width": 0}},
-            hovertemplate="%{y:+.4f}",
-            row=row,
-            col=1,
-            **trace_name(name),
-        )
+        places, width = (np.arange(bars.size) + 0.5) * 100 / max(1, bars.size), 100 / max(1, bars.size)
+        drawn: dict[str, Any] = {"x": plain_numbers(places), "y": plain_numbers(bars), "width": width}
+        drawn["marker"] = {"color": styles[name].colour, "line": {"width": 0}}
+        figure.add_bar(**drawn, hovertemplate="%{y:+.4f}", row=row, col=1, **trace_name(name))
     figure.update_annotations(x=0, xanchor="left", font={"size": 13})
     figure.update_xaxes(range=[0, 100], showgrid=False)
     figure.update_xaxes(title={"text": "% of queries, from loss to gain"}, row=panels)

@@ -7,7 +7,6 @@ import base64
 import hashlib
 import html
 import json
-import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.resources import files
@@ -15,7 +14,7 @@ from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
 from tautrank.errors import DataError, OptionError, counted
-from tautrank.files import handed_out
+from tautrank.files import PathLike, handed_out
 from tautrank.report.table import Cell, Column, ReportTable, missing
 
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
@@ -233,7 +232,7 @@ class Page:
     lead: str = ""
     interactive: bool = True
 
-    def to_html(self, path: str | os.PathLike[str] | None = None) -> str:
+    def to_html(self, path: PathLike | None = None) -> str:
         """Return the page as one file that contains all it needs and forbids the browser to fetch anything.
 
         Only the scripts added by this method run: the content security policy names their hashes, so that a script

@@ -82,12 +82,10 @@ def _question(result: Comparison) -> str:
 
 
 def _data_table(result: Comparison) -> ReportTable:
-    rows = [
-        (number, name, part.n_queries, part.n_documents, part.n_features)
-        for number, split in enumerate(result.plan.data.held, 1)
-        for name, part in zip(split._fields, split, strict=True)
-        if part is not None
-    ]
+    rows = []
+    for number, split in enumerate(result.plan.data.held, 1):
+        parts = {name: part for name, part in split._asdict().items() if part is not None}
+        rows += [(number, name, part.n_queries, part.n_documents, part.n_features) for name, part in parts.items()]
     return ReportTable.of(["split", "part", "queries", "documents", "features"], rows)
 
 
@@ -234,10 +232,7 @@ def python_call(result: Comparison) -> str:
         runs = "runs" if any(run.startswith("runs[") for s in study.given for run in s.runs) else runs  # no files
         judged = "judged" if plan.data.given == (MEMORY,) else repr(plan.data.given[0])
         return _call("tr.compare_runs", f"{runs},\n    {judged}", metrics=list(study.metrics), **tested)
-    losses = [
-        system.loss if isinstance(system, System) and not (system.name or system.parameters) else system
-        for system in study.systems
-    ]
+    losses = [s.loss if isinstance(s, System) and s == System(s.loss) else s for s in study.systems]
     how = {"repeats": plan.budget.trials, "vary": vary(result), "seed": plan.seed, "tune": plan.budget.configurations}
     return _call("tr.compare", "train, valid, test", losses=losses, metrics=list(study.metrics), **how, **tested)
 

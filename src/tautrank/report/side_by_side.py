@@ -95,12 +95,10 @@ def side_by_side(
     called = places if some.doc_ids is None else some.doc_ids
     queries = []
     for at, (start, end) in enumerate(zip(some.offsets[:-1], some.offsets[1:], strict=True)):
-        listed = [
-            [str(called[row]), float(some.labels[row]), *ranks[:, row].tolist()]
-            + [reasons[row] for _, reasons in weighed if reasons]
-            for row in range(start, end)
-            if shown[row]
-        ]
+        listed = []
+        for row in np.flatnonzero(shown[start:end]) + start:
+            why = [reasons[row] for _, reasons in weighed if reasons]
+            listed.append([str(called[row]), float(some.labels[row]), *ranks[:, row].tolist(), *why])
         numbers = [round(float(number), 4) for number in (*values[:, chosen[at]], gains[chosen[at]])]
         query = {"qid": str(some.qids[at]), "values": numbers[:2], "gain": numbers[2], "size": int(some.sizes[at])}
         queries.append({**query, "documents": listed})

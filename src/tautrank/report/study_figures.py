@@ -72,12 +72,10 @@ def difference_sections(result: Comparison) -> Sections:
         caption += "an interval that leaves out 0 is a difference that this comparison alone would call real; the "
         caption += "p-values of the table are also corrected for the number of comparisons."
         caption += f" Lower is better: {', '.join(lower)}." if lower else ""
-        summary = "; ".join(
-            f"{c.system} {c.tested.difference:+.4f} ({c.tested.low:+.4f} to {c.tested.high:+.4f}) on {c.metric}"
-            for c in every
-            if c.tested
-        )
-        yield FigureSection(f"Differences from {study.baseline}{_under(condition)}", figure, caption, f"{summary}.")
+        pairs = [(cell, cell.tested) for cell in every if cell.tested]
+        told = [f"{c.system} {t.difference:+.4f} ({t.low:+.4f} to {t.high:+.4f}) on {c.metric}" for c, t in pairs]
+        title = f"Differences from {study.baseline}{_under(condition)}"
+        yield FigureSection(title, figure, caption, f"{'; '.join(told)}.")
 
 
 def _in_rows(figure: Any, names: Sequence[str], height: int) -> Any:
@@ -112,15 +110,14 @@ def _by_trees(result: Comparison) -> Sections:
         if most > 1:
             caption += f" Lines are means and bands standard deviations over {most} trainings; a line ends where the "
             caption += "first of its trainings stopped."
-        ends = "; ".join(
-            f"{c.name} has {c.mean[math.ceil(c.mean.size / 10) - 1]:.4f} after a tenth and {c.mean[-1]:.4f} at the end "
-            f"of {c.mean.size} trees"
-            for c in curves
-        )
+        ends = []
+        for name, mean in ((curve.name, curve.mean) for curve in curves):
+            tenth = f"{mean[math.ceil(mean.size / 10) - 1]:.4f} after a tenth"
+            ends.append(f"{name} has {tenth} and {mean[-1]:.4f} at the end of {mean.size} trees")
         y_title = f"{queries} {first}"
         figure = curve_figure(curves, x_title="trees", y_title=y_title, styles=_styles(result), mode="lines")
         title = f"{queries.capitalize()} by number of trees{_under(condition)}"
-        yield FigureSection(title, figure, caption + remark, f"Lines: {ends}.")
+        yield FigureSection(title, figure, caption + remark, f"Lines: {'; '.join(ends)}.")
 
 
 # ---- Curves over conditions

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from tautrank.errors import DataError
+from tautrank.files import csv_text
 from tautrank.notebooks import html_table
 
 Value: TypeAlias = str | int | float | None
@@ -140,12 +139,9 @@ class ReportTable:
 
     def to_csv(self) -> str:
         """Return all values in full, one line per row after a line of headings; a missing value is an empty cell."""
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow([field for column in self.columns for field in column.fields])
-        for row in self.rows:
-            writer.writerow(["" if missing(value) else value for cell in row for value in cell.values])
-        return out.getvalue()
+        head = [field for column in self.columns for field in column.fields]
+        rows = (["" if missing(value) else value for cell in row for value in cell.values] for row in self.rows)
+        return csv_text([head, *rows])
 
     def to_latex(self) -> str:
         """Return the table for a paper (booktabs), followed by its note as a comment."""

@@ -60,10 +60,8 @@ class TestResult:
     alternative: Alternative
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.test}: difference {self.difference:+.4g}, statistic {self.statistic:.4g}, "
-            f"p = {self.p_value:.3g} ({self.alternative}), n = {self.n}>"
-        )
+        found = f"difference {self.difference:+.4g}, statistic {self.statistic:.4g}, p = {self.p_value:.3g}"
+        return f"<{self.test}: {found} ({self.alternative}), n = {self.n}>"
 
 
 @dataclass(frozen=True, repr=False)
@@ -95,10 +93,8 @@ class Interval:
         return iter((self.low, self.high))
 
     def __repr__(self) -> str:
-        return (
-            f"<{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}], "
-            f"{100 * self.confidence:g}% {self.method} interval, n = {self.n}>"
-        )
+        found = f"{self.estimate:.4g} [{self.low:.4g}, {self.high:.4g}]"
+        return f"<{found}, {100 * self.confidence:g}% {self.method} interval, n = {self.n}>"
 
 
 def paired_t_test(a: ArrayLike, b: ArrayLike, alternative: Alternative = "two-sided") -> TestResult:

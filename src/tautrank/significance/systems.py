@@ -59,11 +59,9 @@ class SystemsTest:
     def __repr__(self) -> str:
         pairs = np.triu(~np.isnan(self.adjusted))
         found = int(np.count_nonzero(self.adjusted[pairs] <= self.level))
-        return (
-            f"<systems test: {found} of {int(pairs.sum())} pairs differ at {self.level:g} after Holm; "
-            f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
-            f"{'; ' * bool(self.note)}{self.note}>"
-        )
+        differ = f"{found} of {int(pairs.sum())} pairs differ at {self.level:g} after Holm"
+        size = f"{self.runs} runs, {self.queries} queries, detectable difference {self.detectable:.3g}"
+        return f"<systems test: {differ}; {size}{'; ' * bool(self.note)}{self.note}>"
 
 
 def systems_test(
@@ -120,10 +118,8 @@ def systems_test(
     tested = ~np.isnan(x[0])
     uneven = np.flatnonzero(tested.any(0) & ~tested.all(0))
     if uneven.size:
-        raise DataError(
-            f"values: found a value of query {uneven[0]} in some runs only; expected the same queries in all "
-            "(resampled_systems_test takes trials that test different queries)"
-        )
+        expected = "the same queries in all (resampled_systems_test takes trials that test different queries)"
+        raise DataError(f"values: found a value of query {uneven[0]} in some runs only; expected {expected}")
     return judge(parts_of(x), overlap, baseline, level)
 
 
@@ -366,10 +362,8 @@ def _note(systems: int, runs: int, freedom: int) -> str:
     if not freedom:
         return "no query was tested in two trials: the variance between trials cannot be seen and is not counted"
     if systems == 2 and runs < _FEWEST_RUNS_OF_TWO:
-        return (
-            f"{runs} runs of two systems say too little about the variance between runs: "
-            f"compare at least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
-        )
+        found = f"{runs} runs of two systems say too little about the variance between runs"
+        return f"{found}: compare at least {_FEWEST_RUNS_OF_TWO} runs, or more systems together"
     return ""
 
 
@@ -383,9 +377,8 @@ def _checked(values: ArrayLike, each: str) -> F64:
     if x.ndim != 3 or x.dtype.kind not in "biuf":
         raise DataError(f"values: found an array of shape {x.shape} and type {x.dtype}; {expected}")
     if x.shape[0] < 2 or x.shape[1] < 1:
-        raise DataError(
-            f"values: found {x.shape[0]} system(s) of {x.shape[1]} {each}; expected at least 2 systems of 1"
-        )
+        found = f"{x.shape[0]} system(s) of {x.shape[1]} {each}"
+        raise DataError(f"values: found {found}; expected at least 2 systems of 1")
     x = x.astype(np.float64, copy=False)
     if np.isfinite(x).all():
         return x
@@ -396,8 +389,6 @@ def _checked(values: ArrayLike, each: str) -> F64:
     missing = np.isnan(x)
     if np.any(missing != missing[0]):
         system, run, query = (int(i) for i in np.argwhere(missing != missing[0])[0])
-        raise DataError(
-            f"values: found a value of query {query} in run {run} for only one of systems 0 and {system}; "
-            "expected the same queries in all systems"
-        )
+        found = f"a value of query {query} in run {run} for only one of systems 0 and {system}"
+        raise DataError(f"values: found {found}; expected the same queries in all systems")
     return x

@@ -1,7 +1,5 @@
 """He and Liu, Are Algorithms Directly Optimizing IR Measures Really Direct?, 2008: curves of its two theorems."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

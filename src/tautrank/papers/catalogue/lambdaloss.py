@@ -1,7 +1,5 @@
 """Wang et al., The LambdaLoss Framework for Ranking Metric Optimization, CIKM 2018: Tables 3 to 5, Figures 3 to 5."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from functools import partial
 
@@ -32,9 +30,8 @@ _TABLE2 = {
     "ndcg-loss2++": {"web30k": leaves(255, 50.0, 20), "web10k": leaves(100, 1.0, 5), "yahoo1": leaves(255, 10.0, 5)},
 }
 
-_study = partial(
-    declared, protocol=FixedParts(fold=1, redivide=True), trials=5, trees=1000, test=PaperTest("paired-t", "queries")
-)
+_TEST = PaperTest("paired-t", "queries")
+_study = partial(declared, protocol=FixedParts(fold=1, redivide=True), trials=5, trees=1000, test=_TEST)
 
 _FURTHER = ("arp-loss1", "arp-loss2", "ndcg-loss1")
 

@@ -1,7 +1,5 @@
 """Bruch, Wang, Bendersky and Najork, An Analysis of the Softmax Cross Entropy Loss, ICTIR 2019: Table 1."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from tautrank.experiments.divide import PARTS, Change, FixedParts

@@ -71,9 +71,9 @@ def _growing(change: str, parameter: str, *shares: float) -> tuple[Condition, ..
 
 FIGURE3_NEGATIVES = _degrading("xe-figure3-negatives", _growing("add-negatives", "share", 0.0, 0.2, 0.4, 0.6, 0.8, 1.0))
 
-FIGURE3_LABELS = _degrading(
-    "xe-figure3-labels", _growing("perturb-labels", "probability", 0.0, 0.1, 0.2, 0.3, 0.4, 0.5), version=2
-)
+_PERTURBED = _growing("perturb-labels", "probability", 0.0, 0.1, 0.2, 0.3, 0.4, 0.5)
+
+FIGURE3_LABELS = _degrading("xe-figure3-labels", _PERTURBED, version=2)
 
 
 def _clicks(p: float) -> Change:
@@ -82,6 +82,6 @@ def _clicks(p: float) -> Change:
     return Change("clicks", told, parts=("train", "valid"))
 
 
-FIGURE4 = _degrading(
-    "xe-figure4", tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)), trials=20
-)
+_CLICKED = tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3))
+
+FIGURE4 = _degrading("xe-figure4", _CLICKED, trials=20)
