@@ -15,8 +15,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
 
-ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-"""Standard error: progress, notes and errors."""
+ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=not sys.stderr.isatty())
+"""Standard error: progress, notes and errors; wrapped between words in a terminal, unwrapped in a file."""
 
 
 def say(text: str, style: str | None = None) -> None:

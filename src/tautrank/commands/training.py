@@ -178,7 +178,7 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
     if grown > ranker.n_trees_ == ranker.best_iteration_:
         told += f" to tree {grown}; the best validation value came with tree {ranker.n_trees_}"
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
-    return f"{told}; top features by gain: {top}" if top else told
+    return f"{told}\ntop features by gain: {top}" if top else told
 
 
 @contextmanager
