@@ -160,8 +160,9 @@ def test_arguments_of_fit_that_are_ours_under_another_name():
 
 
 def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd):
-    with pytest.raises(OptionError, match="monotone_constraints: found 1; expected 5, one per feature"):
-        tr.Ranker(monotone_constraints=[1]).fit(X, Y, qid=QID)
+    for given in ([1], 1, np.array([1])):
+        with pytest.raises(OptionError, match="monotone_constraints: found 1; expected 5, one per feature"):
+            tr.Ranker(monotone_constraints=given).fit(X, Y, qid=QID)
     assert "Fatal" not in "".join(capfd.readouterr())
 
     @tr.losses.register("flat")

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -188,6 +188,14 @@ class ListMetric(Metric):
             raise OptionError(
                 f"ties: found expected, the mean over all orders, which {self.name} cannot compute; expected worst, "
                 "best or input"
+            )
+        is_static = isinstance(inspect.getattr_static(type(self), "one_list", None), staticmethod)
+        names = [*inspect.signature(type(self).one_list).parameters] if is_static else []
+        known = [each.name for each in fields(self)]
+        if not names or not {*names[1:]} <= {*known}:
+            raise OptionError(
+                f"one_list: {type(self).__name__} has no one_list(labels, ...) that is a static method and takes only "
+                f"parameters of its dataclass ({', '.join(known)})"
             )
 
     def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import IO, Any, ClassVar
 
 import numpy as np
@@ -287,7 +287,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
         columns = columns if categorical_feature is None else categorical_feature
-        if isinstance(extra.get("monotone_constraints"), Mapping | Sequence):
+        if extra.get("monotone_constraints") is not None:
             extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
         task = Task(
             train=train,

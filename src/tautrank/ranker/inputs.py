@@ -319,6 +319,7 @@ def constraints(given: Any, train: RankingData) -> list[int]:
         train: the training data.
     """
     if not isinstance(given, Mapping):
+        given = np.atleast_1d(given)
         if len(given) != train.n_features:
             raise OptionError(f"monotone_constraints: found {len(given)}; expected {train.n_features}, one per feature")
         given = dict(enumerate(given))
