@@ -52,8 +52,8 @@ def _plain(command: Any) -> Any:
     """Let the help of a command, or of a group's commands, say DATA where Typer says {DATA} and DATA <list[Path]>."""
     for each in getattr(command, "commands", {"": command}).values():
         for argument in (parameter for parameter in each.params if isinstance(parameter, TyperArgument)):
-            shown = argument.metavar if argument.required else f"[{argument.metavar}]"
-            shown += "..." if argument.nargs == -1 else ""
+            name = f"{argument.metavar}..." if argument.nargs == -1 else argument.metavar
+            shown = name if argument.required else f"[{name}]"
             vars(argument).update(_usage_display_name=lambda shown=shown: shown, display_type_rich=lambda ctx: None)
     return command
 

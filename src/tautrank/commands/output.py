@@ -20,13 +20,13 @@ ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=not sys.stde
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Write a line to standard output, without wrapping it.
+    """Write a line to standard output, wrapped between words in a terminal only.
 
     Args:
         text: plain text; brackets are no markup.
         style: style of the line, such as bold.
     """
-    OUT.print(text, style=style, markup=False, soft_wrap=True)
+    OUT.print(text, style=style, markup=False, soft_wrap=not OUT.is_terminal)
 
 
 def json_text(value: Any) -> str:

@@ -384,7 +384,8 @@ def tune(
         say(f"best: {best_text(result)}")
         OUT.print(result.table())
         say(f"The best of {len(result.trials)} scores is too optimistic: judge the model on test data.")
-        say(f"The same model: {train_command(result, str(data), str(valid), str(model or 'best.taut'), **again)}")
+        again_typed = train_command(result, str(data), str(valid), str(model or "best.taut"), **again)
+        OUT.print(f"The same model: {again_typed}", markup=False, soft_wrap=True)  # one line, to be copied
 
 
 # ---- The demonstration: losses on synthetic web search, what ties do to a metric, and a committee
