@@ -37,13 +37,14 @@ def test_categories_weights_and_propensities_are_those_of_python(table, capsys):
 
 
 def test_explain_names_the_columns_of_a_table(table, capsys):
-    named = table.rename(columns={"qid": "search"}).assign(sku=[f"sku{i}" for i in range(len(table))])
+    named = table.rename(columns={"qid": "search"}).assign(sku=[f"sku{10**i}" for i in range(len(table))])
     named.to_csv("named.csv", index=False, sep=";")
     reading = "--doc sku --separator ';' --features price"
     assert run(capsys, f"train named.csv -o m.taut --trees 2 --qid search {reading}")[0] == 0
     query = table.qid[0]
     code, out, _ = run(capsys, f"explain m.taut named.csv --qid {query} --qid-column search {reading}")
-    assert (code, f"named.csv, query {query}: {LENGTH} documents" in out, "sku0" in out) == (0, True, True)
+    assert (code, f"named.csv, query {query}: {LENGTH} documents" in out, "sku1 " in out) == (0, True, True)
+    assert len({line.index(" ", line.index("sku")) for line in out.splitlines()[1:]}) == 1  # ids of any length
 
 
 def test_named_features_and_wrong_columns(table, capsys):

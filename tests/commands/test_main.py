@@ -100,6 +100,7 @@ def test_every_command_has_help_with_an_example(command, capsys):
     code, out, _ = run(capsys, command, "--help")
     assert code == 0
     assert f"Usage: tautrank {command}" in out
+    assert not re.search("[{}<>]", out)
     assert f"Example: tautrank {command}" in " ".join(out.split())
 
 

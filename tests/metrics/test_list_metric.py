@@ -97,3 +97,17 @@ def test_wrong_metrics_are_one_sentence():
             tr.Ranker(metric=lambda labels: 1.0).fit([[1.0], [2.0]], [0, 1], group=[2])
     finally:
         del METRICS["own-wrong"]
+
+
+def test_a_function_that_cannot_be_called_is_one_sentence(own):
+    for wrong in (
+        FILE.replace("    @staticmethod\n", ""),
+        FILE.replace("k, base", "k, bsae"),
+        FILE.partition("    @st")[0],
+    ):
+        exec(compile(wrong, "own", "exec"), {"__name__": __name__})
+        with pytest.raises(
+            OptionError, match=r"one_list: OwnNDCG has no one_list\(labels, ...\) .* \(k, ties, empty, base\)"
+        ):
+            tr.metric("own-ndcg")
+        del METRICS["own-ndcg"]

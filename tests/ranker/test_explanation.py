@@ -121,5 +121,6 @@ def test_documents_are_called_by_id_or_by_number():
     )
     explained = tr.Ranker(n_estimators=5).fit(data).explain(data, qid=data.qids[0])
     best, *_, last = (-explained.scores).argsort()
-    by_number, by_id = explained.why(best, last), explained.why(f"d{best}", f"d{last}")
-    assert (by_number.above, by_number.below) == (by_id.above, by_id.below) == (f"d{best}", f"d{last}")
+    for named in ((best, last), (str(best), str(last)), (f"d{best}", f"d{last}")):
+        difference = explained.why(*named)
+        assert (difference.above, difference.below) == (f"d{best}", f"d{last}")

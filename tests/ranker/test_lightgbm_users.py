@@ -129,6 +129,7 @@ def test_several_validation_sets_and_metrics():
             "eval_metric: found a function; expected names, or a ListM",
         ),
         ({"init_score": Y}, "init_score: has no counterpart here; expected init_model=, a model to add trees to"),
+        ({"position": Y}, "expected propensities=, the probability that a user looked at each document"),
         ({"early_stopping_rounds": 5}, "is a parameter of the ranker; expected Ranker(early_stopping_rounds=5)"),
         ({"weights": Y, "sample_weight": Y}, "weights, sample_weight: found both; expected one of them"),
         ({"callbacks": [lgb.early_stopping(5, min_delta=0.1)]}, "callbacks: found EarlyStoppingCallback of lightgbm"),
@@ -159,8 +160,9 @@ def test_arguments_of_fit_that_are_ours_under_another_name():
 
 
 def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd):
-    with pytest.raises(OptionError, match="monotone_constraints: found 1; expected 5, one per feature"):
-        tr.Ranker(monotone_constraints=[1]).fit(X, Y, qid=QID)
+    for given in ([1], 1, np.array([1])):
+        with pytest.raises(OptionError, match="monotone_constraints: found 1; expected 5, one per feature"):
+            tr.Ranker(monotone_constraints=given).fit(X, Y, qid=QID)
     assert "Fatal" not in "".join(capfd.readouterr())
 
     @tr.losses.register("flat")
@@ -185,6 +187,8 @@ def test_options_of_predict(engine):
     few = tr.Ranker(engine=engine, n_estimators=2).fit(X, Y, qid=QID)
     assert np.array_equal(ranker.predict(X, num_iteration=2), few.predict(X))
     assert np.array_equal(ranker.predict(X, num_iteration=-1), ranker.predict(X))
+    with pytest.raises(OptionError, match=r"num_iteration: found .*3.*; expected a whole number"):
+        ranker.predict(X, num_iteration="3")
     parts = ranker.predict(X, pred_contrib=True)
     assert parts.shape == (1200, 6)
     assert np.allclose(parts.sum(axis=1), ranker.predict(X), atol=1e-6)

@@ -10,7 +10,7 @@ from typing import Any
 
 import typer
 from rich.text import Text
-from typer.core import TyperGroup
+from typer.core import TyperArgument, TyperGroup
 
 from tautrank import __version__
 from tautrank.commands.options import flag, group, takes_groups
@@ -35,10 +35,10 @@ class _Commands(TyperGroup):
             return None
         module = importlib.import_module(f"tautrank.commands.{_PLACES[cmd_name]}")
         if hasattr(module, f"{cmd_name}_app"):
-            return typer.main.get_group(getattr(module, f"{cmd_name}_app"))
+            return _plain(typer.main.get_group(getattr(module, f"{cmd_name}_app")))
         alone = group("")
         alone.command(cmd_name)(takes_groups(getattr(module, cmd_name)))
-        return typer.main.get_command(alone)
+        return _plain(typer.main.get_command(alone))
 
     def invoke(self, ctx: Any) -> Any:
         try:
@@ -46,6 +46,16 @@ class _Commands(TyperGroup):
         except KeyboardInterrupt as stop:  # Typer would print nothing
             ERR.print(f"stopped{stop}")
             raise typer.Exit(130) from None
+
+
+def _plain(command: Any) -> Any:
+    """Let the help of a command, or of a group's commands, say DATA where Typer says {DATA} and DATA <list[Path]>."""
+    for each in getattr(command, "commands", {"": command}).values():
+        for argument in (parameter for parameter in each.params if isinstance(parameter, TyperArgument)):
+            name = f"{argument.metavar}..." if argument.nargs == -1 else argument.metavar
+            shown = name if argument.required else f"[{name}]"
+            vars(argument).update(_usage_display_name=lambda shown=shown: shown, display_type_rich=lambda ctx: None)
+    return command
 
 
 _HOW: dict[str, Any] = {"pretty_exceptions_enable": False, "context_settings": {"help_option_names": ["-h", "--help"]}}

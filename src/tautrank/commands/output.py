@@ -15,18 +15,18 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
 
-ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=True)
-"""Standard error: progress, notes and errors."""
+ERR = Console(stderr=True, highlight=False, markup=False, soft_wrap=not sys.stderr.isatty())
+"""Standard error: progress, notes and errors; wrapped between words in a terminal, unwrapped in a file."""
 
 
 def say(text: str, style: str | None = None) -> None:
-    """Write a line to standard output, without wrapping it.
+    """Write a line to standard output, wrapped between words in a terminal only.
 
     Args:
         text: plain text; brackets are no markup.
         style: style of the line, such as bold.
     """
-    OUT.print(text, style=style, markup=False, soft_wrap=True)
+    OUT.print(text, style=style, markup=False, soft_wrap=not OUT.is_terminal)
 
 
 def json_text(value: Any) -> str:

@@ -177,7 +177,7 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
     if grown > ranker.n_trees_ == ranker.best_iteration_:
         told += f" to tree {grown}; the best validation value came with tree {ranker.n_trees_}"
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
-    return f"{told}; top features by gain: {top}" if top else told
+    return f"{told}\ntop features by gain: {top}" if top else told
 
 
 @contextmanager
@@ -383,7 +383,8 @@ def tune(
         say(f"best: {best_text(result)}")
         OUT.print(result.table())
         say(f"The best of {len(result.trials)} scores is too optimistic: judge the model on test data.")
-        say(f"The same model: {train_command(result, str(data), str(valid), str(model or 'best.taut'), **again)}")
+        again_typed = train_command(result, str(data), str(valid), str(model or "best.taut"), **again)
+        OUT.print(f"The same model: {again_typed}", markup=False, soft_wrap=True)  # one line, to be copied
 
 
 # ---- The demonstration: losses on synthetic web search, what ties do to a metric, and a committee

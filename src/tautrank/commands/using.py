@@ -213,11 +213,12 @@ def explain(
     else:
         documents = f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
         say(f"{data}, query {query}: {documents}", "bold")
+        width = max(len(str(document)) for document in explained.documents)
         for row in (-explained.scores).argsort(kind="stable"):
             parts = explained.contributions[row]
             largest = [at for at in (-abs(parts)).argsort(kind="stable")[:4] if parts[at]]
             why = ", ".join(f"{explained.features[at]} {parts[at]:+.4f}" for at in largest)
-            say(f"{explained.documents[row]!s:>8}  {explained.scores[row]:+.4f}  {why}")
+            say(f"{explained.documents[row]!s:>{width}}  {explained.scores[row]:+.4f}  {why}")
 
 
 @model_app.command("info")
@@ -241,7 +242,7 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
     if tool_of(model.read_bytes()[:400]) is not None:
         say("(saved by another tool: metric and parameters are not in the file, and have their defaults)")
     else:
-        say(", ".join(f"{name}={value}" for name, value in parameters.items()))
+        OUT.print(", ".join(f"{name}={value}" for name, value in parameters.items()), markup=False)
     for part, by_metric in ranker.evals_result_.items():
         for name, values in by_metric.items():
             if values:

@@ -16,7 +16,7 @@ from __future__ import annotations
 import inspect
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import ClassVar, Protocol, runtime_checkable
 
 import numpy as np
@@ -182,6 +182,14 @@ class ListMetric(Metric):
         if self.ties == "expected":
             found = f"expected, the mean over all orders, which {self.name} cannot compute"
             raise OptionError(f"ties: found {found}; expected worst, best or input")
+        is_static = isinstance(inspect.getattr_static(type(self), "one_list", None), staticmethod)
+        names = [*inspect.signature(type(self).one_list).parameters] if is_static else []
+        known = [each.name for each in fields(self)]
+        if not names or not {*names[1:]} <= {*known}:
+            raise OptionError(
+                f"one_list: {type(self).__name__} has no one_list(labels, ...) that is a static method and takes only "
+                f"parameters of its dataclass ({', '.join(known)})"
+            )
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         function = type(self).one_list

@@ -144,7 +144,7 @@ class Explanation:
 
     def _row(self, document: Any, name: str) -> int:
         found = np.flatnonzero([str(each) == str(document) for each in self.documents])
-        if not found.size and isinstance(document, int | np.integer) and 0 <= document < self.documents.size:
+        if not found.size and str(document).isdecimal() and int(document) < self.documents.size:
             return int(document)
         if found.size != 1:
             known = f"one of {self.documents.size}, such as {self.documents[0] if self.documents.size else 'none'}"

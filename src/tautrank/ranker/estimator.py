@@ -5,14 +5,14 @@ from __future__ import annotations
 import dataclasses
 import os
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import IO, Any, ClassVar
 
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from tautrank.arguments import job_count
+from tautrank.arguments import job_count, whole
 from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.columns import with_levels
@@ -283,7 +283,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         extra = dict(self._engine_parameters)
         columns = extra.pop("categorical_feature", None)
         columns = columns if categorical_feature is None else categorical_feature
-        if isinstance(extra.get("monotone_constraints"), Mapping | Sequence):
+        if extra.get("monotone_constraints") is not None:
             extra["monotone_constraints"] = inputs.constraints(extra["monotone_constraints"], train)
         task = Task(
             train=train,
@@ -352,7 +352,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         job_count(self.n_jobs)
         inputs.check_streams(data, None, "", list_features=self.list_features_)
         features = self._columns(self._like_fit(data, "X").X, data)
-        model = self.model_ if num_iteration is None or num_iteration < 1 else self.model_.first(num_iteration)
+        trees = whole("num_iteration", -1 if num_iteration is None else num_iteration, least=-1)
+        model = self.model_ if trees < 1 else self.model_.first(trees)
         if pred_leaf or pred_contrib:
             found: Array = (model.leaves if pred_leaf else model.contributions)(features, self.n_jobs)
         else:

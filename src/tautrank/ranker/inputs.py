@@ -43,7 +43,8 @@ _OF_LOSSES = {"lambdarank_truncation_level": "k", "label_gain": "gain", "lambdar
 # Parameters of its scikit-learn estimator that mean nothing to a ranking.
 _NO_MEANING = ("class_weight", "importance_type", "silent")
 _DEFAULTS = {"n_estimators": 100, "learning_rate": 0.1, "early_stopping_rounds": None}
-_ELSEWHERE = {"init_score": "expected init_model=, a model to add trees to"}
+_ELSEWHERE = dict.fromkeys(("init_score", "base_margin", "xgb_model"), "expected init_model=, a model to add trees to")
+_ELSEWHERE["position"] = "expected propensities=, the probability that a user looked at each document"
 _ELSEWHERE |= dict.fromkeys(("eval_sample_weight", "eval_class_weight", "eval_init_score"), "expected it left out")
 
 
@@ -309,6 +310,7 @@ def constraints(given: Any, train: RankingData) -> list[int]:
         train: the training data.
     """
     if not isinstance(given, Mapping):
+        given = np.atleast_1d(given)
         if len(given) != train.n_features:
             raise OptionError(f"monotone_constraints: found {len(given)}; expected {train.n_features}, one per feature")
         given = dict(enumerate(given))
@@ -422,7 +424,7 @@ def from_callbacks(callbacks: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str,
 
 
 def refuse_arguments(others: Mapping[str, Any], own: Iterable[str]) -> None:
-    """Refuse arguments of LightGBM's `fit` in a sentence that says where they went.
+    """Refuse arguments of LightGBM's and XGBoost's `fit` in a sentence that says where they went.
 
     Args:
         others: arguments that `fit` does not have.

@@ -88,7 +88,8 @@ def evaluation_table(evaluation: Evaluation) -> ReportTable:
         row = [text_cell("metric", name + ("" if metric.higher_is_better else "  (lower is better)"))]
         row += [number_cell(title, n, _format_number(n)) for title, n in (("mean", mean), ("std. error", error))]
         row += [number_cell(title, n, f"{n:,}") for title, n in (("queries", counted), ("skipped", skipped))]
-        rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", EMPTY_QUERIES[metric.empty])])
+        empty = EMPTY_QUERIES[metric.empty].removeprefix("counted ")  # short, so that a row takes one line
+        rows.append([*row, text_cell("ties", metric.ties), text_cell("empty queries", empty)])
     return ReportTable.of_rows(rows)
 
 
