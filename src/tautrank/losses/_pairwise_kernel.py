@@ -5,7 +5,7 @@ Documents are laid out by rank, so that ``x = exp(-sigma (s_i - s_j))`` of a doc
 ``p = 1/(1 + x)`` and ``y = x p = 1 - p``, a pair whose upper document is the better one has the derivative
 ``-sigma w y``, the other way round ``+sigma w p``, and both have the second derivative ``sigma^2 w y p``.
 A pair of documents is visited once, from the upper one; with a cutoff ``k`` only the first ``k`` rows are, and
-documents that they miss meet the rest of the list in `_missed_rows`.
+documents that they miss meet the rest of the list in `_meet_all`.
 
 No kernel holds more than a few arrays of the length of the longest list.
 """
@@ -13,7 +13,7 @@ No kernel holds more than a few arrays of the length of the longest list.
 from __future__ import annotations
 
 import math
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numba import njit
@@ -26,6 +26,9 @@ from tautrank.kernels.streams import TIES_STREAM
 
 # Unsigned indices: Numba then leaves out the test for negative ones, which would keep a loop from vectorising.
 _U = np.uintp
+
+Ideal: TypeAlias = Bools | None
+"""Whether a document belongs to the ideal top ``k`` and meets every document, in the order of the arrangement."""
 
 
 class Pairs(NamedTuple):
@@ -40,8 +43,6 @@ class Pairs(NamedTuple):
         scale: one per query: what the sums are multiplied by, 0 where there is nothing to learn.
         v: discount by rank, padded.
         gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
-        ideal: whether a document belongs to the ideal top ``k`` and meets every document, in the order of the
-            arrangement; empty if only the first ``k`` ranks do.
         cap: the most that a difference of gains counts.
         every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of unlike labels.
         normalise: divide by the score distance, and each query's sums to the logarithm of their size.
@@ -57,7 +58,6 @@ class Pairs(NamedTuple):
     scale: F64
     v: Array
     gap: Array
-    ideal: Bools
     cap: float
     every_pair: bool
     normalise: bool
@@ -98,15 +98,17 @@ def _exponentials(rows: Rows, row: int, n: int, sigma: float, reach: float) -> i
     s, _, _, a, b, _, _ = rows
     top = s[row]
     within = 0
-    for place in range(n - row):
+    lanes = (n - row + LANES - 1) // LANES * LANES
+    for place in range(lanes):
         p = _U(row) + _U(place)
         t = s.dtype.type(sigma * (top - s[p]) - reach)
         b[p] = exponential(-t)
         within += 1 if t <= reach else 0
-    for place in range(n - row):
+    for place in range(lanes):
         p = _U(row) + _U(place)
         a[p] = s.dtype.type(1.0) / b[p]
-    return row + within
+    b[n : n + LANES] = 0.0
+    return min(row + within, n)
 
 
 @njit(error_model="numpy", inline="always")
@@ -223,7 +225,7 @@ def _general_row(
 
 
 @njit(error_model="numpy", fastmath=REORDER, forceinline=True)
-def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: I32, first: int, n: int, highest: float) -> None:
+def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: Any, first: int, n: int, highest: float) -> None:
     """Add the pairs of four rows with the rows from ``first`` on: the weights of `_swap_rows`, times ``share_j``.
 
     A row may be above or below a column, so that ``x`` may exceed 1; ``n`` stands for a row that fills up the four.
@@ -251,38 +253,6 @@ def _meet_all(rows: Rows, v: Array, around: Array, share: Array, some: I32, firs
         )
         sums = _pull_four(rows, four, weights, j, sums)
     _credit_four(rows, (i0, i1, i2, i3), sums)
-
-
-@njit(error_model="numpy", inline="always")
-def _missed_rows(
-    rows: Rows, pairs: Pairs, around: Array, share: Array, some: I32, limits: Any, n: int, reach: float, plain: bool
-) -> float:
-    """Add the pairs of the rows beyond ``k`` with a ``share`` of 1/2 with all rows beyond ``k``; return their sum.
-
-    Two such rows meet twice, and each time their pair counts by half. ``plain`` rows have factored exponentials and the
-    weights of `_swap_rows`; in a list too wide for the others to be factored, each takes its own exponentials.
-    """
-    s, _, _, a, b, _, _ = rows
-    k = pairs.k
-    count = 0
-    for row in range(k, n):
-        some[count] = row
-        count += 1 if share[row] < 1.0 else 0
-    for place in range(count, count + 4):
-        some[place] = n
-    total = 0.0
-    if plain:
-        for place in range(0, count, 4):
-            _meet_all(rows, pairs.v, around, share, some[place : place + 4], k, n, limits[2])
-        return total
-    for place in range(count):
-        row = some[place]
-        if reach > 0.0:
-            a[row] = 1.0
-            for j in range(k, n):
-                b[j] = math.exp(min(max(pairs.sigma * (s[j] - s[row]), -2.0 * reach), 2.0 * reach))
-        total += _general_row(rows, pairs, around, share, limits, row, k, n)
-    return total
 
 
 @njit(nogil=True, cache=True)
@@ -319,7 +289,7 @@ def _normaliser(total: float) -> float:
 
 @njit(nogil=True, cache=True, error_model="numpy")
 def pair_gradients(
-    pairs: Pairs, levels: Array | None, reach: float, first: int, last: int, grad: Array, hess: Array
+    pairs: Pairs, levels: Array | None, ideal: Ideal, reach: float, first: int, last: int, grad: Array, hess: Array
 ) -> None:
     """Gradients of every member of the family.
 
@@ -328,12 +298,14 @@ def pair_gradients(
         levels: rank of the label among the distinct labels, in the order of the arrangement. ``None`` for one ranking
             without cap and normaliser whose gains never fall as labels rise, and not over every pair: the only way
             that is compiled then is `_swap_rows`, which is faster.
+        ideal: the documents that meet every document. ``None`` if only the first ``k`` ranks do: `_meet_all` is not
+            compiled then.
         reach: see `_exponentials`.
         first, last: the first query, and one past the last.
         grad: receives the gradient, one per document; filled with 0.
         hess: receives the second derivative, one per document; filled with 0.
     """
-    scores, arrangement, ranks, gains, offsets, scale, v, gap, ideal, _, every_pair, normalise, k, sigma = pairs
+    scores, arrangement, ranks, gains, offsets, scale, v, gap, _, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last) + 2 * LANES
     s, u, level = np.empty(size, scores.dtype), np.empty(size, scores.dtype), np.empty(size, scores.dtype)
     a, b = np.empty(size, scores.dtype), np.empty(size, scores.dtype)
@@ -342,7 +314,6 @@ def pair_gradients(
     around = np.concatenate((gap[size + 1 : 2 : -1], gap[2 : size + 2]))
     rows = Rows(s, u, level, a, b, g, h)
     samples = gains.shape[0]
-    extended = ideal.size > 0
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
@@ -352,7 +323,7 @@ def pair_gradients(
             s[ranks[p]] = scores[arrangement[p]]
             if levels is not None:
                 level[ranks[p]] = levels[p]
-            if extended:
+            if ideal is not None:
                 share[ranks[p]] = 0.5 if ideal[p] else 1.0
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         # Padding: x = 0, no gain, and a finite distance, so that it adds nothing to any row.
@@ -362,7 +333,6 @@ def pair_gradients(
         for begun in (u, g, h):
             begun[: n + LANES] = 0.0
         total = 0.0
-        end = min(k, n - 1)
         for sample in range(samples):
             if every_pair:
                 # These weights are linear in the gains: one pass with their sum does for all samples.
@@ -374,6 +344,13 @@ def pair_gradients(
                 for p in range(start, start + n):
                     u[ranks[p]] = gains[sample, p]
             limits = (near, slope, gains[sample, start + n - 1])
+            end = n - 1
+            if not every_pair:
+                # The rows from which on all documents are alike add nothing.
+                alike = u if levels is None else level
+                while end > 0 and alike[end - 1] == alike[n - 1]:
+                    end -= 1
+            end = min(end, k)
             row = 0
             reached = 0
             while row < end:
@@ -385,12 +362,27 @@ def pair_gradients(
                     for upper in range(row, stop):
                         total += _general_row(rows, pairs, around, ones, limits, upper, upper + 1, n)
                 row = stop
-            if extended and end == k:
-                plain = levels is None and reached == n
-                if levels is None and not plain:
+            if ideal is not None and end == k:
+                # The missed rows meet all rows beyond k. Two of them meet twice, and share their pair.
+                missed = 0
+                for below in range(k, n):
+                    some[missed] = below
+                    missed += 1 if share[below] < 1.0 else 0
+                some[missed : missed + 4] = n
+                if levels is None and reached == n:
+                    for at in range(0, missed, 4):
+                        four = (some[at], some[at + 1], some[at + 2], some[at + 3])
+                        _meet_all(rows, v, around, share, four, k, n, limits[2])
+                    continue
+                if levels is None:
                     level[:n] = u[:n]
-                own = reach if reached < n else 0.0
-                total += _missed_rows(rows, pairs, around, share, some, limits, n, own, plain)
+                for at in range(missed):
+                    if reached < n:  # scores too wide to factor for all rows
+                        a[some[at]] = 1.0
+                        for j in range(k, n):
+                            distance = sigma * (s[j] - s[some[at]])
+                            b[j] = math.exp(min(max(distance, -2.0 * reach), 2.0 * reach))
+                    total += _general_row(rows, pairs, around, share, limits, some[at], k, n)
         factor = scale[query] / samples
         if normalise:
             factor *= _normaliser(2.0 * sigma * total / samples)
@@ -402,17 +394,18 @@ def pair_gradients(
 
 
 @njit(nogil=True, cache=True, error_model="numpy")
-def pair_values(pairs: Pairs, levels: F64, scores: F64, first: int, last: int, values: F64) -> None:
+def pair_values(pairs: Pairs, levels: F64, ideal: Ideal, scores: F64, first: int, last: int, values: F64) -> None:
     """The loss of each query at ``scores``, with the weights and normalisers that belong to those of the pairs.
 
     Args:
         pairs: the lists, ranked by the scores that are held; all in float64.
         levels: rank of the label among the distinct labels, in the order of the arrangement.
+        ideal: as in `pair_gradients`.
         scores: the scores of the smooth part.
         first, last: the first query, and one past the last.
         values: receives one value per query, the sum of ``w_ij log(1 + exp(...))`` times ``scale``; filled with 0.
     """
-    held, arrangement, ranks, gains, offsets, scale, v, gap, ideal, cap, every_pair, normalise, k, sigma = pairs
+    held, arrangement, ranks, gains, offsets, scale, v, gap, cap, every_pair, normalise, k, sigma = pairs
     size = longest_list(offsets, first, last)
     s, moved, u, level = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     meets = np.empty(size, np.bool_)
@@ -426,14 +419,16 @@ def pair_values(pairs: Pairs, levels: F64, scores: F64, first: int, last: int, v
             s[ranks[p]] = held[arrangement[p]]
             moved[ranks[p]] = scores[arrangement[p]]
             level[ranks[p]] = levels[p]
-            meets[ranks[p]] = ranks[p] < k or (ideal.size > 0 and ideal[p])
+            meets[ranks[p]] = ranks[p] < k
+            if ideal is not None:
+                meets[ranks[p]] |= ideal[p]
         near, slope = (0.01, 1.0) if normalise and s[0] != s[n - 1] else (1.0, 0.0)
         value = 0.0
         total = 0.0
         for sample in range(samples):
             for p in range(start, start + n):
                 u[ranks[p]] = gains[sample, p]
-            for i in range(n - 1 if ideal.size > 0 else min(k, n - 1)):
+            for i in range(min(k, n - 1) if ideal is None else n - 1):
                 for j in range(i + 1, n):
                     if not (meets[i] or meets[j]):
                         continue

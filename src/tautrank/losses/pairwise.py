@@ -314,7 +314,7 @@ class _PairObjective(Objective):
         ranks = self._ranks(scores)
         gains = self._gains(scores, ranks, step, weights)
         return Pairs(
-            scores, lists.arrangement, ranks, gains, lists.offsets, scale, v, gap, self._ideal_at(step),
+            scores, lists.arrangement, ranks, gains, lists.offsets, scale, v, gap,
             loss._cap, loss.every_pair, loss.norm is not None, self._rows, loss.sigma,
         )  # fmt: skip
 
@@ -325,7 +325,8 @@ class _PairObjective(Objective):
         general = loss.every_pair or loss.norm is not None or loss._draws_rankings or math.isfinite(loss._cap)
         levels = self._levels.astype(scores.dtype, copy=False) if general else None
         pairs = self._pairs(scores, step, self._scale * loss.sigma)
-        grad, hess = self._filled_gradients(pair_gradients, scores.dtype, pairs, levels, _REACH[scores.dtype])
+        given = (pairs, levels, self._ideal_at(step), _REACH[scores.dtype])
+        grad, hess = self._filled_gradients(pair_gradients, scores.dtype, *given)
         if loss.norm == "xgboost":
             hess *= 2.0
         return grad, hess
@@ -333,15 +334,15 @@ class _PairObjective(Objective):
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         from tautrank.losses._pairwise_kernel import pair_values
 
-        return self._filled_values(pair_values, self._pairs(held, step, self._scale), self._levels, scores)
+        pairs = self._pairs(held, step, self._scale)
+        return self._filled_values(pair_values, pairs, self._levels, self._ideal_at(step), scores)
 
     @functools.cached_property
     def _ideal(self) -> tuple[Bools, I64, I64]:
         """Which documents are of the ideal top k, in the order of the arrangement; and of each query the range of the
         documents that tie for its last places, and how many of them it takes."""
         loss, lists = self.loss, self.lists
-        if loss.extend is None or loss.k is None:
-            return np.zeros(0, np.bool_), np.zeros((0, 2), np.int64), np.zeros(0, np.int64)
+        assert loss.k is not None
         labels, ends = lists.labels[lists.arrangement], lists.offsets[1:]
         last = np.append(labels, 0.0)[ends - np.minimum(loss.k, lists.sizes)][lists.query]
         begin, stop = (
@@ -352,9 +353,11 @@ class _PairObjective(Objective):
         static = begin if loss.extend == "all" else stop - wanted
         return np.arange(labels.size) >= static[lists.query], np.stack((begin, stop), axis=1), wanted
 
-    def _ideal_at(self, step: int) -> Bools:
+    def _ideal_at(self, step: int) -> Bools | None:
+        if self.loss.extend is None or self.loss.k is None:
+            return None
         ideal, ties, wanted = self._ideal
-        if self.loss.extend == "random" and ideal.size:
+        if self.loss.extend == "random":
             from tautrank.losses._pairwise_kernel import draw_ties
 
             ideal = ideal.copy()
