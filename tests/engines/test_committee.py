@@ -97,7 +97,7 @@ def test_members_stop_together_when_their_sum_stops_improving(
     models = []
     for number, loss in enumerate(["lambdarank", "xendcg", "ranknet"]):
         task = Task(train, tr.loss(loss), tr.metric("ndcg@5"), bin_seed=0)
-        own = engine._own_settings(number, task.loss, dataclasses.replace(settings, n_jobs=1, verbose=0))
+        own = engine._own_settings(number, task.loss, dataclasses.replace(settings, n_jobs=1, verbose=0), 100)
         models.append(train_model(engine_named("lightgbm"), task, own, lambda done, value: None)[0])
     for trees in range(1, rounds + 1):
         total = 0.0
@@ -155,7 +155,7 @@ def test_other_engines_share_their_data_and_take_turns(
 
 def test_the_user_may_say_how_rows_features_and_thresholds_are_sampled() -> None:
     def own(engine: str, **extra: float) -> Settings:
-        return CommitteeEngine(engine)._own_settings(1, tr.loss("mse"), Settings(extra=extra))
+        return CommitteeEngine(engine)._own_settings(1, tr.loss("mse"), Settings(extra=extra), 100)
 
     plain = own("lightgbm")
     assert (plain.extra, plain.bagging.share) == ({"colsample_bytree": 0.8, "extra_trees": True}, 0.8)
@@ -169,8 +169,17 @@ def test_the_user_may_say_how_rows_features_and_thresholds_are_sampled() -> None
 
 def test_fast_members_sample_features_by_node() -> None:
     # LightGBM's integers are wrong where a whole tree has some of the features only (LightGBM#7397).
-    fast = CommitteeEngine()._own_settings(0, tr.loss("mse"), Settings(speed="fast"))
+    fast = CommitteeEngine()._own_settings(0, tr.loss("mse"), Settings(speed="fast"), 100)
     assert fast.extra == {"colsample_bynode": 0.8, "extra_trees": True}
+
+
+def test_trees_of_random_thresholds_have_more_leaves_where_there_are_more_documents() -> None:
+    def leaves(documents: int, sees_lists: bool = False, **extra: object) -> int:
+        settings = Settings(num_leaves=31, extra=extra)
+        return CommitteeEngine()._own_settings(0, tr.loss("mse"), settings, documents, sees_lists).num_leaves
+
+    assert [leaves(n) for n in (0, 62_000, 64_000, 200_000, 248_000, 10**7)] == [31, 31, 32, 100, 124, 124]
+    assert leaves(10**7, sees_lists=True) == leaves(10**7, extra_trees=False) == 31
 
 
 @pytest.mark.parametrize(

@@ -1,9 +1,9 @@
 """Committees: several losses trained on the same data and added up to one model.
 
 Losses make different errors, and a sum of models that err differently ranks better than any of them. Each member learns
-from its own sample of the queries and of the features, and tries one threshold per feature, drawn at random; all of
-them stop together, when their sum has stopped improving. With list features, every second member sees them, and tries
-all thresholds.
+from its own sample of the queries and of the features, and tries one threshold per feature, drawn at random, in trees
+that have more leaves where there are more documents; all of them stop together, when their sum has stopped improving.
+With list features, every second member sees them, and tries all thresholds.
 The scores of a member are divided by one constant, their spread within the training queries, so that no member
 outweighs the others. A sum of scaled trees is a model of trees, so a committee is saved, exported and continued like
 any other model.
@@ -42,6 +42,10 @@ Member: TypeAlias = "Loss | NativeLoss"
 # What each member learns from, unless the user says otherwise: enough to make members differ, and to be as good alone.
 _QUERY_SHARE = 0.8
 _FEATURE_SHARE = 0.8
+# A tree of random thresholds needs more leaves where there is more to learn from: one per so many training documents,
+# up to so many times as many as asked for.
+_DOCUMENTS_PER_LEAF = 2_000
+_MOST_LEAVES = 4
 # Documents that the spread of a member's scores is measured on: one number for the whole data.
 _MEASURED_QUERIES = 2_000
 # Fewer validation queries than this would fit weights to noise.
@@ -164,7 +168,7 @@ class CommitteeEngine(Engine):
                 sees_lists = without_lists is not None and number % 2 == 0
                 member = task if sees_lists or without_lists is None else without_lists
                 member = dataclasses.replace(member, loss=loss, bins=bins, bin_seed=settings.seed)
-                own = self._own_settings(number, loss, settings, sees_lists)
+                own = self._own_settings(number, loss, settings, task.train.n_documents, sees_lists)
                 trained.append(pool.submit(self._member, number, member, own, progress, together))
             try:
                 models = [future.result() for future in trained]
@@ -186,7 +190,9 @@ class CommitteeEngine(Engine):
         """
         return engine_named(self._engine).in_its_words(parameters, fixed)
 
-    def _own_settings(self, number: int, loss: Member, settings: Settings, sees_lists: bool = False) -> Settings:
+    def _own_settings(
+        self, number: int, loss: Member, settings: Settings, documents: int, sees_lists: bool = False
+    ) -> Settings:
         seed = (settings.seed + number * _SEED_STEP) % 2**31
         engine = engine_for(self._engine, loss)
         # The parameters of the committee's engine mean nothing to members of other tools.
@@ -202,6 +208,9 @@ class CommitteeEngine(Engine):
             extra |= engine.in_its_words({of: _FEATURE_SHARE}, extra)
         if engine.may_sample("thresholds", extra) and not sees_lists:
             extra |= dict.fromkeys(engine.sampling["thresholds"], True)
+            few = settings.num_leaves
+            leaves = min(max(few, documents // _DOCUMENTS_PER_LEAF), _MOST_LEAVES * few)
+            settings = dataclasses.replace(settings, num_leaves=leaves)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
     def _take_turns(self, losses: Sequence[Member]) -> bool:
