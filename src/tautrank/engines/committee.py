@@ -32,7 +32,7 @@ from tautrank.engines.binned import Bins
 from tautrank.engines.boosting import InStep, QueryBagging, Watch, train_model
 from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
 from tautrank.engines.trees import Tree
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, counted
 from tautrank.losses.base import Loss
 from tautrank.metrics import Metric
 from tautrank.names import Registry, changed_options, write_name
@@ -150,9 +150,9 @@ class CommitteeEngine(Engine):
         losses = committee.all_members
         found = next((data.n_queries for data, _ in task.validation_sets().values()), 0)
         if committee.weights == "fitted" and found < _FEWEST_FOR_WEIGHTS:
+            few = counted(found, "validation query")
             raise OptionError(
-                f"weights: found {found} validation queries; expected at least {_FEWEST_FOR_WEIGHTS} to fit weights "
-                "to, or weights=equal"
+                f"weights: found {few}; expected at least {_FEWEST_FOR_WEIGHTS} to fit weights to, or weights=equal"
             )
         side_by_side = min(settings.threads, len(losses))
         settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)

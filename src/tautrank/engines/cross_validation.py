@@ -19,7 +19,7 @@ from tautrank.arrays import I64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Record, Settings, Task
 from tautrank.engines.boosting import InStep, Show, Watch
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, counted
 
 FOLDS = 4
 """Parts that the queries are divided into."""
@@ -57,7 +57,7 @@ def refitted(engine: Engine, task: Task, settings: Settings, show: Show) -> tupl
     """
     n = task.train.n_queries
     if n < FOLDS:
-        raise DataError(f"refit: found {n} queries; expected at least {FOLDS}, for cross-validation")
+        raise DataError(f"refit: found {counted(n, 'query')}; expected at least {FOLDS}, for cross-validation")
     order = np.random.default_rng(settings.seed).permutation(n)
     patience = settings.early_stopping_rounds or settings.n_estimators
     judged = dataclasses.replace(settings, eval_train=False, early_stopping_rounds=patience)
