@@ -30,6 +30,21 @@ def test_data_and_rankings_become_frames_and_back():
     assert "<td>duplicate rows</td>" in data.describe()._repr_html_()
 
 
+def test_explanations_are_tables_in_a_notebook():
+    data = tr.simulate.simulate_web_search(30, n_features=16, mean_length=8)
+    explained = tr.Ranker("xendcg", n_estimators=5, verbose=0).fit(data).explain(data)
+    html = explained._repr_html_()
+    assert html.count("<tr>") == 21
+    assert f"and {data.n_documents - 20:,} more documents" in html
+    most = np.abs(explained.contributions[0]).argmax()
+    assert f">{explained.features[most]} {explained.contributions[0, most]:+.4f}" in html
+    why = explained.why(explained.scores.argmax(), explained.scores.argmin())
+    html = why._repr_html_()
+    assert html.count("<tr>") == 2 + np.count_nonzero(why.differences)
+    assert f"<td>{why.features[0]}</td>" in html
+    assert str(why).splitlines()[-1] in html
+
+
 def test_an_evaluation_prints_its_means():
     found = tr.evaluate(["ndcg@10", "mrr"], [3.0, 2.0, 1.0, 1.0], [0, 1, 0, 0], group=[3, 1])
     assert repr(found).splitlines()[1].split() == ["ndcg@10", "0.6309", "nan", "1"]

@@ -21,7 +21,7 @@ from tautrank.arguments import choice, job_count, whole
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, trainings_bar
-from tautrank.commands.using import top_features
+from tautrank.commands.using import size_of, top_features
 from tautrank.data.distributed import LOCAL, connect
 from tautrank.data.text_source import require_files
 from tautrank.engines import DEFAULT_ENGINE, Settings, engine_for, members_of, read_loss
@@ -160,7 +160,7 @@ def train(
         ranker = tr.Ranker(**{"loss": loss, "metric": judge, **how, **given})
         ranker.fit(*parts, **aside, init_model=init_model, callbacks=[lambda step: bool(interrupts)])
     ranker.save(model)
-    summary = f"{ranker.n_trees_} {'tree' if ranker.n_trees_ == 1 else 'trees'}"
+    summary = size_of(ranker)
     if ranker.best_score_ is not None:
         summary += f", validation {judge} {ranker.best_score_:.4f}"
     say(f"{model}: {summary}")

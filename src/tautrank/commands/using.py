@@ -237,7 +237,7 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
         facts = {"engine": ranker.model_.tool, "trees": ranker.n_trees_, "features": ranker.n_features_in_}
         print_json({**facts, "parameters": plain, "history": ranker.evals_result_, "gain": dict(top)})
         return
-    say(f"{model}: {ranker.n_trees_} trees of {ranker.model_.tool} over {ranker.n_features_in_} features", "bold")
+    say(f"{model}: {size_of(ranker)} of {ranker.model_.tool} over {ranker.n_features_in_} features", "bold")
     say(f"loss {parameters.pop('loss')}, metric {parameters.pop('metric')}")
     if tool_of(model.read_bytes()[:400]) is not None:
         say("(saved by another tool: metric and parameters are not in the file, and have their defaults)")
@@ -254,6 +254,15 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
         say(f"  {name:<{width}}  {gain:6.1%}  {'█' * round(40 * gain / top[0][1])}")
     if len(top) > _MOST_FEATURES:
         say(f"  and {len(top) - _MOST_FEATURES} more features")
+
+
+def size_of(ranker: Any) -> str:
+    """Return how many trees a model has, in words; a network has none.
+
+    Args:
+        ranker: a fitted ranker.
+    """
+    return counted(ranker.n_trees_, "tree") if ranker.n_trees_ else "a network"
 
 
 def top_features(ranker: Any) -> list[tuple[str, float]]:
@@ -304,7 +313,7 @@ def export(
     choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
     ranker = options.load_ranker(model)
     tr.export_model(ranker, output, kind, features=features, name=name, store=store, directions=directions)
-    say(f"{output}: {ranker.n_trees_} trees for {kind}")
+    say(f"{output}: {size_of(ranker)} for {kind}")
 
 
 @theory_app.command("check")

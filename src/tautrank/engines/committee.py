@@ -81,7 +81,8 @@ class Committee:
     def __post_init__(self) -> None:
         losses = self.of.split("|") if isinstance(self.of, str) else self.of
         if not isinstance(losses, list | tuple) or not losses:
-            raise OptionError(f"loss: found the committee {self.of!r}; expected at least one loss")
+            found = "an empty list" if losses in ([], ()) else f"the committee {self.of!r}"
+            raise OptionError(f"loss: found {found}; expected at least one loss")
         read = [read_loss(loss) for loss in losses]
         if any(isinstance(loss, Committee) for loss in read):
             raise OptionError("loss: found a committee in a committee; expected losses")

@@ -1,4 +1,4 @@
-"""ONNX: a TreeEnsembleRegressor over float32 features, or a network, behind the nodes that make list features.
+"""ONNX: a TreeEnsembleRegressor that compares and adds doubles, or a network, behind the nodes of list features.
 
 With list features, or a network with self-attention, the input is the documents of one list.
 
@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from tautrank.arrays import Array
 from tautrank.engines.torch import TorchModel
-from tautrank.engines.trees import Tree, greatest_float32
+from tautrank.engines.trees import Tree
 from tautrank.errors import require
-from tautrank.export.formats import Export, float32_leaves
+from tautrank.export.formats import Export
 from tautrank.ranker.list_features import ListFeatures
 
-# Old enough for every runtime of recent years; the node is one of version 1.
+# Old enough for every runtime of recent years; trees have doubles since version 3.
 _IR_VERSION = 8
-_OPSETS = {"": 15, "ai.onnx.ml": 1}
+_OPSETS = {"": 15, "ai.onnx.ml": 3}
 _ADDING, _NORMALISING = 16, 17  # the first versions whose ScatterElements adds up, and that normalise layers
 
 
@@ -43,9 +44,13 @@ def onnx_model(export: Export) -> bytes:
     else:
         # Flat lists over all trees.
         parts = [_columns(number, tree) for number, tree in enumerate(export.trees)]
-        given: dict[str, Any] = {key: np.concatenate([part[key] for part in parts]).tolist() for key in parts[0]}
+        joined = {key: np.concatenate([part[key] for part in parts]) for key in parts[0]}
+        given: dict[str, Any] = {
+            key: made.tensor(key, values) if key.endswith("_as_tensor") else values.tolist()
+            for key, values in joined.items()
+        }
         given |= {"n_targets": 1, "aggregate_function": "SUM", "post_transform": "NONE", "domain": "ai.onnx.ml"}
-        made.put("TreeEnsembleRegressor", columns, result="scores", **given)
+        made.put("TreeEnsembleRegressor", made.cast("DOUBLE", columns), result="scores", **given)
     features = helper.make_tensor_value_info("features", single, [None, len(export.names)])
     scores = helper.make_tensor_value_info("scores", single, [None, 1])
     graph = helper.make_graph(made.nodes, export.name, [features], [scores], made.constants)
@@ -67,7 +72,7 @@ def _columns(number: int, tree: Tree) -> dict[str, Any]:
         "nodes_treeids": np.full(splits + leaves, number),
         "nodes_nodeids": ids,
         "nodes_featureids": np.concatenate([tree.feature, none]),
-        "nodes_values": np.concatenate([greatest_float32(tree.threshold), np.zeros(leaves, np.float32)]),
+        "nodes_values_as_tensor": np.concatenate([tree.threshold, np.zeros(leaves)]),
         "nodes_modes": ["BRANCH_LEQ"] * splits + ["LEAF"] * leaves,
         "nodes_truenodeids": np.concatenate([np.where(tree.left >= 0, tree.left, splits + ~tree.left), none]),
         "nodes_falsenodeids": np.concatenate([np.where(tree.right >= 0, tree.right, splits + ~tree.right), none]),
@@ -75,7 +80,7 @@ def _columns(number: int, tree: Tree) -> dict[str, Any]:
         "target_treeids": np.full(leaves, number),
         "target_nodeids": ids[splits:],
         "target_ids": none,
-        "target_weights": float32_leaves(tree.leaf),
+        "target_weights_as_tensor": tree.leaf,
     }
 
 
@@ -168,8 +173,12 @@ class Nodes:
     def constant(self, value: Any, kind: Any) -> str:
         """Add an array, and return its name."""
         name = f"constant{len(self.constants)}"
-        self.constants.append(self.onnx.numpy_helper.from_array(np.asarray(value, kind), name))
+        self.constants.append(self.tensor(name, np.asarray(value, kind)))
         return name
+
+    def tensor(self, name: str, values: Array) -> Any:
+        """Return an array in ONNX's own form."""
+        return self.onnx.numpy_helper.from_array(values, name)
 
     def cast(self, kind: str, name: str) -> str:
         """Return a value as another type of number."""

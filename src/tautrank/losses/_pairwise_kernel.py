@@ -44,7 +44,7 @@ class Pairs(NamedTuple):
         v: discount by rank, padded.
         gap: weight by distance of ranks, entry ``d + 2`` for the distance ``d``, padded.
         cap: the most that a difference of gains counts.
-        every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of unlike labels.
+        every_pair: weights ``v_i u_i`` over all pairs, instead of differences over pairs of different labels.
         normalise: divide by the score distance, and each query's sums to the logarithm of their size.
         k: rows to visit.
         sigma: steepness.

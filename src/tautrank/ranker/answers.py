@@ -14,7 +14,7 @@ from tautrank.errors import DataError
 from tautrank.json_values import to_json
 from tautrank.notebooks import html_table, pandas
 
-_SHOWN = 20
+_SHOWN, _MOST_NAMED = 20, 3  # documents of a table in a notebook, and features of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,6 +161,15 @@ class Explanation:
         frame = pandas().DataFrame(self.contributions, index=self.documents, columns=list(self.features))
         return frame.assign(base=self.base, score=self.scores)
 
+    def _repr_html_(self) -> str:
+        lines = []
+        for document, score, row in zip(self.documents[:_SHOWN], self.scores, self.contributions, strict=False):
+            most = np.argsort(-np.abs(row), kind="stable")[:_MOST_NAMED]
+            lines.append((document, f"{score:.6g}", ", ".join(f"{self.features[at]} {row[at]:+.4f}" for at in most)))
+        more = f", and {len(self.documents) - _SHOWN:,} more documents" if len(self.documents) > _SHOWN else ""
+        note = f"Every document starts from {self.base:.6g}{more}"
+        return html_table(("document", "score", "largest contributions"), lines, note)
+
 
 @dataclass(frozen=True, eq=False)
 class Difference:
@@ -198,15 +207,22 @@ class Difference:
         return pandas().DataFrame(columns, index=list(self.features))
 
     def __str__(self) -> str:
+        titles, rows, answer = self._table()
         width = max(map(len, ("feature", *self.features)))
-        lines = [f"{'feature':<{width}}  {self.above!s:>12}  {self.below!s:>12}  {'difference':>10}"]
+        lines = [f"{name:<{width}}  {a:>12}  {b:>12}  {d:>10}" for name, a, b, d in (titles, *rows)]
+        return "\n".join([*lines, answer])
+
+    def _repr_html_(self) -> str:
+        return html_table(*self._table())
+
+    def _table(self) -> tuple[tuple[str, ...], list[tuple[str, ...]], str]:
+        """The headings, a row for each feature that differs and one for the scores, and what would swap the two."""
         rows = zip(self.features, self.values_above, self.values_below, self.differences, strict=True)
-        lines += [f"{name:<{width}}  {a:>12.6g}  {b:>12.6g}  {d:>+10.4f}" for name, a, b, d in rows if d != 0]
-        above, below = self.score_above, self.score_below
-        lines.append(f"{'score':<{width}}  {above:>12.6g}  {below:>12.6g}  {above - below:>+10.4f}")
-        if self.score_after is None:
-            lines.append(f"No value of {self.above} would put {self.below} above it.")
-        else:
+        scores = ("score", self.score_above, self.score_below, self.score_above - self.score_below)
+        shown = (*(row for row in rows if row[-1] != 0), scores)
+        lines = [(name, f"{a:.6g}", f"{b:.6g}", f"{d:+.4f}") for name, a, b, d in shown]
+        answer = f"No value of {self.above} would put {self.below} above it."
+        if self.score_after is not None:
             named = ", ".join(self.changes)
-            lines.append(f"With {named} of {self.above}, {self.below} would have the score {self.score_after:.6g}.")
-        return "\n".join(lines)
+            answer = f"With {named} of {self.above}, {self.below} would have the score {self.score_after:.6g}."
+        return ("feature", str(self.above), str(self.below), "difference"), lines, answer

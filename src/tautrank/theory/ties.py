@@ -213,7 +213,7 @@ def consistent_smoothing(
 
     At these, and at any smaller sigma, the order is the worst one but for a probability of ``precision``; so the
     smoothed metric differs from the metric by at most ``precision`` times the difference of its highest and lowest
-    value. The shift makes tied documents of unlike labels flip with half of that probability, and then the noise is
+    value. The shift makes tied documents of different labels flip with half of that probability, and then the noise is
     made small enough to flip others, shift included, with the other half.
 
     Ustimenko and Prokhorenkova, *StochasticRank*, ICML 2020, Theorem 1, whose proof says that both exist.
