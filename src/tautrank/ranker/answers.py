@@ -220,7 +220,7 @@ class Difference:
         rows = zip(self.features, self.values_above, self.values_below, self.differences, strict=True)
         scores = ("score", self.score_above, self.score_below, self.score_above - self.score_below)
         shown = (*(row for row in rows if row[-1] != 0), scores)
-        lines = [(name, f"{a:.6g}", f"{b:.6g}", f"{d:+.4f}") for name, a, b, d in shown]
+        lines: list[tuple[str, ...]] = [(name, f"{a:.6g}", f"{b:.6g}", f"{d:+.4f}") for name, a, b, d in shown]
         answer = f"No value of {self.above} would put {self.below} above it."
         if self.score_after is not None:
             named = ", ".join(self.changes)

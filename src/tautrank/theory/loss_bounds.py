@@ -259,8 +259,9 @@ def lambdaloss_bound(
 
     With ``w_ij`` the rank part of the weight (1 for ARP) and ``u`` the label or ``G``: ``C1 = sum u_i``;
     ``C2 = sum w_ij u_j`` over the unordered pairs of equal labels; ``C3 = sum w_ij min(u_i, u_j)`` over the unordered
-    pairs of different labels. All but ARP's depend on the ranking, and are constant in the M-step only. (The paper prints
-    ARP's C2 as half a sum over all ``i`` and ``j`` of equal labels; the terms ``i = j`` in it are C1/2 too much.)
+    pairs of different labels. All but ARP's depend on the ranking, and are constant in the M-step only. (The paper
+    prints ARP's C2 as half a sum over all ``i`` and ``j`` of equal labels; the terms ``i = j`` in it are C1/2 too
+    much.)
 
     Holds for every sigma, every tie policy, and every discount that starts at 1 (``ndcg-loss1`` needs ``1/D_r >= 1/r``
     as well). With a cutoff ``k`` the ARP losses bound ``arp@k`` and ``lambdarank`` bounds ``lambdarank-metric@k``; the
