@@ -152,7 +152,7 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     """Return one curve per system: mean and spread over several trainings of the value after each tree.
 
     The band is one standard deviation over the trainings to either side. A curve ends with the shortest of its
-    trainings: a mean over those that went on would jump where one stopped.
+    trainings: a mean over those that went on would jump where one stopped. One value, as of a committee, is no curve.
 
     Args:
         histories: for each system, one list per training with one validation value per tree.
@@ -164,7 +164,7 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     curves = []
     for name, trainings in histories.items():
         shortest = min((np.asarray(training).size for training in trainings), default=0)
-        if shortest:
+        if shortest > 1:
             values = np.array([np.asarray(training, np.float64)[:shortest] for training in trainings])
             mean, spread = values.mean(axis=0), values.std(axis=0, ddof=1) if len(trainings) > 1 else None
             band = () if spread is None else (mean - spread, mean + spread)
