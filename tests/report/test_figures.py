@@ -22,7 +22,7 @@ TITLES = {"x_title": "x", "y_title": "y"}
 
 def test_validation_curves_are_means_and_deviations_over_trainings():
     rng = np.random.default_rng(0)
-    histories = {"a": [rng.random(7), rng.random(5), rng.random(9)], "b": [rng.random(4)], "c": [], "committee": [[0.5]]}
+    histories = {"a": [rng.random(7), rng.random(5), rng.random(9)], "b": [rng.random(4)], "c": [], "one": [[0.5]]}
     several, one = validation_curves(histories)
     values = np.array([history[:5] for history in histories["a"]])
     assert several.x.tolist() == [1, 2, 3, 4, 5]

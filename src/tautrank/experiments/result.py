@@ -243,7 +243,7 @@ class CellResult:
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Student's 95% confidence interval of the mean, as papers give it: as if the trials were independent."""
+        """Student's 95 % confidence interval of the mean, as papers give it: as if the trials were independent."""
         if self.means.size < 2:
             return math.nan, math.nan
         from scipy.special import stdtrit

@@ -403,7 +403,7 @@ def _difficulty_section(found: QueryGains, styles: Styles, under: str) -> Figure
     how = "bootstrap intervals over queries" if found.trial_of is None else "confidence intervals over trials"
     how += widened(found.overlap) if found.trial_of is not None else ""
     caption = f"Mean gain over {found.baseline} in {found.unit} by how hard a query is for {found.baseline}"
-    caption += f", with 95% {how}" if drawn_intervals else ""
+    caption += f", with 95 % {how}" if drawn_intervals else ""
     caption += f". The groups are made from the values of {found.baseline} itself, so part of the gain on the hardest "
     caption += "and of the loss on the easiest queries is regression to the mean."
     title = f"Gain by difficulty of the query{under}"
@@ -434,7 +434,7 @@ def _group_interval(found: QueryGains, gains: F64, queries: I64) -> tuple[float,
 
 
 def interval_over_trials(differences: ArrayLike, overlap: float) -> tuple[float, float]:
-    """Return the 95% confidence interval of a mean over trials whose training queries overlap; NaN for one trial.
+    """Return the 95 % confidence interval of a mean over trials whose training queries overlap; NaN for one trial.
 
     mean ± t(J - 1) sqrt((1/J + overlap) var): what `tautrank.corrected_resampled_t_test` does not reject at 5%.
 

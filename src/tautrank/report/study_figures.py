@@ -154,7 +154,7 @@ def _over_conditions(result: Comparison) -> Sections:
 def _mean_curves(result: Comparison, title: str, y_title: str, cells: Mapping[str, Sequence[CellResult]]) -> Sections:
     caption = f"{title} by {_axis(result)}: means over trials."
     if result.plan.budget.trials != 1:
-        caption += " Bands are 95% confidence intervals as papers give them: as if trials were independent."
+        caption += " Bands are 95 % confidence intervals as papers give them: as if trials were independent."
     points = {name: [(cell.condition, cell.mean, *cell.interval) for cell in found] for name, found in cells.items()}
     yield from _condition_section(result, f"{title} by condition", y_title, caption, points)
 
@@ -169,7 +169,7 @@ def _lead_curves(result: Comparison, metrics: Sequence[str]) -> Sections:
     named = f"over {study.baseline} in {', '.join(metrics)}"
     caption = f"How far each system is ahead of {named.removeprefix('over ')}, in the trials both have finished."
     if result.plan.budget.trials != 1:
-        caption += f" Bands are 95% confidence intervals over trials{figures.widened(overlap)}"
+        caption += f" Bands are 95 % confidence intervals over trials{figures.widened(overlap)}"
         caption += "; they say nothing about other test queries." if same_queries(study.protocol) else "."
     yield from _condition_section(result, f"Lead {named}", f"gain {named}", caption, points, "+")
 
