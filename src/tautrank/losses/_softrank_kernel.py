@@ -394,14 +394,21 @@ def _credit(
         h[m] += size
 
 
-@njit(error_model="numpy")
-def _set_off(net: Array, width: int, done: int, rich: int, rich_at: I32, h: Array) -> None:
+@njit(error_model="numpy", fastmath=REORDER)
+def _set_off(net: Array, width: int, done: int, rich: int, rich_at: I32, sizes: Array, h: Array) -> None:
     """Add the difference of the two sides of every contest in the table to the curvature of both documents."""
+    row = _U(width)
+    for j in range(rich):
+        sizes[_U(j)] = 0.0
     for i in range(done):
+        total = net.dtype.type(0.0)
         for j in range(i + 1, rich):
-            c = abs(net[j * width + i] - net[i * width + j])
-            h[rich_at[i]] += c
-            h[rich_at[j]] += c
+            c = abs(net[_U(j) * row + _U(i)] - net[_U(i) * row + _U(j)])
+            sizes[_U(j)] += c
+            total += c
+        sizes[_U(i)] += total
+    for j in range(rich):
+        h[rich_at[j]] += sizes[j]
 
 
 @njit(error_model="numpy")
@@ -524,7 +531,7 @@ def softrank_queries(
         if not derive:
             continue
         if width > 0:
-            _set_off(net, width, done, rich, rich_at, h)
+            _set_off(net, width, done, rich, rich_at, slopes, h)
         c = real(-scale[query])
         d = real(scale[query] / sigma)
         for p in range(start, start + n):
