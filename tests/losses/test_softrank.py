@@ -251,7 +251,7 @@ def test_the_probabilities_of_float32_lanes_are_as_good_as_float32_can_say() -> 
 @pytest.mark.parametrize("discount", ["log2", "reciprocal"])
 @pytest.mark.parametrize("tolerance", [2e-6, 1e-9])
 def test_a_discount_is_a_sum_of_powers(discount: str, tolerance: float) -> None:
-    for n in (64, 256, 4096):
+    for n in (64, 256, 1024, 4096):
         gaps, coefficients = discount_powers(n, discount, tolerance, 4)
         assert gaps.size % 4 == 0
         assert gaps.size <= 36
@@ -259,6 +259,14 @@ def test_a_discount_is_a_sum_of_powers(discount: str, tolerance: float) -> None:
         powers = (1 - gaps) ** np.arange(n + 1)[:, np.newaxis] @ coefficients
         np.testing.assert_allclose(powers[:n], by_rank[:n], rtol=tolerance)
         np.testing.assert_allclose(np.diff(powers), np.diff(by_rank), rtol=1.5 * tolerance, atol=1e-14)
+
+
+@pytest.mark.parametrize("discount", ["log2", "reciprocal"])
+@pytest.mark.parametrize(("n", "terms"), [(64, 12), (256, 12), (1024, 16)])
+def test_few_fitted_powers_do_for_float32(n: int, terms: int, discount: str) -> None:
+    gaps, coefficients = discount_powers(n, discount, 2e-6, 4)
+    assert gaps.size == terms
+    assert (coefficients > 0).all()  # as in the mixture that they stand for: nothing cancels
 
 
 def test_powers_depend_on_the_length_of_the_own_list_alone() -> None:
