@@ -22,6 +22,7 @@ from tautrank.arrays import F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
 from tautrank.engines.registry import package
 from tautrank.errors import OptionError
+from tautrank.losses.base import Loss
 
 if TYPE_CHECKING:
     from tautrank.engines.base import Task
@@ -158,6 +159,37 @@ def sampled_rows(total: int, params: Mapping[str, Any]) -> I64:
     return np.asarray(made._create_sample_indices(total_nrow=total), np.int64)
 
 
+def is_set(params: Mapping[str, Any], name: str) -> bool:
+    """Whether one of LightGBM's switches is on.
+
+    Args:
+        params: parameters by their main names.
+        name: the name of the switch.
+    """
+    return str(params.get(name, False)).lower() in ("true", "1", "+")
+
+
+def is_quantised(params: Mapping[str, Any]) -> bool:
+    """Whether splits are found from gradients of a few bits.
+
+    Args:
+        params: LightGBM's parameters by their main names.
+    """
+    return is_set(params, "use_quantized_grad")
+
+
+def is_joined(task: Task, params: Mapping[str, Any]) -> bool:
+    """Whether a model to start from is joined to the trees at the end, which begin from its scores.
+
+    LightGBM predicts no data in chunks, and its own way of continuing needs all data when the booster is made.
+
+    Args:
+        task: the training.
+        params: LightGBM's parameters by their main names.
+    """
+    return isinstance(task.train.X, StreamedRows) or (is_quantised(params) and isinstance(task.loss, Loss))
+
+
 class LightGBMBinning:
     """LightGBM's data sets of one training: training and validation data, the latter None if there is none.
 
@@ -208,7 +240,7 @@ class LightGBMBinning:
 
     def _binned(self, data: RankingData, **given: Any) -> Any:
         task, scores = self._task, None
-        if self._in_files and task.start is not None:  # LightGBM itself predicts no data in chunks
+        if task.start is not None and is_joined(task, self._params):
             scores = task.start.unscaled_scores(data.X, self._params["num_threads"])
         if isinstance(data.X, StreamedRows):
             return self._streamed(data.X, given.get("reference"), scores)

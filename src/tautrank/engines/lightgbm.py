@@ -15,7 +15,7 @@ from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64, Array
 from tautrank.data import StreamedRows
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, read_model, shares
-from tautrank.engines.binned import LightGBMBinning, check_memory
+from tautrank.engines.binned import LightGBMBinning, check_memory, is_joined, is_quantised, is_set
 from tautrank.engines.boosting import QueryBagging
 from tautrank.engines.langevin import check_leaves
 from tautrank.engines.registry import OTHER_NAMES, AnyLoss, NativeLoss, make_safe, other_name, package
@@ -57,7 +57,6 @@ _DEFAULT_LEFT = 2
 _MISSING = 12
 _ZERO_IS_MISSING = 4
 
-_TRUE = ("true", "1", "+")
 _FEW_FEATURES = 300
 _FEW_THREADS = 16
 _FEW_DOCUMENTS = 10_000
@@ -281,8 +280,7 @@ class _Learner:
         self._rate = settings.learning_rate
         # On a cluster the network is waiting from the first tree on.
         self._ready = None if task.sample is None else LightGBMBinning(task, self.params).make()
-        # LightGBM predicts no data in chunks: there, trees begin from the scores of a model that is joined to them.
-        self._joined = task.start if isinstance(task.train.X, StreamedRows) else None
+        self._joined = task.start if is_joined(task, self.params) else None
         self._before = 0 if self._joined is None else self._joined.n_trees
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
@@ -347,22 +345,47 @@ class _Learner:
         train, valid = self._ready or LightGBMBinning(task, params).shared()
         # A loss of this library continues the unscaled trees.
         own, start = objective is not None, task.start if isinstance(task.start, LightGBMModel) else None
-        # Quantised gradients are rounded by random numbers that each thread draws at the beginning, from a seed of its
-        # own: with one thread then, and as many as wanted from the second tree on, trees do not depend on threads.
-        threads = params["num_threads"]
-        quantised = str(params.get("use_quantized_grad", False)).lower() in _TRUE
-        params |= {"num_threads": 1} if quantised else {}
         params |= {"objective": objective} if own else {}
         begun = None if self._joined or start is None else start.unscaled if own else start.booster
+        if is_quantised(params) and begun is None and not isinstance(task.train.X, StreamedRows):
+            self._booster = _begun_by_one_thread(params, train, valid)
+            return
+        threads = {"num_threads": params["num_threads"]}
+        params |= {"num_threads": 1} if is_quantised(params) else {}
         valids = None if valid is None else [valid]
         self._booster = lightgbm.train(params, train, 1, valids, init_model=begun, keep_training_booster=True)
-        if quantised:
-            self._booster.reset_parameter({"num_threads": threads})
+        if is_quantised(params):
+            self._booster.reset_parameter(threads)
 
     def _set_rate(self, rate: float) -> None:
         if rate != self._rate:
             self._booster.reset_parameter({"learning_rate": rate})
             self._rate = rate
+
+
+def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> Any:
+    """Return a booster of one tree, whose trees with quantised gradients do not depend on the number of threads.
+
+    Such gradients are rounded by random numbers that each thread draws, from a seed of its own, when the booster is
+    made; and as many threads as then will count histograms by row. So one thread makes it, of as many documents
+    without features, and the training data is put in their place.
+    """
+    from lightgbm.basic import _LIB, _safe_call  # type: ignore[attr-defined, unused-ignore]
+
+    lightgbm, threads = package("lightgbm"), params["num_threads"]
+    objective = params["objective"] if callable(params["objective"]) else None
+    params = {**params, "num_iterations": 1, "num_threads": 1}
+    params |= {} if objective is None else {"objective": "none"}
+    documents = lightgbm.Dataset(None, params=params)
+    documents._init_from_ref_dataset(train.construct().num_data(), train._handle)
+    _safe_call(_LIB.LGBM_DatasetMarkFinished(documents._handle))
+    documents.set_label(train.get_label()).set_group(train.get_group())  # which LightGBM's own objectives look at
+    booster = lightgbm.Booster(params, documents)
+    booster.reset_parameter({"num_threads": threads})
+    if valid is not None:
+        booster.add_valid(valid, "valid_0")
+    booster.update(train, objective)  # while `documents` are there: LightGBM compares the two
+    return booster
 
 
 def parameters(task: Task, settings: Settings) -> dict[str, Any]:
@@ -417,7 +440,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
 
 
 def _by_query(extra: Mapping[str, Any]) -> bool:
-    return str(extra.get("bagging_by_query", False)).lower() in _TRUE
+    return is_set(extra, "bagging_by_query")
 
 
 def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
