@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
+from scipy.sparse import csr_matrix
 
 import tautrank as tr
 from tautrank import Ranker, RankingData
@@ -41,6 +44,27 @@ def test_it_learns_as_well_and_the_same_for_any_number_of_threads(loss: str, dat
     assert np.array_equal(scores["fast", 1], scores["fast", 2])
     assert np.array_equal(scores["fast", 1], scores["fast", 3])
     assert not np.array_equal(scores["fast", 1], scores["exact", 1])
+
+
+@pytest.mark.parametrize("how", [
+    {"loss": "lightgbm:lambdarank"}, {"extra_trees": True}, {"force_col_wise": True}, {"boosting": "goss"},
+    {"colsample_bynode": 0.5}, {"bagging_by_query": True, "bagging_fraction": 0.7, "bagging_freq": 1},
+])  # fmt: skip
+@pytest.mark.parametrize("kind", ["dense", "sparse"])
+def test_trees_do_not_depend_on_threads(how: dict[str, object], kind: str, data: RankingData) -> None:
+    """Nor does a model that continues another one."""
+    X = csr_matrix(np.where(np.abs(data.X) < 1, 0, data.X)) if kind == "sparse" else data.X
+    some = dataclasses.replace(data, X=X)
+    found = []
+    for n_jobs in (1, 2, 2, 3):
+        fixed = {"speed": "fast", "n_jobs": n_jobs, "early_stopping_rounds": None, **how}
+        ranker = Ranker(n_estimators=8, **fixed).fit(some, some)
+        more = Ranker(n_estimators=5, **fixed).fit(some, some, init_model=ranker)
+        assert more.n_trees_ == ranker.n_trees_ + 5
+        assert more.score(some) > ranker.score(some)
+        found.append((ranker.predict(some), more.predict(some)))
+    for one in found[1:]:
+        np.testing.assert_array_equal(one, found[0])
 
 
 def test_committees_and_tuned_rates_train_fast_too(data: RankingData) -> None:

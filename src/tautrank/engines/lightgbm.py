@@ -347,7 +347,7 @@ class _Learner:
         own, start = objective is not None, task.start if isinstance(task.start, LightGBMModel) else None
         params |= {"objective": objective} if own else {}
         begun = None if self._joined or start is None else start.unscaled if own else start.booster
-        if is_quantised(params) and begun is None and not isinstance(task.train.X, StreamedRows):
+        if is_quantised(params) and begun is None and task.sample is None and not is_set(params, "force_col_wise"):
             self._booster = _begun_by_one_thread(params, train, valid)
             return
         threads = {"num_threads": params["num_threads"]}
