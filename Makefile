@@ -11,7 +11,7 @@ help:
 	@echo "make test      lint, types, tests and doctests"
 	@echo "make coverage  line coverage of each room by its own tests (make coverage-losses for one room)"
 	@echo "make docs      build the documentation in site/; it needs no network"
-	@echo "make bench     speed and memory compared with other tools (about 15 minutes)"
+	@echo "make bench     speed and memory compared with other tools (about 45 minutes)"
 	@echo "make results   every loss and committees on real data sets (about three hours; it can be stopped and run again)"
 	@echo "make studies   every table and figure of the papers, repeated (about two hours; likewise)"
 	@echo "make dist      build and check what is uploaded to PyPI, in dist/"
