@@ -7,6 +7,7 @@ import pickle
 import sys
 from dataclasses import dataclass
 
+import lightgbm
 import numpy as np
 import pytest
 from scipy import sparse
@@ -398,3 +399,16 @@ def test_a_training_that_diverges_says_so(valid):
     assert str(caught.value).startswith(
         "loss lambdarank: the training diverges, scores have grown to infinity; expected"
     )
+
+
+@pytest.mark.parametrize("how", ["rates", "langevin"])
+def test_random_thresholds_are_others_for_every_tree_if_the_rate_changes(how):
+    X = np.random.default_rng(0).random((2000, 1), np.float32)
+    data = tr.RankingData.from_arrays(X, np.rint(4 * X[:, 0]), group=[20] * 100)
+    rates = [lightgbm.reset_parameter(learning_rate=[0.1 - 0.001 * tree for tree in range(12)])]
+    langevin = tr.Langevin(temperature=1e9, shrink_rate=1e-3) if how == "langevin" else None
+    fitted = Ranker("mse", n_estimators=12, num_leaves=2, extra_trees=True, langevin=langevin, verbose=0)
+    fitted.fit(data, callbacks=rates if how == "rates" else None)
+    drawn = np.concatenate([tree.threshold for tree in fitted.model_.trees()])
+    assert np.unique(drawn).size > 8
+    assert abs(np.diff(drawn, n=2)).max() > 0.1  # not one after the other

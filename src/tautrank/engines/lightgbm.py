@@ -358,9 +358,13 @@ class _Learner:
             self._booster.reset_parameter(threads)
 
     def _set_rate(self, rate: float) -> None:
-        if rate != self._rate:
-            self._booster.reset_parameter({"learning_rate": rate})
-            self._rate = rate
+        if rate == self._rate:
+            return
+        # LightGBM then begins to draw the thresholds of extra_trees from the seed again: the same ones for every tree.
+        draw = np.random.default_rng((self._settings.seed, self._task.start_step, int(self._booster.num_trees())))
+        anew = {"extra_seed": int(draw.integers(2**31))} if is_set(self.params, "extra_trees") else {}
+        self._booster.reset_parameter({"learning_rate": rate, **anew})
+        self._rate = rate
 
 
 def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> Any:
