@@ -12,7 +12,14 @@ from sklearn.base import clone
 import tautrank as tr
 from tautrank.engines import Settings, Step, Task, read_loss
 from tautrank.engines.boosting import train_model
-from tautrank.engines.committee import Committee, CommitteeEngine, SeveralModels, added, member_factors
+from tautrank.engines.committee import (
+    Committee,
+    CommitteeEngine,
+    SeveralModels,
+    added,
+    exact_in_float32,
+    member_factors,
+)
 from tautrank.engines.lightgbm import LightGBMModel
 from tautrank.engines.registry import engine_named
 from tautrank.errors import OptionError, TautrankWarning
@@ -53,6 +60,27 @@ def test_a_sum_of_models_is_one_booster_with_scaled_leaves(train: tr.RankingData
     expected = 0.5 * models[0].predict(train.X) + 3.0 * models[1].predict(train.X)
     np.testing.assert_allclose(total.predict(train.X), expected, rtol=1e-12, atol=1e-12)
     np.testing.assert_array_equal(total.booster.predict(train.X, raw_score=True), total.predict(train.X))
+
+
+def test_float32_adds_the_leaves_of_a_committee_exactly_in_any_order(train: tr.RankingData) -> None:
+    committee = tr.Ranker("committee", n_estimators=60, min_data_in_leaf=5).fit(train)
+    leaves = committee.model_.leaves(train.X)
+    terms = np.array([tree.leaf[leaves[:, number]] for number, tree in enumerate(committee.model_.trees())])
+    for order in (np.arange(360), np.arange(360)[::-1], np.random.default_rng(0).permutation(360)):
+        total = np.zeros(train.n_documents, np.float32)
+        for number in order:
+            total += terms[number].astype(np.float32)
+        np.testing.assert_array_equal(total, committee.predict(train))
+
+
+def test_rounding_changes_next_to_nothing_or_is_left_out(train: tr.RankingData) -> None:
+    models = [tr.Ranker(loss, **FEW).fit(train).model_ for loss in ("lambdarank", "xendcg")]
+    total = added(models, [0.5, 3.0])
+    rounded = exact_in_float32(total)
+    assert np.abs(rounded.predict(train.X) - total.predict(train.X)).max() < total.n_trees * 2.0**-17
+    assert not np.array_equal(rounded.predict(train.X), total.predict(train.X))
+    large = added(models, [1e5, 3.0])
+    assert exact_in_float32(large) is large
 
 
 def test_every_member_has_the_same_spread_within_queries(train: tr.RankingData) -> None:
@@ -108,7 +136,7 @@ def test_members_stop_together_when_their_sum_stops_improving(
         values.append(tr.metric("ndcg@5").mean(total, valid.labels, valid.offsets))
     assert rounds - 1 - int(np.argmax(values)) == 4
     task = Task(train, tr.loss("mse"), tr.metric("ndcg@5"))
-    expected = added(models, member_factors(models, task)).predict(valid.X)
+    expected = exact_in_float32(added(models, member_factors(models, task))).predict(valid.X)
     np.testing.assert_array_equal(ranker.predict(valid), expected)
 
 

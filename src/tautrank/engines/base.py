@@ -407,6 +407,14 @@ class FittedModel(abc.ABC):
         """
         return None
 
+    def rounded(self, unit: float) -> FittedModel:
+        """Return the model with leaves that are multiples of a number; the model as it is where its tool has no leaves.
+
+        Args:
+            unit: the number.
+        """
+        return self
+
     def version(self) -> str:
         """Return the version of the tool that is installed."""
         return str(package(self.tool).__version__)

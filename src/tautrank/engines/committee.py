@@ -31,7 +31,7 @@ from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, rea
 from tautrank.engines.binned import Bins
 from tautrank.engines.boosting import InStep, QueryBagging, Watch, train_model
 from tautrank.engines.registry import DEFAULT_ENGINE, NativeLoss, engine_for, engine_named, read_loss
-from tautrank.engines.trees import Tree
+from tautrank.engines.trees import Tree, exact_unit
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.losses.base import Loss
 from tautrank.metrics import Metric
@@ -51,6 +51,8 @@ _MEASURED_QUERIES = 2_000
 # Fewer validation queries than this would fit weights to noise.
 _FEWEST_FOR_WEIGHTS = 500
 _SEED_STEP = 1_000_003
+# Leaves are rounded to multiples of at most this much; the scores of a committee differ by about 1 within queries.
+_COARSEST = 2.0**-17
 
 
 DEFAULT_COMMITTEE = "lambdarank(extend=all)|ndcg-loss2++|ndcg-loss1|ranknet|xendcg|stochasticrank"
@@ -177,7 +179,7 @@ class CommitteeEngine(Engine):
                 progress.stopped = True  # members that are still training end with their next tree
                 raise
         factors = member_factors(models, task, committee.weights)
-        total = added(models, factors)
+        total = exact_in_float32(added(models, factors))
         parts = {"train": task.train, "valid": task.valid}
         watch.judge(total.n_trees, lambda part: scores_of(total, parts[part], settings.n_jobs))  # type: ignore[arg-type]
         return total
@@ -365,6 +367,22 @@ def added(models: Sequence[FittedModel], factors: Iterable[float]) -> FittedMode
     return SeveralModels(models, given)
 
 
+def exact_in_float32(total: FittedModel) -> FittedModel:
+    """Return the model with leaves rounded such that float32 adds them up exactly, in any order.
+
+    Solr, Elasticsearch, OpenSearch and RankLib, which add leaves in float32, then give the same bits as `predict`. The
+    model stays as it is where that would round too much, or where its trees are not its own.
+
+    Args:
+        total: a committee.
+    """
+    try:
+        unit = exact_unit(total.trees())
+    except OptionError:
+        return total
+    return total.rounded(unit) if unit <= _COARSEST else total
+
+
 class SeveralModels(FittedModel):
     """A sum of models of several tools; kept in a file as one member that holds them all.
 
@@ -448,6 +466,16 @@ class SeveralModels(FittedModel):
         if not models:
             raise DataError("found a committee without members")
         return cls(models, factors)
+
+    def rounded(self, unit: float) -> FittedModel:
+        """Return the sum of members whose leaves, times their factors, are multiples of a number.
+
+        Args:
+            unit: the number.
+        """
+        scaled = [type(model).added([model], [factor]) for model, factor in zip(self.models, self.factors, strict=True)]
+        rounded = [model.rounded(unit) for model in scaled if model is not None]
+        return SeveralModels(rounded, [1.0] * len(rounded)) if len(rounded) == len(scaled) else self
 
     def trees(self) -> list[Tree]:
         """Return the trees of all members as plain arrays, scaled."""

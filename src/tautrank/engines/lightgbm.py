@@ -146,6 +146,19 @@ class LightGBMModel(FittedModel):
         texts = [scaled_text(model.to_text(), factor) for model, factor in zip(models, factors, strict=True)]
         return cls._of_text(joined_text(texts))
 
+    def rounded(self, unit: float) -> FittedModel:
+        """Return the model with leaves that are multiples of a number.
+
+        Args:
+            unit: the number.
+        """
+
+        def line(found: re.Match[str]) -> str:
+            leaves = np.rint(_numbers(found[1], np.float64) / unit) * unit
+            return "leaf_value=" + " ".join(f"{leaf:.17g}" for leaf in leaves)
+
+        return self._of_text(_with_sizes(re.sub(r"^leaf_value=(.*)$", line, self.to_text(), flags=re.M)))
+
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
         """Return one model with the trees of several, one after the other.

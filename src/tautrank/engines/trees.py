@@ -7,6 +7,7 @@ form; documents have float32 features here, so that one becomes the other withou
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -136,6 +137,23 @@ def more_than_comparisons(trees: Sequence[Tree]) -> str | None:
         if torn.size:
             return f"sends 0 aside as a missing value, at the threshold {torn[0]:g} among others (zero_as_missing)"
     return None
+
+
+def exact_unit(trees: Sequence[Tree]) -> float:
+    """Return a power of two whose multiples float32 adds up exactly, in any order, if leaves are rounded to them.
+
+    Float32 holds every multiple up to ``2^24`` times the unit, and no document's sum is larger than that of the largest
+    leaves of all trees.
+
+    Args:
+        trees: the trees of a model.
+
+    >>> exact_unit([Tree.constant(3.0), Tree.constant(-0.5)]) * 2**24
+    4.0
+    """
+    most = sum(float(np.abs(tree.leaf).max(initial=0.0)) for tree in trees)
+    most *= 1 + len(trees) * 2.0**-23  # rounding may make leaves larger
+    return float(2.0 ** (math.ceil(math.log2(most)) - 24)) if most > 0 else 1.0
 
 
 def greatest_float32(thresholds: F64) -> F32:

@@ -103,13 +103,19 @@ class XGBoostModel(FittedModel):
         for each, model, factor in zip(described, models, factors, strict=True):
             scale = factor * model.scale
             base += scale * _base_score(each["learner"])
-            for tree in _trees_in(each):
-                numbers = np.array(tree["split_conditions"], np.float64)
-                numbers[np.array(tree["left_children"]) < 0] *= scale  # leaves
-                trees.append({**tree, "split_conditions": numbers.tolist()})
-        kept = described[0]["learner"]["learner_model_param"]
-        kept["base_score"] = f"[{base!r}]" if kept["base_score"].startswith("[") else repr(base)
-        return cls.from_bytes(_with_trees(described[0], trees), models[0].n_features)
+            trees += [_with_leaves(tree, _leaves_of(tree) * scale) for tree in _trees_in(each)]
+        return cls.from_bytes(_with_trees(described[0], trees, base), models[0].n_features)
+
+    def rounded(self, unit: float) -> FittedModel:
+        """Return the model with leaves, and a score to start from, that are multiples of a number.
+
+        Args:
+            unit: the number.
+        """
+        described = self._described()
+        trees = [_with_leaves(tree, np.rint(_leaves_of(tree) / unit) * unit) for tree in _trees_in(described)]
+        base = round(_base_score(described["learner"]) / unit) * unit
+        return self.from_bytes(_with_trees(described, trees, base), self.n_features)
 
     @classmethod
     def joined(cls, contents: Sequence[bytes], n_features: int) -> FittedModel:
@@ -420,8 +426,23 @@ def _trees_in(described: Mapping[str, Any]) -> Any:
     return described["learner"]["gradient_booster"]["model"]["trees"]
 
 
-def _with_trees(described: Mapping[str, Any], trees: list[dict[str, Any]]) -> bytes:
-    """Return a model as XGBoost describes it, with other trees."""
+def _leaves_of(tree: Mapping[str, Any]) -> F64:
+    """Return what the leaves of a tree as XGBoost describes it add to a score."""
+    return np.array(tree["split_conditions"], np.float64)[np.array(tree["left_children"]) < 0]
+
+
+def _with_leaves(tree: Mapping[str, Any], leaves: F64) -> dict[str, Any]:
+    """Return a tree as XGBoost describes it, with other leaves."""
+    numbers = np.array(tree["split_conditions"], np.float64)
+    numbers[np.array(tree["left_children"]) < 0] = leaves
+    return {**tree, "split_conditions": numbers.tolist()}
+
+
+def _with_trees(described: Mapping[str, Any], trees: list[dict[str, Any]], base: float | None = None) -> bytes:
+    """Return a model as XGBoost describes it, with other trees, and another score to start from."""
+    kept = described["learner"]["learner_model_param"]
+    if base is not None:
+        kept["base_score"] = f"[{base!r}]" if kept["base_score"].startswith("[") else repr(base)
     for number, tree in enumerate(trees):
         tree["id"] = number
     model = described["learner"]["gradient_booster"]["model"]

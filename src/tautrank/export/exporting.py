@@ -50,7 +50,7 @@ def export_model(
     Every document goes to the same leaves as in `Ranker.predict`, values at a threshold included: thresholds are the
     numbers that mean the same under that system's comparison and precision. Solr, RankLib, the search plugins and ONNX
     add leaves in float32, so that scores agree to about seven digits; Vespa and LightGBM give the same bits (with
-    Langevin boosting they agree to about 15 digits). What a format cannot express is an error, or a warning if it
+    Langevin boosting they agree to about 15 digits). A committee has the same bits in every format. What a format cannot express is an error, or a warning if it
     concerns only missing values. A model with list features can be written as ONNX only: its input is then one list.
 
     Args:
