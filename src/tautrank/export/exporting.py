@@ -48,10 +48,11 @@ def export_model(
     """Write a fitted ranker as another system's model, in one step.
 
     Every document goes to the same leaves as in `Ranker.predict`, values at a threshold included: thresholds are the
-    numbers that mean the same under that system's comparison and precision. Solr, RankLib, the search plugins and ONNX
-    add leaves in float32, so that scores agree to about seven digits; Vespa and LightGBM give the same bits (with
-    Langevin boosting they agree to about 15 digits). A committee has the same bits in every format. What a format cannot express is an error, or a warning if it
-    concerns only missing values. A model with list features can be written as ONNX only: its input is then one list.
+    numbers that mean the same under that system's comparison and precision. Solr, RankLib and the search plugins add
+    leaves in float32, so that scores agree to about seven digits, and ONNX rounds the sum to float32. Vespa and
+    LightGBM give the same bits (with Langevin boosting they agree to about 15 digits). A committee has the same scores,
+    to the bit, in every format. What a format cannot express is an error, or a warning if it concerns only missing
+    values. A model with list features can be written as ONNX only: its input is then one list.
 
     Args:
         ranker: a ranker fitted by LightGBM or XGBoost; or a network, which only ONNX can express.
