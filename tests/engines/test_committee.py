@@ -135,6 +135,7 @@ def test_members_stop_together_when_their_sum_stops_improving(
             total = total + scores / np.sqrt(np.sum(variances))
         values.append(tr.metric("ndcg@5").mean(total, valid.labels, valid.offsets))
     assert rounds - 1 - int(np.argmax(values)) == 4
+    np.testing.assert_allclose(ranker.evals_result_["valid"]["ndcg@5"], [*values, ranker.best_score_], rtol=1e-12)
     task = Task(train, tr.loss("mse"), tr.metric("ndcg@5"))
     expected = exact_in_float32(added(models, member_factors(models, task))).predict(valid.X)
     np.testing.assert_array_equal(ranker.predict(valid), expected)

@@ -248,7 +248,7 @@ def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> 
             if values:
                 say(f"{part} {name}  {sparkline(values)}  {values[0]:.4f} to {values[-1]:.4f}")
     if ranker.best_score_ is not None:
-        say(f"best validation value {ranker.best_score_:.4f} with {ranker.best_iteration_} trees")
+        say(f"validation value {ranker.best_score_:.4f} with {ranker.best_iteration_} trees")
     width = max((len(name) for name, _ in top[:_MOST_FEATURES]), default=0)
     for name, gain in top[:_MOST_FEATURES]:
         say(f"  {name:<{width}}  {gain:6.1%}  {'█' * round(40 * gain / top[0][1])}")

@@ -443,6 +443,16 @@ class Watch:
         stop = stop or (patience is not None and index - self._best >= patience)
         return stop or (self._after is not None and self._after(scaled(scores("valid"), scale)))
 
+    def put_before(self, history: History) -> None:
+        """Put values of rounds that have been judged elsewhere before those of this history.
+
+        Args:
+            history: the values, by name and metric.
+        """
+        for name, values in history.items():
+            for each, earlier in values.items():
+                self.history[name][each][:0] = earlier
+
     @property
     def rounds_to_keep(self) -> int:
         """All rounds, or those up to the best validation value where training may stop early."""
@@ -450,7 +460,8 @@ class Watch:
 
     def record(self) -> Record:
         """Return what happened, once training has ended."""
-        best = None if self._decides is None else self.history[self._decides][self._name][self._best]
+        index = self._best - len(self._rounds)  # from the end: values of other rounds may stand before
+        best = None if self._decides is None else self.history[self._decides][self._name][index]
         steps = self._task.start_step + self._last + 1
         return Record(self.history, self._rounds[self._best], best, steps, self._settings.seed)
 

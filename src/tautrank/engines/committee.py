@@ -162,9 +162,9 @@ class CommitteeEngine(Engine):
         progress = _Progress(watch)
         bins = task.bins or Bins()
         without_lists = _own_columns(task)
-        together = None
-        if task.valid is not None and settings.early_stopping_rounds is not None and not self._take_turns(losses):
-            together = InStep(len(losses), _judge_of_sum(task, settings), side_by_side)
+        together, of_sum = None, Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False))
+        if task.valid is not None and not self._take_turns(losses):
+            together = InStep(len(losses), _judge_of_sum(task, of_sum), side_by_side)
         trained = []
         with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
             for number, loss in enumerate(losses):
@@ -182,6 +182,7 @@ class CommitteeEngine(Engine):
         total = exact_in_float32(added(models, factors))
         parts = {"train": task.train, "valid": task.valid}
         watch.judge(total.n_trees, lambda part: scores_of(total, parts[part], settings.n_jobs))  # type: ignore[arg-type]
+        watch.put_before(of_sum.history)
         return total
 
     def in_its_words(self, parameters: Mapping[str, Any], fixed: Collection[str] = ()) -> dict[str, Any]:
@@ -258,9 +259,8 @@ def _own_columns(task: Task) -> Task | None:
     return dataclasses.replace(task, train=own(task.train), valid=None if task.valid is None else own(task.valid))
 
 
-def _judge_of_sum(task: Task, settings: Settings) -> Callable[[list[NDArray[Any]]], bool]:
+def _judge_of_sum(task: Task, watch: Watch) -> Callable[[list[NDArray[Any]]], bool]:
     """Return what says from the validation scores of the members whether their sum has stopped improving."""
-    watch = Watch(dataclasses.replace(task, metrics=()), dataclasses.replace(settings, callbacks=(), eval_train=False))
     valid, documents = next(iter(task.validation_sets().values()))
 
     def judge(scores: list[NDArray[Any]]) -> bool:

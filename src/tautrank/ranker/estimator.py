@@ -76,7 +76,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             with LightGBM also ``categorical_feature``, the names or numbers of columns that hold category codes.
 
     Attributes:
-        evals_result_: ``{"valid": {"ndcg@10": [...]}}``, and ``"train"`` if asked for: one value per tree of this fit.
+        evals_result_: ``{"valid": {"ndcg@10": [...]}}``, and ``"train"`` if asked for: one value per tree of this fit;
+            for a committee one per tree of each member, of their sum, and then that of the finished model.
         best_iteration_: number of trees with the best validation value; all of them without validation data.
         best_score_: that value, None without validation data.
         n_trees_: number of trees that predict.

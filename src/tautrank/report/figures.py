@@ -152,7 +152,7 @@ def validation_curves(histories: Mapping[str, Sequence[ArrayLike]]) -> list[Curv
     """Return one curve per system: mean and spread over several trainings of the value after each tree.
 
     The band is one standard deviation over the trainings to either side. A curve ends with the shortest of its
-    trainings: a mean over those that went on would jump where one stopped. One value, as of a committee, is no curve.
+    trainings: a mean over those that went on would jump where one stopped. One value is no curve.
 
     Args:
         histories: for each system, one list per training with one validation value per tree.
