@@ -11,6 +11,7 @@ import numpy as np
 from numba import njit
 
 from tautrank.arrays import F64, I64, Array
+from tautrank.kernels.exponential import exponential
 from tautrank.kernels.ranking import REORDER, longest_list
 from tautrank.losses._smoothing_kernel import bell
 
@@ -110,6 +111,46 @@ def _signed_sums(s: F64, own: float, b: F64) -> tuple[float, float]:
     return total, size
 
 
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _logits(s: F64, far: F64, factor: float, inverse: float, z: F64) -> float:
+    """Write the logits of all documents at one rank; return the highest."""
+    highest = -math.inf
+    for j in range(s.size):
+        z[j] = (factor * s[j] - far[j]) * inverse
+        highest = max(highest, z[j])
+    return highest
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _exponentials(z: F64, highest: float, p: Array) -> None:
+    """Write the exponentials of logits, the largest of which is 1."""
+    for j in range(z.size):
+        p[j] = exponential(p.dtype.type(z[j] - highest))
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _sums(p: Array, earned: F64) -> tuple[float, float]:
+    """Return the sum of exponentials, and that of what they earn."""
+    total, gain = 0.0, 0.0
+    for j in range(p.size):
+        total += p[j]
+        gain += p[j] * earned[j]
+    return total, gain
+
+
+@njit(error_model="numpy", fastmath=REORDER, forceinline=True)
+def _pass_back(
+    factor: float, share: float, gain: float, earned: F64, more: F64, p: Array, b: F64, g: F64, h: F64
+) -> None:
+    """Add the slopes of one rank to the sums: those of the distances to ``b``, all others to ``g`` and ``h``."""
+    for j in range(earned.size):
+        a = share * p[j] * (gain - earned[j])
+        b[j] -= a
+        term = a * (factor - more[j])
+        g[j] += term
+        h[j] += abs(term)
+
+
 @njit(nogil=True, cache=True, error_model="numpy")
 def sorted_gains(
     scores: Array, gains: F64, offsets: I64, scale: F64, temperature: float, discounts: F64, first: int, last: int,
@@ -119,17 +160,18 @@ def sorted_gains(
 
     The logit of document ``j`` at the 0-based rank ``i`` is ``((n - 1 - 2i) s_j - B_j) / T``. It changes with ``s_j``
     by ``(n - 1 - 2i - m_j) / T``, where ``m_j`` more documents are below ``j`` than above it, and with another score by
-    1/T up or down. All sums are float64.
+    1/T up or down. All sums are float64; of float32 scores only the exponentials are in float32.
     """
     size = longest_list(offsets, first, last)
-    every, far, more, p = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
+    every, far, more, z = np.empty(size), np.empty(size), np.empty(size), np.empty(size)
     g, h, b = np.empty(size), np.empty(size), np.empty(size)
+    p = np.empty(size, scores.dtype)
     for query in range(first, last):
         start = offsets[query]
         n = offsets[query + 1] - start
         if scale[query] == 0.0:
             continue
-        s = every[:n]
+        s, earned = every[:n], gains[start : start + n]
         for j in range(n):
             s[j] = scores[start + j]
             g[j] = 0.0
@@ -140,22 +182,12 @@ def sorted_gains(
         value = 1.0
         for i in range(min(n, discounts.size)):
             factor = n - 1.0 - 2.0 * i
-            highest = -math.inf
-            for j in range(n):
-                p[j] = (factor * s[j] - far[j]) / temperature
-                highest = max(highest, p[j])
-            total, gain = 0.0, 0.0
-            for j in range(n):
-                p[j] = math.exp(p[j] - highest)
-                total += p[j]
-                gain += p[j] * gains[start + j]
+            highest = _logits(s, far, factor, 1.0 / temperature, z)
+            _exponentials(z[:n], highest, p)
+            total, gain = _sums(p[:n], earned)
             gain /= total
             value -= discounts[i] * gain
-            for j in range(n):
-                a = discounts[i] * p[j] / total * (gain - gains[start + j]) / temperature
-                b[j] -= a
-                g[j] += a * (factor - more[j])
-                h[j] += abs(a * (factor - more[j]))
+            _pass_back(factor, discounts[i] / (total * temperature), gain, earned, more, p, b, g, h)
         values[query] = scale[query] * value
         for j in range(n):
             signed, sizes = _signed_sums(s, s[j], b[:n])
