@@ -62,4 +62,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 
 def _reports(terminalreporter: pytest.TerminalReporter, mark: str, outcome: str) -> Iterator[pytest.TestReport]:
-    return (report for report in terminalreporter.getreports(outcome) if mark in report.keywords)
+    # A module that is skipped as a whole has a report without keywords.
+    return (report for report in terminalreporter.getreports(outcome) if mark in getattr(report, "keywords", ()))

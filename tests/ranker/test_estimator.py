@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from functools import partial
 
@@ -282,8 +283,10 @@ def test_a_script_for_lightgbm_runs_with_one_line_changed(capfd):
     parameters = {"boosting_type": "gbdt", "n_estimators": 5, "min_child_samples": 5, "subsample": 0.8, "verbose": -1}
     theirs = lightgbm.LGBMRanker(**parameters)
     ours = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
-    for model in (theirs, ours):
-        model.fit(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, eval_X=XV, eval_y=YV, eval_group=[VALID.sizes])
+    apart, pairs = {"eval_X": XV, "eval_y": YV}, {"eval_set": [(XV, YV)]}
+    known = inspect.signature(lightgbm.LGBMRanker.fit).parameters  # LightGBM has `eval_X` since 4.7
+    for model, valid in ((theirs, apart if "eval_X" in known else pairs), (ours, apart)):
+        model.fit(TRAIN.X, TRAIN.labels, group=TRAIN.sizes, **valid, eval_group=[VALID.sizes])
     in_a_set = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)
     in_a_set.fit(TRAIN, eval_set=[(XV, YV)], eval_group=[VALID.sizes])
     by_qid = Ranker("lightgbm:lambdarank", metric="ndcg(empty=one)@10", **parameters)

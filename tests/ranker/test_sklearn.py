@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV, GroupKFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import estimator_checks
+from sklearn.utils.fixes import parse_version
 from sklearn.utils.validation import check_is_fitted
 
 import tautrank as tr
@@ -76,6 +77,13 @@ def test_pipeline_with_routing(routing):
     scaled = StandardScaler().fit_transform(X)
     np.testing.assert_array_equal(pipeline.predict(X), Ranker(**FEW).fit(scaled, Y, QID).predict(scaled))
     assert pipeline.score(X, Y, qid=QID) > 0.8
+
+
+@pytest.mark.skipif(
+    parse_version(sklearn.__version__) < parse_version("1.8"), reason="scikit-learn passes no qid to a pipeline's score"
+)
+def test_cross_validation_of_a_pipeline(routing):
+    pipeline = make_pipeline(StandardScaler(), Ranker(**FEW))
     scores = cross_val_score(pipeline, X, Y, cv=GroupKFold(3), params={"qid": QID, "groups": QID}, error_score="raise")
     assert (scores > 0.7).all()
 
