@@ -225,7 +225,7 @@ def test_unlike_columns_other_versions_and_what_a_cluster_cannot_train(folder, t
                 "engine": "xgboost",
                 "subsample": 0.5,
             },
-            "booster: found dart; expected it unset for a training on a cluster": {
+            "booster: found dart, which works with XGBoost's own objectives only": {
                 "engine": "xgboost",
                 "booster": "dart",
             },

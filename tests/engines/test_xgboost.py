@@ -109,8 +109,10 @@ def test_a_committee_is_one_booster() -> None:
         ({"eta": 0.1}, "eta: is called learning_rate here"),
         ({"reg_alpha": 1.0, "langevin": tr.Langevin()}, "reg_alpha: found 1.0 with langevin"),
         ({"reg_lambda": -1.0}, "XGBoost cannot train on this"),
+        ({"booster": "dart"}, "booster: found dart, which works with XGBoost's own objectives only"),
+        ({"loss": "xgboost:rank:ndcg", "booster": "dart"}, "early_stopping_rounds: dart rescales the trees it has"),
     ],
 )
 def test_bad_parameters_are_one_sentence(given: dict[str, object], sentence: str) -> None:
     with pytest.raises((OptionError, DataError), match=sentence):
-        on_xgboost(**given).fit(TRAIN)
+        on_xgboost(**{"early_stopping_rounds": 3, **given}).fit(TRAIN, VALID)

@@ -452,10 +452,12 @@ def test_models_of_other_tools(tmp_path):
     for format in FORMATS:
         with pytest.raises(OptionError, match=r"^format: found .*catboost.*; expected"):
             tr.export_model(ranker, tmp_path / "m", format)
-    pytest.importorskip("xgboost")
+    xgboost = pytest.importorskip("xgboost")
     with pytest.raises(OptionError, match="format: found lightgbm for a model trained by xgboost"):
         tr.export_model(tr.Ranker("xgboost:rank:ndcg", n_estimators=2).fit(data(10)), tmp_path / "m", "lightgbm")
-    dart = tr.Ranker("xgboost:rank:ndcg", n_estimators=2, booster="dart").fit(data(10))
+    dart = tr.Ranker("xgboost:rank:ndcg", n_estimators=4, booster="dart", rate_drop=0.9, one_drop=True).fit(data(10))
+    scores = dart.model_.booster.predict(xgboost.DMatrix(np.array(data(10).X)), output_margin=True)
+    np.testing.assert_array_equal(dart.predict(data(10)), scores)
     with pytest.raises(OptionError, match="format: found XGBoost's booster dart; expected gbtree"):
         tr.export_model(dart, tmp_path / "m", "solr")
 

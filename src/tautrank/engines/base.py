@@ -215,6 +215,12 @@ class Settings:
         given = self.rates(tree) if callable(self.rates) else self.rates[tree]
         return real("learning_rate", given, least=0.0, above=True)
 
+    def refuse_dart(self) -> None:
+        """Refuse early stopping of a training that drops trees; without validation data nothing stops early."""
+        if self.early_stopping_rounds is not None:
+            found = "dart rescales the trees it has, so that the best cannot be kept"
+            raise OptionError(f"early_stopping_rounds: {found}; expected None, or another boosting")
+
     @property
     def threads(self) -> int:
         """How many threads `n_jobs` asks for, in this process (1 where more would hang, see `registry`)."""

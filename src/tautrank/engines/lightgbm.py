@@ -415,9 +415,8 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     native = task.loss if isinstance(task.loss, NativeLoss) else None
     refuse(LightGBM().wrong_names(task.loss, settings.extra))  # LightGBM itself would silently ignore them
     extra = _by_main_name(settings.extra)
-    if settings.early_stopping_rounds is not None and extra.get("boosting") == "dart":
-        found = "dart rescales the trees it has, so that the best cannot be kept"
-        raise OptionError(f"early_stopping_rounds: {found}; expected None, or another boosting")
+    if extra.get("boosting") == "dart":
+        settings.refuse_dart()
     if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
         found = f"LightGBM's boosting={extra['boosting']} weights trees differently"
         raise OptionError(f"langevin: {found}; expected gbdt or goss")

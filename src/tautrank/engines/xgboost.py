@@ -97,7 +97,7 @@ class XGBoostModel(FittedModel):
             factors: one per model.
         """
         described = [model._described() for model in models]
-        if any(each["learner"]["gradient_booster"]["name"] != "gbtree" for each in described):
+        if any(_kind(each) != "gbtree" for each in described):
             return None
         trees, base = [], 0.0
         for each, model, factor in zip(described, models, factors, strict=True):
@@ -136,8 +136,7 @@ class XGBoostModel(FittedModel):
     def unscaled_trees(self) -> list[Tree]:
         """Return the trees as arrays, the first of one leaf: the score that all start from."""
         described = self._described()
-        kind = described["learner"]["gradient_booster"]["name"]
-        if kind != "gbtree":
+        if (kind := _kind(described)) != "gbtree":
             raise OptionError(f"format: found XGBoost's booster {kind}; expected gbtree")
         return [Tree.constant(_base_score(described["learner"])), *map(_tree, _trees_in(described))]
 
@@ -353,6 +352,10 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         if name not in _known_names():
             raise unknown("parameter of xgboost", name, {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES})
     check_leaves(settings.langevin, extra)
+    if extra.get("booster") == "dart" or extra.get("rate_drop") or extra.get("one_drop"):
+        if own:
+            raise OptionError("booster: found dart, which works with XGBoost's own objectives only; expected gbtree")
+        settings.refuse_dart()
     params: dict[str, Any] = {
         "objective": "reg:squarederror" if own else task.loss.objective,  # type: ignore[union-attr]
         "tree_method": "hist",
@@ -419,6 +422,12 @@ def _base_score(learner: Mapping[str, Any]) -> float:
     if objective.startswith(("count:", "survival:", "reg:gamma", "reg:tweedie")):
         return float(np.float32(math.log(base)))
     return float(base)
+
+
+def _kind(described: Mapping[str, Any]) -> str:
+    """The booster; since XGBoost 3.4 that of trees with weights of their own is called gbtree too."""
+    booster = described["learner"]["gradient_booster"]
+    return "dart" if booster.get("model", {}).get("weight_drop") else str(booster["name"])
 
 
 def _trees_in(described: Mapping[str, Any]) -> Any:

@@ -130,6 +130,7 @@ def checked_metric(given: object) -> Metric | ScaleFreeMetric:
             raise unknown("metric", name, known)
         given = read_metric(given)
     if isinstance(given, ReaderMetric) and isinstance(given, Metric):
+        _ = given.discount  # may refuse; since Python 3.12 `isinstance` no longer asks for it
         if given.ties not in ("worst", "expected"):
             raise OptionError(f"metric: found {given}; expected ties=worst, or ties=expected, which is mu=0")
         return given
