@@ -67,6 +67,15 @@ def test_trees_do_not_depend_on_threads(how: dict[str, object], kind: str, data:
         np.testing.assert_array_equal(one, found[0])
 
 
+@pytest.mark.parametrize("loss", ["mse", "lambdarank", "lightgbm:lambdarank"])
+def test_very_sparse_data(loss: str, data: RankingData) -> None:
+    sparse = dataclasses.replace(data, X=csr_matrix(np.where(np.abs(data.X) < 1.7, 0, data.X)))
+    fixed = {"n_estimators": 8, "speed": "fast", "early_stopping_rounds": None}
+    one, *others = (Ranker(loss, n_jobs=n_jobs, **fixed).fit(sparse).predict(sparse) for n_jobs in (1, 1, 2, 2))
+    for other in others:
+        np.testing.assert_array_equal(other, one)
+
+
 def test_committees_and_tuned_rates_train_fast_too(data: RankingData) -> None:
     committee = Ranker(["lambdarank", "xendcg"], n_estimators=10, learning_rate=0.1, speed="fast").fit(data)
     assert committee.score(data) > 0.6

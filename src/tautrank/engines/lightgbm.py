@@ -360,7 +360,7 @@ class _Learner:
         own, start = objective is not None, task.start if isinstance(task.start, LightGBMModel) else None
         params |= {"objective": objective} if own else {}
         begun = None if self._joined or start is None else start.unscaled if own else start.booster
-        if is_quantised(params) and begun is None and task.sample is None and not is_set(params, "force_col_wise"):
+        if is_quantised(params) and begun is None and task.sample is None and is_set(params, "force_row_wise"):
             self._booster = _begun_by_one_thread(params, train, valid)
             return
         threads = {"num_threads": params["num_threads"]}
@@ -385,7 +385,8 @@ def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> A
 
     Such gradients are rounded by random numbers that each thread draws, from a seed of its own, when the booster is
     made; and as many threads as then will count histograms by row. So one thread makes it, of as many documents
-    without features, and the training data is put in their place.
+    without features, and the training data is put in their place. Columns of the training data may be sparse, but the
+    layout of histograms must be chosen before: LightGBM would choose it for the documents without features.
     """
     from lightgbm.basic import _LIB, _safe_call  # type: ignore[attr-defined, unused-ignore]
 
