@@ -219,7 +219,8 @@ five parts is tested in turn; the one before it is the validation data, and the 
 - *average over n trees*: the peak of the centred moving average of the validation curve.
 - *by cross-validation*: each of the four parts that are not tested is held out in turn; the curve is the mean over all
   their queries.
-- *refit*: a new model of that many trees, trained on all four parts. This takes one more training; cross-validation takes four.
+- *refit*: a new model of that many trees, trained on all four parts. This takes one more training; cross-validation
+  takes four.
 
 Differences are from the default rule; p by `tautrank.systems_test`, adjusted by Holm's correction over the
 {len(RULES) - 1} other rules.
