@@ -108,7 +108,7 @@ def train(
     data: Path = argument("Training data (LETOR text or a table); several as 'part-*.parquet' with --workers."),
     model: Path = option("File to save the model in.", ..., "--model", "-o"),
     valid: Path | None = option("Validation data, for early stopping."),
-    loss: str = option("Loss to optimise, such as 'ndcg-loss2++'; 'committee' for six losses in one model.", "lambdarank"),
+    loss: str = option("Loss to optimise, such as 'ndcg-loss2++'; 'committee' for six in one model.", "lambdarank"),
     metric: str = _METRIC,
     refit: bool = flag("Choose the number of trees by cross-validation, then train on all queries.", "--refit"),
     training: Training,

@@ -88,7 +88,7 @@ def export_model(
         if isinstance(value, str) and not (value.strip() and value.isprintable()):
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
     if ranker.model_.tool == "torch" and format != "onnx":
-        raise OptionError(f"format: found '{format}' for a network, which is no sum of trees; expected onnx")
+        raise OptionError(f"format: found '{format}' for a network, which is not a sum of trees; expected onnx")
     lists = ranker.list_features_
     if lists is not None and format != "onnx":
         one_by_one = f"{format} scores documents one by one"

@@ -505,9 +505,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         start = given if isinstance(given, Ranker) else Ranker.load(given)
         start._check_fitted("init_model")
         if engine == CommitteeEngine.name:
-            raise OptionError("init_model: found a committee to train, whose members begin anew; expected one loss")
+            raise OptionError("init_model: found a committee to train, which cannot continue a model; expected one loss")
         if start.model_.tool != engine:
-            raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
+            raise OptionError(f"init_model: was trained by {start.model_.tool}; expected a model of {engine}")
         return start
 
     def _keep(self, fitted: Fitted) -> None:
