@@ -505,7 +505,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         start = given if isinstance(given, Ranker) else Ranker.load(given)
         start._check_fitted("init_model")
         if engine == CommitteeEngine.name:
-            raise OptionError("init_model: found a committee to train, which cannot continue a model; expected one loss")
+            raise OptionError("init_model: found a committee, which cannot continue a model; expected one loss")
         if start.model_.tool != engine:
             raise OptionError(f"init_model: was trained by {start.model_.tool}; expected a model of {engine}")
         return start
