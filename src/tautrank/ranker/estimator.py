@@ -54,7 +54,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             keep the trees up to the best one. None trains and keeps all trees; so does `fit` without validation data.
         random_state: seed of the engine and of the loss: a whole number, a NumPy ``RandomState`` or ``Generator`` to
             draw one from, or None for a new one each time.
-        n_jobs: threads of engine and loss; None is as many as the size of the data is worth, up to all cores, or to
+        n_jobs: threads of engine and loss; None chooses by the size of the data, up to all cores, or to
             ``OMP_NUM_THREADS`` if it is set (joblib sets it in its workers); -1 is all cores.
         verbose: 0 or less for silence, 1 for progress on standard error, None for a bar if that is a terminal.
         eval_train: whether to compute the metric on the training data too.
