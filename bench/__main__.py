@@ -104,8 +104,8 @@ def as_markdown(sections: dict[str, str]) -> str:
         "# Speed compared with other tools",
         "",
         "Measured by `make bench`, or one part by `python -m bench PART --write docs/results/speed.md`. Ratios are",
-        "medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds. Rows without",
-        "a target are for information. [Performance](../performance.md) explains the numbers.",
+        "medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds. Rows",
+        "without a target are for information. [Performance](../performance.md) explains the numbers.",
         "",
     ]
     if set(sections) == {"gpu"}:
