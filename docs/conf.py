@@ -52,7 +52,7 @@ napoleon_use_rtype = False
 
 # Kept here rather than in index.md, where a reader of the Markdown would meet it as a block of code.
 NAVIGATION = {
-    "Start": ["getting-started", "which-loss", "errors", "performance"],
+    "Start": ["getting-started", "from-lightgbm", "which-loss", "errors", "performance"],
     "Rank": [
         "data",
         "metrics",
