@@ -273,7 +273,8 @@ def run_page(one: StudyRun, page: Page) -> str:
         text = text.replace("# ", f"# {one.study}{f', {one.where}' if one.data else ''}: ", 1)
     else:
         lines = [f"# {one.study}, {one.where}: {page.study.title}", "", f"{page.study.paper}.", ""]
-        lines += [f"{len(results)} folds, {', '.join(map(str, trials))} trials each."]
+        each = f"{trials[0]} trials each" if len(set(trials)) == 1 else f"{', '.join(map(str, trials))} trials"
+        lines += [f"{len(results)} folds with {each}."]
         if one.conditions:
             lines[-1] += f" Of the study's conditions only {' and '.join(one.conditions)} were run."
         lines += ["", "| comparison | found | verdict | p | could be found | by fold |", "|---|---|---|---|---|---|"]
