@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -176,17 +175,18 @@ class ReportTable:
         Columns that do not fit follow in tables of their own, each beginning with the columns of words that the table
         begins with, or with the first column of a table of words only.
         """
-        room, every = options.max_width, range(len(self.columns))
-        bounds = [self._widths(i, room) for i in every]
+        room = options.max_width
+        bounds = [self._widths(i, room) for i in range(len(self.columns))]
         words = [column.words for column in self.columns]
-        first = words.index(False) if False in words else 1
-        leading, others = every[:first], every[first:]
-        for tables in range(1, len(others) + 1):
-            most = math.ceil(len(others) / tables)
-            parts = [[*leading, *others[i : i + most]] for i in range(0, len(others), most)]
-            if all(sum(bounds[i][0] for i in part) <= _inside(room, len(part)) for part in parts):
-                break
-        for part in parts if others else [leading]:
+        leading = list(range(words.index(False) if False in words else 1))
+        parts = [leading]
+        for i in range(len(leading), len(words)):
+            wider = [*parts[-1], i]
+            if parts[-1] == leading or sum(bounds[j][0] for j in wider) <= _inside(room, len(wider)):
+                parts[-1] = wider
+            else:
+                parts.append([*leading, i])
+        for part in parts:
             yield self._rich({i: bounds[i] for i in part}, _inside(room, len(part)))
 
     def _widths(self, i: int, room: int) -> tuple[int, int]:
