@@ -73,7 +73,8 @@ def test_tables_show_what_systems_test_says(parts, result, name):
         assert test.low < test.difference < test.high
         assert cell.tested.adjusted == test.adjusted
         shown = " [".join(difference_text(x) for x in (cell.difference, cell.tested.low))
-        for text in (str(result), result.to_latex(), result.to_html(), result.to_markdown()):
+        latex = result.to_latex().replace("$-$", "-")
+        for text in (str(result), latex, result.to_html(), result.to_markdown()):
             assert f"{shown}, {difference_text(cell.tested.high)}]" in text
     cells = [result.cell("plain", system.name, name).tested for system in result.systems[1:]]
     assert max(cell.detectable for cell in cells) == pytest.approx(expected.detectable)

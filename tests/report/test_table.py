@@ -51,6 +51,10 @@ def test_latex_and_markdown_escape_what_they_would_read():
     latex = ReportTable.of(["name", "n"], [[special, 1.5]]).to_latex()
     assert r"\textbackslash{} \{ \} \$ \& \# \_ \% \textasciitilde{} \textasciicircum{} \textless{} " in latex
     assert latex.startswith("\\begin{tabular}{lr}\n")
+    assert (
+        r"arp-loss1 & $-$.05 [$-$1.0, +2.0] & - \\"
+        in ReportTable.of("abc", [["arp-loss1", "-.05 [-1.0, +2.0]", "-"]]).to_latex()
+    )
     assert "| \\| &lt;b> &amp; | 2 |" in ReportTable.of(["a", "b"], [["| <b> &", 2]]).to_markdown()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -144,11 +145,11 @@ class ReportTable:
 
     def to_latex(self) -> str:
         """Return the table for a paper (booktabs), followed by its note as a comment."""
-        head, *rows = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$"))
-        alignment = "".join("l" if column.words else "r" for column in self.columns)
-        lines = [r"\begin{tabular}{" + alignment + "}", r"\toprule", head, r"\midrule", *rows]
-        note = ["% " + " ".join(self.note.split())] if self.note else []
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *note, ""])
+        given = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$"))
+        head, *rows = (re.sub(r"(?<!\w)-(?=[.\d])", "$-$", row) for row in given)  # a minus sign is no hyphen
+        columns = r"\begin{tabular}{" + "".join("l" if column.words else "r" for column in self.columns) + "}"
+        lines = [columns, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join([*lines, *(["% " + " ".join(self.note.split())] if self.note else []), ""])
 
     def to_html(self) -> str:
         """Return the table in plain HTML, followed by its note."""
@@ -177,10 +178,9 @@ class ReportTable:
         """
         room = options.max_width
         bounds = [self._widths(i, room) for i in range(len(self.columns))]
-        words = [column.words for column in self.columns]
-        leading = list(range(words.index(False) if False in words else 1))
+        leading = [*range(len(bounds))][: next((i for i, column in enumerate(self.columns) if not column.words), 1)]
         parts = [leading]
-        for i in range(len(leading), len(words)):
+        for i in range(len(leading), len(bounds)):
             wider = [*parts[-1], i]
             if parts[-1] == leading or sum(bounds[j][0] for j in wider) <= _inside(room, len(wider)):
                 parts[-1] = wider

@@ -64,7 +64,7 @@ def to_latex(result: Comparison) -> str:
     if isinstance(result, StudyResult):
         lines += [f"% {what}: {how}" for what, how in facts(result).items()]
     for title, table in result_tables(result).items():
-        lines += [f"% {title}", table.to_latex().rstrip("\n")]
+        lines += [f"% {title}", table.to_latex()]
     if isinstance(result, StudyResult):
         for v in result.verdicts:
             lines.append(f"% {v.sentence}: {_judgement_text(v.tested)}; by the paper's test: {_judgement_text(v.own)}")
@@ -425,7 +425,7 @@ def claim_table(result: StudyResult) -> ReportTable:
 
 
 def _judgement_text(judgement: Judgement) -> str:
-    return f"{judgement.verdict}, p {p_text(judgement.p_value)}"
+    return f"{judgement.verdict}, p {p_text(judgement.adjusted)}"
 
 
 # ---- What was trained
