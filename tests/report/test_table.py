@@ -37,6 +37,15 @@ def test_a_table_is_cut_into_as_few_tables_as_fit():
     assert second == ["system", "detectable", "w/t/l", "trees", "seconds"]
 
 
+def test_every_part_of_a_table_says_which_row_it_shows():
+    numbers = ReportTable.of(["trial", *"abcdef"], [[7, *["1234567"] * 6]])
+    words = ReportTable.of(["name", *"abcdef"], [["seven", *["long-words"] * 6]])
+    for table, name in ((numbers, "7 "), (words, "seven")):
+        lines = [line.strip() for line in as_text(table, width=40).splitlines() if "1234567" in line or "long-" in line]
+        assert len(lines) > 1
+        assert all(line.startswith(name) for line in lines)
+
+
 def test_the_longest_sentences_fold_first():
     columns = (Column("claim", words=True), Column("test", words=True), Column("trials"))
     row = (Cell("xendcg is better than lambdamart on ndcg@10"), Cell("not decidable, p .0223"), Cell("6"))

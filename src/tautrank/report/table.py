@@ -174,11 +174,11 @@ class ReportTable:
         """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers are not.
 
         Columns that do not fit follow in tables of their own, each beginning with the columns of words that the table
-        begins with, or with the first column of a table of words only.
+        begins with; if it begins with numbers, or has nothing but words, with the first column.
         """
         room = options.max_width
         bounds = [self._widths(i, room) for i in range(len(self.columns))]
-        leading = [*range(len(bounds))][: next((i for i, column in enumerate(self.columns) if not column.words), 1)]
+        leading = [*range(len(bounds))][: next((i for i, each in enumerate(self.columns) if not each.words), 0) or 1]
         parts = [leading]
         for i in range(len(leading), len(bounds)):
             wider = [*parts[-1], i]
