@@ -39,8 +39,7 @@ def show(result: Any, reading: str) -> None:
     from tautrank.report.result_page import answer
 
     OUT.print(*result.tables(), reading, markup=False)
-    for sentence in answer(result):
-        say(sentence, "bold")
+    say("\n".join(answer(result)), "bold")
 
 
 def json_text(value: Any) -> str:
