@@ -397,17 +397,17 @@ _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
 _MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 60, 400
 _WORKERS: int | None = None  # all cores
 _READING = """\
-minus: how far above the first line, with a 95 % interval; p: the chance of that
-much if both were alike, corrected for all lines; detectable: the difference the
-test would find; w/t/l: test queries won, tied and lost. More: docs/comparing.md
+minus: how far above the first line, with a 95 % interval; p: the chance of that much if both were alike, corrected \
+for all lines; detectable: the difference the test would find; w/t/l: test queries won, tied and lost. \
+More: docs/comparing.md
 """
 _TIES = """\
-LightGBM and XGBoost rank ties by 'input' order: here, as in many judged files,
-the best labels come first. tautrank's default, 'worst', gives ties no credit.
+LightGBM and XGBoost rank ties by 'input' order: here, as in many judged files, the best labels come first. \
+tautrank's default, 'worst', gives ties no credit.
 """
 _COMMITTEE = """\
-Both are trained once, so this compares two models. The settings were chosen so
-that the difference shows: docs/results/committees.md has four real data sets.
+Both are trained once, so this compares two models. The settings were chosen so that the difference shows: \
+docs/results/committees.md has four real data sets.
 """
 _NEXT = """
 Next, on your own files:
