@@ -179,9 +179,9 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
     if isinstance(read_loss(ranker.loss), Committee) and len(values) > 1:
         *rounds, _ = values if tr.metric(name).higher_is_better else [-value for value in values]
         best = rounds.index(max(rounds)) + 1
-        told += f" to tree {len(rounds)} of each member; the best validation value of their sum came with tree {best}"
+        told += f" to tree {len(rounds)} of each member; after tree {best} no validation value of their sum was better"
     elif len(values) > ranker.n_trees_ == ranker.best_iteration_:
-        told += f" to tree {len(values)}; the best validation value came with tree {ranker.n_trees_}"
+        told += f" to tree {len(values)}; after tree {ranker.n_trees_} no validation value was better"
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
     return f"{told}\ntop features by gain: {top}" if top else told
 
