@@ -101,6 +101,7 @@ def test_every_command_has_help_with_an_example(command, capsys):
     assert code == 0
     assert f"Usage: tautrank {command}" in out
     assert not re.search("[{}<>]", out)
+    assert not re.search("--[a-z-]+-$", out, re.M)  # no option is broken at a hyphen
     assert f"Example: tautrank {command}" in " ".join(out.split())
 
 

@@ -115,10 +115,10 @@ def train(
     learning_rate: float = _LEARNING_RATE,
     leaves: int = _LEAVES,
     langevin_temperature: float | None = option(
-        "Langevin boosting: inverse temperature of the noise. Default 1e8 if --langevin-shrink-rate is given."
+        "Langevin boosting: inverse temperature of the noise. Default 1e8 if a shrink rate is given."
     ),
     langevin_shrink_rate: float | None = option(
-        "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given."
+        "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if a temperature is given."
     ),
     weights: str | None = option("Column of a table with the weight of each row's query."),
     propensity: str | None = option("Column of a table with the probability that a user looked at the document."),
