@@ -10,7 +10,7 @@ from typing import Any
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, MaxNLocator, NullLocator, StrMethodFormatter
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import ArrayLike
 
 from bench.data_sets import ROOT
@@ -86,7 +86,9 @@ def chart(
             axes.set(**{f"{name}scale": "log"})
             low, high = getattr(axes, f"get_{name}lim")()
             axis.set_major_locator(LogLocator(subs=(1, 2, 5) if high / low < 10**_FEW_DECADES else (1,)))
-            axis.set_major_formatter(StrMethodFormatter("{x:g}"))
+            axis.set_major_formatter(
+                FuncFormatter(lambda value, _: f"{value:,.0f}" if value >= 10_000 else f"{value:g}")
+            )
             axis.set_minor_locator(NullLocator())
         axes.set(xlabel=x_label, ylabel=y_label)
         axes.grid(color="#e3e6ea")

@@ -28,6 +28,7 @@ def test_names_are_escaped_and_points_that_cannot_be_drawn_left_out() -> None:
 def test_a_short_logarithmic_axis_has_ticks_inside_its_decades() -> None:
     assert {"0.2", "0.5", "1"} <= texts(Series("s", [0.14, 1.0], [1, 2], line=True), log_x=True)
     assert {"0.001", "1", "1000"} <= texts(Series("s", [1e-3, 1e4], [1, 2]), log_x=True)
+    assert {"10,000", "1,000,000"} <= texts(Series("s", [1e4, 5e6], [1, 2]), log_x=True)
 
 
 def test_bad_series_are_refused() -> None:

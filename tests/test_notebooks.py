@@ -35,9 +35,14 @@ def test_explanations_are_tables_in_a_notebook():
     explained = tr.Ranker("xendcg", n_estimators=5, verbose=0).fit(data).explain(data)
     html = explained._repr_html_()
     assert html.count("<tr>") == 21
-    assert f"and {data.n_documents - 20:,} more documents" in html
-    most = np.abs(explained.contributions[0]).argmax()
-    assert f">{explained.features[most]} {explained.contributions[0, most]:+.4f}" in html
+    assert f"; {data.n_documents - 20:,} more documents follow" in html
+    best = explained.scores.argmax()  # first, as on the command line
+    most = np.abs(explained.contributions[best]).argmax()
+    shown = f"<td>{explained.features[most]} {explained.contributions[best, most]:+.4f}"
+    assert (
+        f"<td>{best}</td><td>{explained.scores[best]:.6g}</td>{shown}"
+        in html.partition("</tr>")[2].partition("</tr>")[0]
+    )
     why = explained.why(explained.scores.argmax(), explained.scores.argmin())
     html = why._repr_html_()
     assert html.count("<tr>") == 2 + np.count_nonzero(why.differences)

@@ -101,11 +101,14 @@ def test_every_command_has_help_with_an_example(command, capsys):
     assert code == 0
     assert f"Usage: tautrank {command}" in out
     assert not re.search("[{}<>]", out)
+    assert not re.search("--[a-z-]+-$", out, re.M)  # no option is broken at a hyphen
     assert f"Example: tautrank {command}" in " ".join(out.split())
 
 
 def test_commands_are_listed_as_one_meets_them(capsys):
-    listed = [line.split()[0] for line in run(capsys, "--help")[1].splitlines() if re.match(r"  [a-z]+ ", line)]
+    out = run(capsys, "--help")[1]
+    assert "..." not in out.partition("Commands:")[2]  # no sentence is cut
+    listed = [line.split()[0] for line in out.splitlines() if re.match(r"  [a-z]+ ", line)]
     assert listed[:3] == ["demo", "data", "train"]
     assert set(listed) == set(typer.main.get_command(app).commands)
 
@@ -153,4 +156,4 @@ def test_demo_runs(capsys, small_demo):
     assert code == 0
     for loss in DEFAULT_LOSSES:
         assert loss in out
-    assert "committee" in out.partition("The losses are close together")[2].partition("Next, on your own files")[0]
+    assert "committee" in out.partition("3. A committee")[2].partition("Next, on your own files")[0]

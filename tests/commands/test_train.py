@@ -142,7 +142,7 @@ def test_train_evaluate_and_rank(search, capsys):
     ranker = tr.Ranker.load("m")
     told, how, top = out.splitlines()
     assert told == f"m: {ranker.n_trees_} trees, validation ndcg@5 {ranker.best_score_:.4f}"
-    assert how.endswith(f" to tree 20; the best validation value came with tree {ranker.n_trees_}")
+    assert how.endswith(f" to tree 20; after tree {ranker.n_trees_} no validation value was better")
     assert top.startswith(f"top features by gain: f{ranker.feature_importances_.argmax() + 1} ")
 
     test = tr.read_letor("test.txt", n_features=16)

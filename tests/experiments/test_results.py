@@ -314,7 +314,11 @@ def test_every_form_holds_the_same_numbers(result):
     assert "| 0.4000 |" in markdown
     for verdict in result.verdicts:
         assert verdict.sentence in markdown
-        assert verdict.sentence in latex
+        judged = (
+            verdict.tested.verdict,
+            "<.0001" if verdict.tested.adjusted < 1e-4 else f"{verdict.tested.adjusted:.4f}",
+        )
+        assert f"{verdict.sentence}: {judged[0]}, p {judged[1].removeprefix('0')};" in latex
     assert [row["value"] for row in rows[::4]] == ["0.0", "0.4"]
     assert latex.count(r"\\") == 2 * (1 + 4)  # one table per metric
 

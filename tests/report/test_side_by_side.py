@@ -72,6 +72,25 @@ def test_of_many_queries_the_page_has_those_that_changed_most(data, monkeypatch)
     assert page.sections[0].paragraphs[-1] == "Below are the 3 queries whose ndcg@10 changed most."
 
 
+def test_queries_that_the_metric_skips_are_counted():
+    data = tr.RankingData.from_arrays(np.arange(6.0)[:, None], [1, 0, 0, 0, 2, 0], group=[2, 2, 2])
+    page = tr.side_by_side(np.arange(6.0), -np.arange(6.0), data)
+    assert [query["qid"] for query in page.sections[1].content["queries"]] == ["0", "2"]
+    assert page.sections[0].paragraphs[1] == "Left out: 1 query that ndcg@10 skips."
+
+
+def test_both_lists_end_at_the_same_rank(browser, tmp_path):
+    # The first two of the new ranking were third and fourth: the old one is known to rank 4, the new one to rank 3.
+    data = tr.RankingData.from_arrays(np.arange(8.0)[:, None], [1, 0, 0, 0, 0, 0, 0, 0], group=[8])
+    old, new = [8, 7, 6, 5, 4, 3, 2, 1], [6, 1, 8, 7, 2, 3, 4, 5]
+    tr.side_by_side(old, new, data, documents=2).to_html(tmp_path / "page.html")
+    shown = browser.new_page()
+    shown.goto((tmp_path / "page.html").as_uri())
+    ranks = [shown.locator(f".documents >> nth={side}").locator(".rank").all_inner_texts() for side in (0, 1)]
+    shown.close()
+    assert ranks == [["1", "2", "3"]] * 2
+
+
 @pytest.mark.parametrize(
     ("change", "error", "sentence"),
     [

@@ -24,9 +24,26 @@ def test_a_narrow_table_loses_no_number_and_breaks_no_name(width):
     for name, row in zip(names, numbers, strict=True):
         found = [line for line in lines if name in line]
         assert [number for line in found for number in row if number in line] == row
-    in_each = [sum(number in line for number in numbers[0]) for line in lines if names[0] in line]
-    assert len(set(in_each)) == 1  # no column is left over alone
-    assert (len(in_each) == 1) == (width == 120)
+    assert (sum(names[0] in line for line in lines) == 1) == (width == 120)
+
+
+def test_a_table_is_cut_into_as_few_tables_as_fit():
+    titles = ("system", "ndcg@10", "minus lightgbm:lambdarank", "p", "detectable", "w/t/l", "trees", "seconds")
+    row = "lightgbm:lambdarank", "0.5555 ±.0058", "+.0015 [-.01, +.01]", "1.0000", ".0244", "73/1/76", "77", "9.80"
+    columns = tuple(Column(title, words=title == "system") for title in titles)
+    table = ReportTable(columns, (tuple(map(Cell, row)),))
+    first, second = [line.split() for line in as_text(table, width=80).splitlines() if "system" in line]
+    assert first == ["system", "ndcg@10", "minus", "lightgbm:lambdarank", "p"]
+    assert second == ["system", "detectable", "w/t/l", "trees", "seconds"]
+
+
+def test_every_part_of_a_table_says_which_row_it_shows():
+    numbers = ReportTable.of(["trial", *"abcdef"], [[7, *["1234567"] * 6]])
+    words = ReportTable.of(["name", *"abcdef"], [["seven", *["long-words"] * 6]])
+    for table, name in ((numbers, "7 "), (words, "seven")):
+        lines = [line.strip() for line in as_text(table, width=40).splitlines() if "1234567" in line or "long-" in line]
+        assert len(lines) > 1
+        assert all(line.startswith(name) for line in lines)
 
 
 def test_the_longest_sentences_fold_first():
@@ -43,6 +60,10 @@ def test_latex_and_markdown_escape_what_they_would_read():
     latex = ReportTable.of(["name", "n"], [[special, 1.5]]).to_latex()
     assert r"\textbackslash{} \{ \} \$ \& \# \_ \% \textasciitilde{} \textasciicircum{} \textless{} " in latex
     assert latex.startswith("\\begin{tabular}{lr}\n")
+    assert (
+        r"arp-loss1 & $-$.05 [$-$1.0, +2.0] & - \\"
+        in ReportTable.of("abc", [["arp-loss1", "-.05 [-1.0, +2.0]", "-"]]).to_latex()
+    )
     assert "| \\| &lt;b> &amp; | 2 |" in ReportTable.of(["a", "b"], [["| <b> &", 2]]).to_markdown()
 
 

@@ -49,8 +49,12 @@ class _Commands(TyperGroup):
 
 
 def _plain(command: Any) -> Any:
-    """Let the help of a command, or of a group's commands, say DATA where Typer says {DATA} and DATA <list[Path]>."""
-    for each in getattr(command, "commands", {"": command}).values():
+    """Let the help of a command, or of a group's commands, say DATA where Typer says {DATA} and DATA <list[Path]>.
+
+    In lists of commands, Click would cut their first sentences short.
+    """
+    for each in [command, *getattr(command, "commands", {}).values()]:
+        each.short_help = each.get_short_help_str(1000)
         for argument in (parameter for parameter in each.params if isinstance(parameter, TyperArgument)):
             name = f"{argument.metavar}..." if argument.nargs == -1 else argument.metavar
             shown = name if argument.required else f"[{name}]"

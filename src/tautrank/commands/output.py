@@ -29,6 +29,19 @@ def say(text: str, style: str | None = None) -> None:
     OUT.print(text, style=style, markup=False, soft_wrap=not OUT.is_terminal)
 
 
+def show(result: Any, reading: str) -> None:
+    """Print the tables of a comparison or a study, how to read them, and the answer.
+
+    Args:
+        result: the comparison or the study.
+        reading: how to read the tables.
+    """
+    from tautrank.report.result_page import answer
+
+    OUT.print(*result.tables(), reading, markup=False)
+    say("\n".join(answer(result)), "bold")
+
+
 def json_text(value: Any) -> str:
     """Format a value as JSON with a line end.
 

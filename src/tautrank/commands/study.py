@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tautrank.arguments import job_count
 from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, flag, group, import_losses, option
-from tautrank.commands.output import OUT, json_text, print_json, say, trainings_bar
+from tautrank.commands.output import OUT, json_text, print_json, say, show, trainings_bar
 from tautrank.errors import TautrankError, unknown
 from tautrank.experiments.data_source import DataSource, read_source
 from tautrank.experiments.plan import Budget
@@ -74,7 +74,7 @@ def run(
     budget = Budget(trials, configs, trees)
     plan = make_plan(study, data or "", budget=budget, fold=fold, recipe=recipe, seed=seed, n_jobs=jobs)
     path = store or Path(f"{name}.db")
-    with StudyStore(path, plan, shlex.join(sys.argv)) as opened:
+    with StudyStore(path, plan, shlex.join(["tautrank", *sys.argv[1:]])) as opened:
         _run(opened, workers, dask, as_json)
 
 
@@ -172,7 +172,7 @@ def _show(store: StudyStore, as_json: bool) -> None:
     say(result.plan.study.title, style="bold")
     for what, how in facts(result).items():
         say(f"{what}: {how}")
-    OUT.print(*result.tables(), result.note(), markup=False)
+    show(result, result.note())
     _print_failures([f"{failure.title}: {failure.error}" for failure in result.failures])
     say(f"All trainings: {store.path}")
 

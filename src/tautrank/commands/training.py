@@ -20,7 +20,7 @@ import tautrank as tr
 from tautrank.arguments import choice, job_count, whole
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
-from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, trainings_bar
+from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, show, trainings_bar
 from tautrank.commands.using import size_of, top_features
 from tautrank.data.distributed import LOCAL, connect
 from tautrank.data.text_source import require_files
@@ -115,10 +115,10 @@ def train(
     learning_rate: float = _LEARNING_RATE,
     leaves: int = _LEAVES,
     langevin_temperature: float | None = option(
-        "Langevin boosting: inverse temperature of the noise. Default 1e8 if --langevin-shrink-rate is given."
+        "Langevin boosting: inverse temperature of the noise. Default 1e8 if a shrink rate is given."
     ),
     langevin_shrink_rate: float | None = option(
-        "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if --langevin-temperature is given."
+        "Langevin boosting: shrinkage of the model before each tree. Default 1e-4 if a temperature is given."
     ),
     weights: str | None = option("Column of a table with the weight of each row's query."),
     propensity: str | None = option("Column of a table with the probability that a user looked at the document."),
@@ -179,9 +179,9 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
     if isinstance(read_loss(ranker.loss), Committee) and len(values) > 1:
         *rounds, _ = values if tr.metric(name).higher_is_better else [-value for value in values]
         best = rounds.index(max(rounds)) + 1
-        told += f" to tree {len(rounds)} of each member; the best validation value of their sum came with tree {best}"
+        told += f" to tree {len(rounds)} of each member; after tree {best} no validation value of their sum was better"
     elif len(values) > ranker.n_trees_ == ranker.best_iteration_:
-        told += f" to tree {len(values)}; the best validation value came with tree {ranker.n_trees_}"
+        told += f" to tree {len(values)}; after tree {ranker.n_trees_} no validation value was better"
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
     return f"{told}\ntop features by gain: {top}" if top else told
 
@@ -279,11 +279,7 @@ def compare(
     elif latex or as_csv:
         sys.stdout.write(result.to_latex() if latex else result.to_csv())
     else:
-        from tautrank.report.result_page import answer
-
-        OUT.print(*result.tables(), result.note(), markup=False)
-        for sentence in answer(result):
-            OUT.print(sentence, style="bold", markup=False)
+        show(result, result.note())
         if not runs:
             say(f"All trainings: {results}")
         if report is not None:
@@ -400,16 +396,20 @@ _QUERIES, _FEATURES, _TREES, _REPEATS = 500, 100, 100, 3
 # +.0047 and +.0066 NDCG@10, and with this one by +.0056 (now +.0112): it was chosen to show a lead.
 _MORE_QUERIES, _MORE_FEATURES, _MORE_TREES = 3000, 60, 400
 _WORKERS: int | None = None  # all cores
-_TIES = """\
-LightGBM and XGBoost rank tied documents by 'input' order. Here the rows of a
-query are sorted by label, as in many judged files, so giving every document
-the same score looks perfect. tautrank's default, 'worst', gives ties no credit.
+_READING = """\
+minus: how far above the first line, with a 95 % interval; p: the chance of that much if both were alike, corrected \
+for all lines; detectable: the difference the test would find; w/t/l: test queries won, tied and lost. \
+More: docs/comparing.md
 """
-_COMMITTEE = f"""\
-The losses are close together; a committee adds several of them up. LightGBM's
-own model and a committee on {_MORE_QUERIES:,} queries, with settings chosen so that the
-difference shows (docs/results/committees.md has it on four real data sets):"""
-_NEXT = """\
+_TIES = """\
+LightGBM and XGBoost rank ties by 'input' order: here, as in many judged files, the best labels come first. \
+tautrank's default, 'worst', gives ties no credit.
+"""
+_COMMITTEE = """\
+Both are trained once, so this compares two models. The settings were chosen so that the difference shows: \
+docs/results/committees.md has four real data sets.
+"""
+_NEXT = """
 Next, on your own files:
   tautrank data info train.txt
   tautrank compare train.txt --test test.txt
@@ -423,33 +423,29 @@ def demo(seed: int = option("Random seed of the data and the training.", 0)) -> 
     Example: tautrank demo
     """
     from tautrank.experiments.compare import DEFAULT_LOSSES
-    from tautrank.report.terminal import summary_table
 
-    OUT.print(f"A synthetic web search data set that resembles MSLR: {_QUERIES} queries, {_FEATURES} features.")
     data = tr.simulate.simulate_web_search(_QUERIES, n_features=_FEATURES, mean_length=80, seed=seed)
-    OUT.print(summary_table(["simulated"], [data.describe()]))
-    OUT.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
-    test = _demonstrate(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES)
-    sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
-    OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")
+    say(f"1. Which loss wins? {len(DEFAULT_LOSSES)} of them, trained {_REPEATS} times each", "bold")
+    say(f"{_QUERIES} queries of synthetic web search like MSLR; about a minute on 2 cores.")
+    _demonstrate(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES, _READING)
+    say("\n2. NDCG@10 of equal scores depends on the rule for ties", "bold")
+    labels = data.labels[np.lexsort((-data.labels, np.repeat(np.arange(_QUERIES), data.sizes)))]
     for ties in ("worst", "expected", "best", "input"):
-        value = tr.metric("ndcg@10", ties=ties).mean(np.zeros(sorted_labels.size), sorted_labels, test.offsets)
-        OUT.print(f"  {ties:<9}{value:.4f}")
-    OUT.print(_TIES, markup=False)
-    OUT.print(_COMMITTEE, markup=False)
-    more = tr.simulate.simulate_web_search(_MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed)
-    _demonstrate(more, ("lightgbm:lambdarank", "committee"), 1, seed, 1, _MORE_TREES)
-    OUT.print(_NEXT, markup=False)
+        value = tr.metric("ndcg@10", ties=ties).mean(np.zeros(labels.size), labels, data.offsets)
+        say(f"  {ties:<9}{value:.4f}")
+    say(_TIES)
+    say(f"3. A committee adds several losses up, on {_MORE_QUERIES:,} queries", "bold")
+    data = tr.simulate.simulate_web_search(_MORE_QUERIES, n_features=_MORE_FEATURES, mean_length=60, seed=seed)
+    _demonstrate(data, ("lightgbm:lambdarank", "committee"), 1, seed, 1, _MORE_TREES, _COMMITTEE)
+    say(_NEXT)
 
 
 def _demonstrate(
-    data: tr.RankingData, losses: Sequence[str], repeats: int, seed: int, workers: int, trees: int
-) -> tr.RankingData:
-    """Print a comparison on half of the queries and return those it was tested on."""
-    train, valid, test = data.split([0.5, 0.2, 0.3], seed=seed)
-    how: dict[str, Any] = {"losses": losses, "metrics": ["ndcg@10", "map"], "repeats": repeats, "seed": seed}
+    data: tr.RankingData, losses: Sequence[str], repeats: int, seed: int, workers: int, trees: int, reading: str
+) -> None:
+    """Print a comparison on half of the queries."""
+    how: dict[str, Any] = {"losses": losses, "metrics": ["ndcg@10"], "repeats": repeats, "seed": seed}
     how |= {"n_estimators": trees, "learning_rate": 0.1, "num_leaves": 15, "early_stopping_rounds": max(20, trees // 8)}
     with trainings_bar() as progress:
-        result = tr.compare(train, valid, test, workers=workers, progress=progress, **how)
-    OUT.print(*result.tables(), result.note(), markup=False)
-    return test
+        result = tr.compare(*data.split([0.5, 0.2, 0.3], seed=seed), workers=workers, progress=progress, **how)
+    show(result, reading)

@@ -58,7 +58,7 @@ class Ranking:
 
     def _repr_html_(self) -> str:
         named = self.document if self.doc_id is None else self.doc_id
-        lines = zip(self.qid[:_SHOWN], self.rank[:_SHOWN], named[:_SHOWN], self.score[:_SHOWN], strict=True)
+        lines = zip(self.qid, self.rank, named, map("{:.6g}".format, self.score[:_SHOWN]), strict=False)
         more = f"and {len(self) - _SHOWN:,} more" if len(self) > _SHOWN else ""
         return html_table(("qid", "rank", "document", "score"), lines, more)
 
@@ -163,11 +163,12 @@ class Explanation:
 
     def _repr_html_(self) -> str:
         lines = []
-        for document, score, row in zip(self.documents[:_SHOWN], self.scores, self.contributions, strict=False):
-            most = np.argsort(-np.abs(row), kind="stable")[:_MOST_NAMED]
-            lines.append((document, f"{score:.6g}", ", ".join(f"{self.features[at]} {row[at]:+.4f}" for at in most)))
-        more = f", and {len(self.documents) - _SHOWN:,} more documents" if len(self.documents) > _SHOWN else ""
-        note = f"Every document starts from {self.base:.6g}{more}"
+        for place in np.argsort(-self.scores, kind="stable")[:_SHOWN]:
+            row = self.contributions[place]
+            parts = [f"{self.features[at]} {row[at]:+.4f}" for at in np.argsort(-np.abs(row), kind="stable")]
+            lines.append((self.documents[place], f"{self.scores[place]:.6g}", ", ".join(parts[:_MOST_NAMED])))
+        note = f"Every score starts from {self.base:.6g}"
+        note += f"; {len(self.documents) - _SHOWN:,} more documents follow" if len(self.documents) > _SHOWN else ""
         return html_table(("document", "score", "largest contributions"), lines, note)
 
 

@@ -115,7 +115,7 @@ def curve_figure(
             area = {"fill": "toself", "fillcolor": band_colour(styles[curve.name].colour), "line": {"width": 0}}
             hidden = {"mode": "lines", "hoverinfo": "skip", "showlegend": False}
             figure.add_scatter(x=x, y=y, **area, **hidden, **trace_name(curve.name))
-    marks: dict[str, Any] = {"size": 8} if lines else {"size": 6, "opacity": 0.6}
+    marks: dict[str, Any] = {"size": 8} if lines else {"size": 10 if total < 200 else 6, "opacity": 0.6}
     for curve in curves:
         style = styles[curve.name]
         drawn: dict[str, Any] = {"x": plain_numbers(curve.x), "y": plain_numbers(curve.mean), "mode": mode}
@@ -332,7 +332,7 @@ def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection
 
     bars_of = {name: sorted_bars(gains) for name, gains in found.gains.items()}
     panels = len(bars_of)
-    titles, spacing = [escaped(shortened(name)) for name in bars_of], 0.045 * 6 / max(6, panels)
+    titles, spacing = [escaped(shortened(name)) for name in bars_of], 0.27 / panels
     figure = make_subplots(panels, 1, shared_xaxes=True, vertical_spacing=spacing, subplot_titles=titles)
     # One scale for all panels: a bar twice as high is twice the gain, whatever the system.
     highest = max(float(np.abs(bars).max(initial=0.0)) for bars in bars_of.values()) or 1.0
@@ -350,9 +350,8 @@ def _bar_section(found: QueryGains, styles: Styles, under: str) -> FigureSection
     counts = {name: win_tie_loss(gains) for name, gains in found.gains.items()}
     whose = "each test query, mean over trainings," if found.trial_of is None else "each test query of each trial"
     caption = f"What {whose} gains or loses against {found.baseline} in {found.unit}, sorted in each panel."
-    most = max(map(sum, counts.values()))
-    if most > MOST_BARS:
-        caption += f" A bar is the mean of about {most / MOST_BARS:.0f} neighbours in that order."
+    together = math.ceil(max(map(sum, counts.values())) / MOST_BARS)
+    caption += f" A bar is the mean of up to {together} neighbours in that order." if together > 1 else ""
     summary = [f"{name} wins {won}, ties {tied} and loses {lost}" for name, (won, tied, lost) in counts.items()]
     title = f"Gain of each query over {found.baseline}{under}"
     return FigureSection(title, figure, caption, f"Sorted bars, one per query: {'; '.join(summary)}.")
@@ -406,8 +405,7 @@ def _difficulty_section(found: QueryGains, styles: Styles, under: str) -> Figure
     caption += f", with 95 % {how}" if drawn_intervals else ""
     caption += f". The groups are made from the values of {found.baseline} itself, so part of the gain on the hardest "
     caption += "and of the loss on the easiest queries is regression to the mean."
-    title = f"Gain by difficulty of the query{under}"
-    return FigureSection(title, figure, caption, f"Points with intervals: {'; '.join(summary)}.")
+    return FigureSection(f"Gain by difficulty of the query{under}", figure, caption, f"Points: {'; '.join(summary)}.")
 
 
 def widened(overlap: float) -> str:

@@ -102,7 +102,7 @@ def answer(result: Comparison) -> list[str]:
         counts = tested if own == tested else f"{tested}; by the paper's own test: {own}"
         comparisons = "1 comparison" if len(result.verdicts) == 1 else f"{len(result.verdicts)} comparisons"
         found.append(f"{_WHOLE[result.verdict]}. Verdicts on {comparisons}: {counts}.")
-        found.append(power_note([v.tested for v in result.verdicts], result.alpha))
+        found.append(power_note({"": [v.tested for v in result.verdicts]}, result.alpha))
     if result.n_done < plan.size:
         things = "measurements" if study.measures_only else "trainings"
         failed = f", {len(result.failures)} failed" if result.failures else ""
@@ -160,14 +160,15 @@ def settings_of(result: Comparison) -> dict[str, str]:
     if isinstance(result, StudyResult):
         # The claim and the verdict are at the top of the page.
         own = {what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")}
-        own = {"study": f"{result.plan.study.name}, version {result.plan.study.version}", **own}
-        own["conditions"] = f"{result.plan.study.axis}: {', '.join(study.condition_names)}"
-        own["what the paper leaves open"] = result.plan.study.note
+        ran = result.plan.study
+        own = {"study": f"{ran.name}, version {ran.version}", **own}
+        own["conditions"] = f"{ran.axis}: {', '.join(study.condition_names)}" if ran.axis else ""
+        own["what the paper leaves open"] = ran.note
     elif study.given:
         own, seeds = {"judgments": ", ".join(plan.data.given), "level": f"{result.alpha:g}"}, []
     else:
         repeats = f"{plan.budget.trials}" + (f", other {vary(result)} in each" if vary(result) else "")
-        own = {"repeats": repeats, "level": f"{result.alpha:g}", "compared": f"pairs: {result.pairs}"}
+        own = {"repeats": repeats, "level": f"{result.alpha:g}"}
         own["configurations tried"] = str(plan.budget.configurations or "none: parameters as given")
     settings = {
         **own,

@@ -62,8 +62,9 @@
       const change = make("span", { class: kind(query.gain) }, signed(query.gain, 4));
       const said = make("p", {}, `${data.metric}: ${before.toFixed(4)} in ${data.names[0]}, ${after.toFixed(4)} in ${data.names[1]} (`, change, `). ${query.size} documents.`);
       const columns = [2, 3].map((place) => query.documents.filter((one) => one[place]).sort((x, y) => x[place] - y[place]));
-      const shown = columns.map((column, side) => column.filter((one, at) => one[2 + side] === at + 1));
-      const rows = Math.max(...shown.map((column) => column.length));
+      const known = columns.map((column, side) => column.filter((one, at) => one[2 + side] === at + 1));
+      const rows = Math.min(...known.map((column) => column.length));
+      const shown = known.map((column) => column.slice(0, rows));
       const why = make("div", { class: "why", role: "status" });
       const moves = drawn("svg", { class: "moves", viewBox: `0 0 ${WIDTH} ${rows * ROW}`, preserveAspectRatio: "none", "aria-hidden": "true" });
       moves.style.height = `${rows * ROW}px`;
@@ -77,12 +78,12 @@
 
       function card(one, side) {
         const step = one[2] - one[3];
-        const move = side === 0 || step === 0 ? "" : `${step > 0 ? "▲" : "▼"}${Math.abs(step)}`;
+        const move = step === 0 ? "" : `${step > 0 ? "▲" : "▼"}${Math.abs(step)}`;
         const parts = [
           make("span", { class: "rank" }, String(one[2 + side])),
           make("span", { class: "name", title: one[0] }, one[0]),
           make("span", { class: one[1] > 0 ? "label relevant" : "label", title: `label ${one[1]}` }, String(one[1])),
-          make("span", { class: "step" }, move),
+          ...(side === 1 ? [make("span", { class: "step" }, move)] : []),
         ];
         const said = `document ${one[0]}, label ${one[1]}, rank ${one[2]} in ${data.names[0]} and ${one[3]} in ${data.names[1]}`;
         const card = make("button", { type: "button", "aria-label": said }, ...parts);

@@ -11,7 +11,7 @@ import numpy as np
 from tautrank.arguments import whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, counted
 from tautrank.metrics import Metric, rank_order
 from tautrank.metrics import metric as read_metric
 from tautrank.ranker import Ranker
@@ -105,6 +105,8 @@ def side_by_side(
     features = next((features for features, _ in weighed if features), [])
     content = {"names": list(names), "metric": str(judge), "features": features, "queries": queries}
     answer, *more = _summary(gains[known], values[:, known], names, judge, chosen.size)
+    if left_out := gains.size - known.size:
+        more.insert(1, f"Left out: {counted(left_out, 'query')} that {judge} skips.")
     sections = [*([Text("How sure is this?", more)] if more else []), Rankings("Query by query", content)]
     return Page(f"{names[0]} and {names[1]} side by side", sections, lead=answer)
 
@@ -120,7 +122,7 @@ def _summary(gains: F64, values: F64, names: Sequence[str], judge: Metric, shown
         test = systems_test(values[:, np.newaxis, :])
         low, high = sorted((test.low[1, 0], test.high[1, 0]))
         interval = f"The 95 % interval of the difference is {low:+.4f} to {high:+.4f}, p = {test.p_values[1, 0]:.2g}"
-        found.append(f"{interval}: of these two models, not of the methods that trained them.")
+        found.append(f"{interval}. This is about the two models, not about the methods that trained them.")
     if shown < n:
         found.append(f"Below are the {shown:,} queries whose {judge} changed most.")
     return found

@@ -96,17 +96,16 @@ def _under(condition: str) -> str:
 def _by_trees(result: Comparison) -> Sections:
     """A metric after each tree; nothing where no history was kept."""
     study = result.plan.study
-    remark = ""
-    if isinstance(study, Study) and any(claim.of_curves for claim in study.claims):
-        remark = " The claims look at the best value so far, as early stopping keeps it."
+    claimed = isinstance(study, Study) and any(claim.of_curves for claim in study.claims)
+    remark = " The claims look at the best value so far, as early stopping keeps it." if claimed else ""
     parts = dict.fromkeys(part for _, _, part in result.curves)
     for condition, part in itertools.product(study.condition_names, parts):
         histories = {s: result.curves.get((condition, s, part), []) for s in study.system_names}
         curves, most = figures.validation_curves(histories), max(map(len, histories.values()))
         if not curves:
             continue
-        first, queries = study.metrics_under(condition)[0], {"valid": "validation", "train": "training"}[part]
-        caption = f"{first} on the {queries} queries after each tree."
+        first, whose = study.metrics_under(condition)[0], {"valid": "validation", "train": "training"}[part]
+        caption = f"{first} on the {whose} queries after each tree."
         if most > 1:
             caption += f" Lines are means and bands standard deviations over {most} trainings; a line ends where the "
             caption += "first of its trainings stopped."
@@ -114,9 +113,8 @@ def _by_trees(result: Comparison) -> Sections:
         for name, mean in ((curve.name, curve.mean) for curve in curves):
             tenth = f"{mean[math.ceil(mean.size / 10) - 1]:.4f} after a tenth"
             ends.append(f"{name} has {tenth} and {mean[-1]:.4f} at the end of {mean.size} trees")
-        y_title = f"{queries} {first}"
-        figure = curve_figure(curves, x_title="trees", y_title=y_title, styles=_styles(result), mode="lines")
-        title = f"{queries.capitalize()} by number of trees{_under(condition)}"
+        figure = curve_figure(curves, x_title="trees", y_title=f"{whose} {first}", styles=_styles(result), mode="lines")
+        title = f"{whose.capitalize()} by number of trees{_under(condition)}"
         yield FigureSection(title, figure, caption + remark, f"Lines: {'; '.join(ends)}.")
 
 
@@ -127,9 +125,8 @@ def _along(result: Comparison) -> dict[str, float]:
     """The conditions' places on an axis, from the smallest; none where they are not all numbers."""
     conditions = result.plan.study.conditions
     values = {condition.name: condition.value for condition in conditions if condition.value is not None}
-    if len(values) < max(len(conditions), 2):
-        return {}
-    return dict(sorted(values.items(), key=lambda item: item[1]))
+    several = len(values) >= max(len(conditions), 2)
+    return dict(sorted(values.items(), key=lambda item: item[1])) if several else {}
 
 
 def _over_conditions(result: Comparison) -> Sections:
@@ -232,8 +229,7 @@ def _single_conditions(result: Comparison) -> Sections:
         curves = [Curve(c.system, [number + 1 for number in c.numbers], c.means) for c in cells if c.means.size]
         if any(curve.x.size > 1 for curve in curves):
             figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result), mode="markers")
-            if result.plan.budget.trials is not None and result.plan.budget.trials <= _FEW_TRIALS:
-                figure.update_xaxes(dtick=1)
+            figure.update_xaxes(dtick=1 if max(curve.x.size for curve in curves) <= _FEW_TRIALS else None)
             caption = f"{first} of the test queries in every trial. All systems of a trial see the same queries."
             summary = "; ".join(f"{c.name} from {c.mean.min():.4f} to {c.mean.max():.4f}" for c in curves)
             yield FigureSection(f"Every trial{under}", figure, caption, f"Points: {summary}.")

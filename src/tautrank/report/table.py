@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
@@ -145,11 +145,11 @@ class ReportTable:
 
     def to_latex(self) -> str:
         """Return the table for a paper (booktabs), followed by its note as a comment."""
-        head, *rows = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$"))
-        alignment = "".join("l" if column.words else "r" for column in self.columns)
-        lines = [r"\begin{tabular}{" + alignment + "}", r"\toprule", head, r"\midrule", *rows]
-        note = ["% " + " ".join(self.note.split())] if self.note else []
-        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", *note, ""])
+        given = (" & ".join(row) + r" \\" for row in self._lines(_LATEX, r"\textbf{{{}}}", "$^{{{}}}$"))
+        head, *rows = (re.sub(r"(?<!\w)-(?=[.\d])", "$-$", row) for row in given)  # a minus sign is no hyphen
+        columns = r"\begin{tabular}{" + "".join("l" if column.words else "r" for column in self.columns) + "}"
+        lines = [columns, r"\toprule", head, r"\midrule", *rows, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join([*lines, *(["% " + " ".join(self.note.split())] if self.note else []), ""])
 
     def to_html(self) -> str:
         """Return the table in plain HTML, followed by its note."""
@@ -174,19 +174,19 @@ class ReportTable:
         """Print the table with Rich: in a narrow terminal sentences are wrapped, names and numbers are not.
 
         Columns that do not fit follow in tables of their own, each beginning with the columns of words that the table
-        begins with, or with the first column of a table of words only.
+        begins with; if it begins with numbers, or has nothing but words, with the first column.
         """
-        room, every = options.max_width, range(len(self.columns))
-        bounds = [self._widths(i, room) for i in every]
-        words = [column.words for column in self.columns]
-        first = words.index(False) if False in words else 1
-        leading, others = every[:first], every[first:]
-        for tables in range(1, len(others) + 1):
-            most = math.ceil(len(others) / tables)
-            parts = [[*leading, *others[i : i + most]] for i in range(0, len(others), most)]
-            if all(sum(bounds[i][0] for i in part) <= _inside(room, len(part)) for part in parts):
-                break
-        for part in parts if others else [leading]:
+        room = options.max_width
+        bounds = [self._widths(i, room) for i in range(len(self.columns))]
+        leading = [*range(len(bounds))][: next((i for i, each in enumerate(self.columns) if not each.words), 0) or 1]
+        parts = [leading]
+        for i in range(len(leading), len(bounds)):
+            wider = [*parts[-1], i]
+            if parts[-1] == leading or sum(bounds[j][0] for j in wider) <= _inside(room, len(wider)):
+                parts[-1] = wider
+            else:
+                parts.append([*leading, i])
+        for part in parts:
             yield self._rich({i: bounds[i] for i in part}, _inside(room, len(part)))
 
     def _widths(self, i: int, room: int) -> tuple[int, int]:

@@ -64,7 +64,7 @@ def to_latex(result: Comparison) -> str:
     if isinstance(result, StudyResult):
         lines += [f"% {what}: {how}" for what, how in facts(result).items()]
     for title, table in result_tables(result).items():
-        lines += [f"% {title}", table.to_latex().rstrip("\n")]
+        lines += [f"% {title}", table.to_latex()]
     if isinstance(result, StudyResult):
         for v in result.verdicts:
             lines.append(f"% {v.sentence}: {_judgement_text(v.tested)}; by the paper's test: {_judgement_text(v.own)}")
@@ -183,6 +183,8 @@ def _protocol(result: StudyResult) -> str:
 def result_tables(result: Comparison) -> dict[str, ReportTable]:
     """Return the means with their tests, one table per metric; the note of the last one says how to read all of them.
 
+    Trees and seconds, which no metric changes, are in the first one.
+
     A single table, titled "Results", serves one system, or conditions that are judged by metrics of their own.
 
     Args:
@@ -236,42 +238,41 @@ def _seen(result: Comparison, cells: Sequence[CellResult]) -> str:
     judged = [(cell.metric, cell.tested) for cell in cells if cell.tested]
     by_metric = {name: [test for metric, test in judged if metric == name] for name, _ in judged}
     compared = None if result.pairs == "baseline" else math.comb(len(result.plan.study.systems), 2)
-    several = len(by_metric) > 1
-    found = [power_note(each, result.alpha, compared, name if several else "") for name, each in by_metric.items()]
     notes = dict.fromkeys(f"Note: {test.note}." for _, test in judged if test.note)
-    return " ".join(filter(None, [*found, *notes]))
+    return " ".join(filter(None, [power_note(by_metric, result.alpha, compared), *notes]))
 
 
-def power_note(judged: Sequence[Judgement], level: float, compared: int | None = None, name: str = "") -> str:
+def power_note(judged: Mapping[str, Sequence[Judgement]], level: float, compared: int | None = None) -> str:
     """Return what tests could have seen, in words; empty if nothing was left to chance.
 
     Args:
-        judged: the judgements that stand together.
+        judged: the judgements that stand together, by metric.
         level: the level of the tests.
         compared: the number of comparisons that Holm's method counts; by default those given.
-        name: the metric, to be named.
     """
-    known = [each for each in judged if each.standard_error > 0]
-    if not known:
+    alone, first = dict[str, str](), dict[str, str]()
+    for name, each in judged.items():
+        if known := [one for one in each if one.standard_error > 0]:
+            for found, at in ((alone, level), (first, level / (compared or len(each)))):
+                seen = (Judgement.of("", 0.0, one.standard_error, one.degrees, at).detectable for one in known)
+                found[name] = difference_text(max(seen))[1:]
+    if not alone:
         return ""
-    alone, first = (
-        max(Judgement.of("", 0.0, each.standard_error, each.degrees, at).detectable for each in known)
-        for at in (level, level / (compared or len(judged)))
-    )
-    text = f"{f'On {name}, a' if name else 'A'} true difference of {difference_text(alone)[1:]} would be found with "
-    text += "80 % power"
-    text += f", and one of {difference_text(first)[1:]} at the first step of Holm's method" if first > alone else ""
+    one = len(alone) == 1
+    sizes = [size if one else f"{size} on {name}" for name, size in alone.items()]
+    text = f"{'A true difference' if one else 'True differences'} of {', '.join(sizes)} would be found with 80 % power"
+    if first != alone:
+        text += f", and {'one' if one else 'those'} of {', '.join(first.values())} at the first step of Holm's method"
     return f"{text}."
 
 
 def _reading_of_comparison(result: Comparison) -> str:
     n, tune, first = result.plan.budget.trials, result.plan.budget.configurations, result.metrics[0]
     how = "training/validation splits drawn anew" if vary(result) == "splits" else "other seeds"
-    text = f"Mean ± standard deviation over {n} repeats ({how})."
-    if result.plan.study.given:
-        text = "One run each." if n == 1 else f"Mean ± standard deviation over {n} runs."
-    elif n == 1:
-        text = "One training each: nothing is known of what another seed or split would give."
+    given = result.plan.study.given
+    text = f"Mean ± standard deviation over {n} {'runs' if given else f'repeats ({how})'}."
+    if n == 1:
+        text = "One run each." if given else "One training each: nothing is known of other seeds and splits."
     if tune:
         text += f" Each training picks the best of {tune} random configurations by validation {first}; 'all tried' is"
         text += " the mean over all of them."
@@ -325,8 +326,8 @@ def result_table(result: Comparison, cells: Sequence[CellResult], note: str = ""
         row += _printed_cells(result, cell) if printed else []
         row += _baseline_cells(result, cell) if len(study.systems) > 1 else []
         # The same study gives the same tables; its trees and seconds are told beside its parameters.
-        spent = [] if isinstance(result, StudyResult) else _spent_cells(result, (cell.condition, cell.system))
-        rows.append([*row, *spent])
+        again = isinstance(result, StudyResult) or study.metrics[0] not in metrics
+        rows.append([*row, *([] if again else _spent_cells(result, (cell.condition, cell.system)))])
     return ReportTable.of_rows(rows, note)
 
 
@@ -419,12 +420,12 @@ def claim_table(result: StudyResult) -> ReportTable:
     note += "confidence interval. holds: significantly above 0; fails: significantly below 0; undecided: neither. "
     note += f"p: {tested}, adjusted by Holm's method for all rows, level {result.alpha:g}. "
     note += "Detectable: the smallest true advantage that the row alone would find with 80 % power. "
-    note += f"The paper's test: {own}. {power_note([v.tested for v in result.verdicts], result.alpha)}"
+    note += f"The paper's test: {own}. {power_note({'': [v.tested for v in result.verdicts]}, result.alpha)}"
     return ReportTable.of_rows(rows, note)
 
 
 def _judgement_text(judgement: Judgement) -> str:
-    return f"{judgement.verdict}, p {p_text(judgement.p_value)}"
+    return f"{judgement.verdict}, p {p_text(judgement.adjusted)}"
 
 
 # ---- What was trained
