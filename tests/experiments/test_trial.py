@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import tautrank as tr
 from tautrank.data import Splits
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.data_source import read_source, recognise
+from tautrank.experiments.data_source import read_source
 from tautrank.experiments.divide import Change, FixedParts, OnItself, OwnFolds, Resampling, changed, divide, folds_of
 from tautrank.experiments.plan import Budget, Condition, Measurement, System
 from tautrank.experiments.space import Choice, Search, Uniform
@@ -21,7 +21,7 @@ from tautrank.experiments.trial import run_trial
 from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers.catalogue import CATALOGUE
 from tautrank.papers.claims import Better
-from tautrank.papers.run import StudyPlan, make_plan, run_study
+from tautrank.papers.run import StudyPlan, make_plan, recognise, run_study
 from tautrank.papers.study import Recipe, Study
 from tests.study_examples import DATA, SMALL, TINY
 

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice, whole
+from tautrank.arrays import F64, Bools
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import counted
 from tautrank.losses import REGISTRY, Loss
 from tautrank.losses.base import Lists
-from tautrank.metrics.ordering import F64
 from tautrank.theory.theorem import Condition, check_scored_lists, first_reason
 
 HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
@@ -202,7 +202,7 @@ def short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
     return some_lists(*only_queries(scores, lists, lists.sizes <= _SHORT))
 
 
-def only_queries(scores: F64, lists: Lists, queries: NDArray[np.bool_]) -> tuple[F64, Lists]:
+def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]:
     """Return the scores and the lists of some queries.
 
     Args:

@@ -62,7 +62,7 @@ class Training:
             losses: names of the losses to train.
             **others: parameters that `--param` may replace.
         """
-        options.import_losses(self.imported)
+        options.register_own_losses(self.imported)
         given = engine_parameters(self.param)
         own = (*tr.Ranker._get_param_names(), "categorical_feature") if given else ()
         for loss in losses:

@@ -85,7 +85,7 @@ def evaluate(
     """
     from tautrank.report.terminal import evaluation_table
 
-    options.import_losses(imported)
+    options.register_own_losses(imported)
     chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
     if scores and len(scores) > 1:
         raise OptionError(f"--scores: found {len(scores)} files; expected one (tautrank compare --runs takes several)")
@@ -344,7 +344,7 @@ def theory_check(
 
     Example: tautrank theory check --import my_loss.py
     """
-    own = options.import_losses(imported)
+    own = options.register_own_losses(imported)
     names = options.names_of(loss, "--loss")
     if imported and not own and not names:
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")

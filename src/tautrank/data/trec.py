@@ -221,10 +221,10 @@ def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mappin
     >>> judged.scores.tolist(), judged.labels.tolist()
     ([9.5, 8.0, -inf], [2.0, 0.0, 1.0])
     """
-    return judge(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
+    return _judged(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
 
 
-def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
+def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
     """Turn a run and its judgments into flat arrays.
 
     Args:
@@ -309,7 +309,7 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
     if is_run:
         qrels = named_labels(judgments) if isinstance(judgments, RankingData) else judgments
-        found = judge(read_run(given) if is_file else named_numbers(given, where), qrels, where)
+        found = _judged(read_run(given) if is_file else named_numbers(given, where), qrels, where)
         if isinstance(judgments, RankingData) and not np.any(found.scores[found.judged] > -np.inf):
             known = "" if judgments.doc_ids is not None else ", which has no document ids: they are called d1, d2, ..."
             raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")

@@ -20,7 +20,7 @@ from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.result import Result
 from tautrank.experiments.space import Space, parameters_of, spaces_of
-from tautrank.experiments.store import DONE, FAILED, Outcome, Trial
+from tautrank.experiments.store import DONE, FAILED, Trial, TrialOutcome
 from tautrank.files import PathLike, require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
@@ -227,7 +227,7 @@ class TunedTrial:
     curve: Sequence[float] = ()
 
     @classmethod
-    def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
+    def of(cls, trial: Trial, outcome: TrialOutcome) -> TunedTrial:
         """Read a trial from what a store holds."""
         failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
         found = json.loads(outcome.result) if outcome.result else failed

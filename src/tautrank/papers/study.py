@@ -86,7 +86,7 @@ class Recipe:
     """The parameters and numbers of a paper on one data set.
 
     Args:
-        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `data_source`);
+        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `papers.run`);
             or `OTHER_DATA`, first of the recipes, if the paper's parameters would not suit other data.
         title: the paper's name for it.
         parameters: parameters of every `Ranker`.

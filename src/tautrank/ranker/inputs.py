@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +15,12 @@ from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.columns import with_levels
 from tautrank.data.distributed import DistributedData
+from tautrank.data.ranking_data import Names
 from tautrank.engines import AnyLoss, NativeLoss, members_of, read_loss
 from tautrank.engines.lightgbm import LightGBM, main_names
 from tautrank.errors import DataError, OptionError, counted, refuse, unknown
 from tautrank.losses import Loss, SoftmaxLoss
 from tautrank.metrics import Metric, metric
-
-Names: TypeAlias = tuple[str, ...] | None
 
 # LightGBM, XGBoost and CatBoost take seeds of 31 bits.
 _SEEDS = 2**31
@@ -276,10 +275,10 @@ def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
     """
     none = given is None or (isinstance(given, str) and given in ("", "auto"))
     columns = () if none else [given] if np.isscalar(given) else given
-    return column_numbers("categorical_feature", [*columns, *train.categories], train)
+    return column_positions("categorical_feature", [*columns, *train.categories], train)
 
 
-def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:
+def column_positions(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:
     """Return the numbers of columns, each once.
 
     Args:
@@ -316,7 +315,7 @@ def constraints(given: Any, train: RankingData) -> list[int]:
         given = dict(enumerate(given))
     found = [0] * train.n_features
     for column, sign in given.items():
-        (number,) = column_numbers("monotone_constraints", [column], train)
+        (number,) = column_positions("monotone_constraints", [column], train)
         found[number] = whole("monotone_constraints", sign, least=-1, most=1)
     return found
 

@@ -202,7 +202,7 @@ def _with_numbers(wanted: ListFeatures, task: Task) -> ListFeatures | None:
     if wanted.columns in ("all", "auto"):
         columns = tuple(column for column in range(task.train.n_features) if column not in task.categorical)
         return dataclasses.replace(wanted, columns=columns) if columns else None
-    columns = inputs.column_numbers("list_features", wanted.columns, task.train)
+    columns = inputs.column_positions("list_features", wanted.columns, task.train)
     for column in columns:
         if column in task.categorical:
             raise OptionError(f"list_features: column {column} holds category codes; expected columns of numbers")

@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike
 
 from tautrank import losses
 from tautrank.arguments import whole
+from tautrank.arrays import F64, I64
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import Loss
 from tautrank.metrics import ARP, NDCG, Metric, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64, I64
 from tautrank.theory.loss_bounds import lambdaloss_bound, ndcg_cost
 from tautrank.theory.theorem import check_scored_lists
 

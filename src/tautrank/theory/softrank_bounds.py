@@ -23,14 +23,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice, real
-from tautrank.arrays import I64, Array, numbers
+from tautrank.arrays import F64, I64, Array, numbers
 from tautrank.losses import REGISTRY, Loss, SoftRank
 from tautrank.losses.base import Lists
 from tautrank.metrics import Discount, discount_values, metric
-from tautrank.metrics.ordering import F64, query_maxima
+from tautrank.metrics.ordering import query_maxima
 from tautrank.theory.loss_bounds import full_lists
 from tautrank.theory.theorem import Bound, about, about_kind, document_pairs, in_scope
 
@@ -257,7 +257,7 @@ def flip_sums(
     return sums
 
 
-def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
+def least_distances(scores: F64, offsets: I64) -> F64:
     """Return the least distance of two scores in each query: 0 with ties, infinity with one document or none.
 
     >>> least_distances(np.array([0.0, 3.0, 1.0, 5.0]), np.array([0, 3, 4]))
