@@ -18,6 +18,7 @@ import typer
 
 import tautrank as tr
 from tautrank.arguments import choice, job_count, whole
+from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, trainings_bar
@@ -430,7 +431,7 @@ def demo(seed: int = option("Random seed of the data and the training.", 0)) -> 
     OUT.print(summary_table(["simulated"], [data.describe()]))
     OUT.print(f"Training {len(DEFAULT_LOSSES)} losses on it, {_REPEATS} times each; about a minute on 2 cores.")
     test = _demonstrate(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES)
-    sorted_labels = test.labels[np.lexsort((-test.labels, np.repeat(np.arange(test.n_queries), test.sizes)))]
+    sorted_labels = test.labels[np.lexsort((-test.labels, query_of(test.offsets)))]
     OUT.print("\nNDCG@10 of the same score for every document, by the rule for ties:")
     for ties in ("worst", "expected", "best", "input"):
         value = tr.metric("ndcg@10", ties=ties).mean(np.zeros(sorted_labels.size), sorted_labels, test.offsets)

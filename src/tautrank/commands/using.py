@@ -14,6 +14,7 @@ import typer
 
 import tautrank as tr
 from tautrank.arguments import choice
+from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, print_json, reading_bar, say
@@ -101,8 +102,8 @@ def evaluate(
     remarks = judged.remarks
     if like == "trec_eval":
         judged = judged.for_trec_eval()
-        query = np.repeat(np.arange(judged.qids.size), np.diff(judged.offsets))
-        if judged.names is None and np.unique([query, judged.scores], axis=1).shape[1] < query.size:
+        placed = np.unique([query_of(judged.offsets), judged.scores], axis=1)
+        if judged.names is None and placed.shape[1] < judged.scores.size:
             remarks += ["trec_eval ranks equal scores by document name; these documents have none and keep their order"]
     lists = (judged.scores, judged.labels, judged.offsets)
     result = tr.evaluate(chosen, *lists, judged=judged.judged, qids=judged.qids)

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, FINITE_OR_MISSING, I64, Array, Bools, check_each, flat_numbers, numbers
+from tautrank.arrays import F64, FINITE_OR_MISSING, I64, Array, Bools, check_each, flat_numbers, numbers, query_of
 from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
@@ -201,7 +201,7 @@ class Judged:
         scores = self.scores.astype(np.float32)
         if self.names is None:
             return replace(self, scores=scores.astype(np.float64))
-        query = np.repeat(np.arange(self.qids.size), np.diff(self.offsets))
+        query = query_of(self.offsets)
         order = np.lexsort((-scores, query))
         ranked, query = scores[order], query[order]
         same = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1]) & (ranked[1:] > -np.inf)
@@ -309,18 +309,18 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
     if is_run:
         qrels = named_labels(judgments) if isinstance(judgments, RankingData) else judgments
-        found = _judged(read_run(given) if is_file else named_numbers(given, where), qrels, where)
-        if isinstance(judgments, RankingData) and not np.any(found.scores[found.judged] > -np.inf):
+        result = _judged(read_run(given) if is_file else named_numbers(given, where), qrels, where)
+        if isinstance(judgments, RankingData) and not np.any(result.scores[result.judged] > -np.inf):
             known = "" if judgments.doc_ids is not None else ", which has no document ids: they are called d1, d2, ..."
             raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
-        return found
+        return result
     if not isinstance(judgments, RankingData):
-        problem = f"is qrels, but {where} holds scores, one per line"
-        raise DataError(f"{judged}: {problem}; expected ranking data with labels")
+        found = f"is qrels, but {where} holds scores, one per line"
+        raise DataError(f"{judged}: {found}; expected ranking data with labels")
     scores = read_scores(given) if is_file else flat_numbers(where, given)
     if scores.size != judgments.n_documents:
-        sizes = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
-        raise DataError(f"{where}: found {sizes}; expected one per document")
+        found = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
+        raise DataError(f"{where}: found {found}; expected one per document")
     check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)

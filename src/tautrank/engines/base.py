@@ -182,13 +182,13 @@ class Settings:
         if not isinstance(self.refit, bool | np.bool_):
             raise OptionError(f"refit: found {self.refit!r}; expected True or False")
         for callback in self.callbacks:
-            kind, expected = type(callback), "expected functions of one argument, a Step"
+            kind, expected = type(callback), "functions of one argument, a Step"
             if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments
                 found = f"{kind.__name__.strip('_')} of {kind.__module__}"
                 instead = "Ranker itself has early_stopping_rounds, verbose and evals_result_"
-                raise OptionError(f"callbacks: found {found}; {expected} ({instead})")
+                raise OptionError(f"callbacks: found {found}; expected {expected} ({instead})")
             if not callable(callback):
-                raise OptionError(f"callbacks: found {callback!r}; {expected}")
+                raise OptionError(f"callbacks: found {callback!r}; expected {expected}")
         check_langevin(self.langevin, self.learning_rate)
         if self.rates is not None and self.langevin is not None:
             raise OptionError("learning_rate: found one per tree, and langevin; expected one of the two")
@@ -391,8 +391,8 @@ class FittedModel(abc.ABC):
         """Return the trees as plain arrays, scaled: what exports are written from."""
         trees = self.unscaled_trees()
         if (more := more_than_comparisons(trees)) is not None:
-            wanted = "lightgbm, which can do so too" if self.tool == "lightgbm" else "a model without that"
-            raise OptionError(f"format: the model {more}; expected {wanted}")
+            expected = "lightgbm, which can do so too" if self.tool == "lightgbm" else "a model without that"
+            raise OptionError(f"format: the model {more}; expected {expected}")
         return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
 
     @classmethod

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arrays import F64, Array
+from tautrank.arrays import F64, Array, query_of
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
 from tautrank.engines.boosting import Watch
@@ -207,7 +207,7 @@ class _Judge:
 
 
 def _pool(data: RankingData, weights: F64 | None) -> Any:
-    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    queries = query_of(data.offsets)
     return package("catboost").Pool(data.X, label=data.labels, group_id=queries, group_weight=weights)
 
 

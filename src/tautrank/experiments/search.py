@@ -171,7 +171,7 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
             raise DataError(f"{name}: found {type(part).__name__}; expected RankingData")
         if part.n_documents == 0 or part.n_features == 0:
             found = f"{part.n_documents} documents of {part.n_features} features"
-            raise DataError(f"{name}: found {found}; expected one of each")
+            raise DataError(f"{name}: found {found}; expected at least one of each")
     check_columns("valid", valid.n_features, valid.feature_names, train.n_features, train.feature_names, "as in train")
     if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid.labels, valid.offsets)):
         found = f"{plan.metric} skips every one of its {valid.n_queries} queries"

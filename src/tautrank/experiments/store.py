@@ -102,8 +102,8 @@ class Store:
     def __init__(self, path: Path | None, meta: Mapping[str, str] | None = None, *, kind: str = "") -> None:
         self.path = path
         if path is not None and path.is_dir():
-            before = "as earlier versions kept finished trainings in"
-            raise DataError(f"{path}: found a folder, {before}; expected a file, such as tautrank-results.db")
+            found = "a folder, as earlier versions kept finished trainings in"
+            raise DataError(f"{path}: found {found}; expected a file, such as tautrank-results.db")
         if path is not None and not path.parent.is_dir():
             raise DataError(f"{path}: its folder does not exist; expected a folder that does")
         is_new = path is None or not path.exists() or not path.stat().st_size

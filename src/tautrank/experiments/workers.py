@@ -164,9 +164,9 @@ class _Process:
             self.connection.close()
             how = _cause_of_death(self._process.exitcode or 0)
             if not self._is_ready:
-                found = f"a new process ended before it was ready ({how}); expected one that can start"
-                script = "a script needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes"
-                raise OptionError(f"workers: {found} ({script})") from None
+                found = f"a new process ended before it was ready ({how})"
+                hint = "a script needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes"
+                raise OptionError(f"workers: {found}; expected one that can start ({hint})") from None
             return _DIED, how
         self._is_ready = True
         return kind, content

@@ -191,8 +191,9 @@ def solr_model(export: Export) -> str:
         export: the model to write, with the names in Solr's feature store.
     """
     trees, names, missing = export.trees, export.names, bool(export.depends_on_missing)
-    needed = 'Solr 9.2 or newer, and "defaultValue": "NaN" in the definition of these features'
-    export.warn_of_missing(f"which needs {needed}")
+    export.warn_of_missing(
+        'which needs Solr 9.2 or newer, and "defaultValue": "NaN" in the definition of these features'
+    )
     _warn_of_moved_thresholds(export)
     # Solr computes every feature that a model lists.
     used = sorted({int(column) for tree in trees for column in tree.feature}) or range(len(names))

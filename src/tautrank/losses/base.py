@@ -207,7 +207,7 @@ class Lists:
     @property
     def query(self) -> I64:
         """The query of each document."""
-        return np.repeat(np.arange(self.sizes.size), self.sizes)
+        return arrays.query_of(self.offsets)
 
     @functools.cached_property
     def arrangement(self) -> I64:

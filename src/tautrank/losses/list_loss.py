@@ -112,8 +112,8 @@ class _ListObjective(Objective):
         try:
             return self._filled_results(kernel, scores.dtype, *given)
         except Exception as error:
-            stopped = f"{one_list.__qualname__} stopped with {type(error).__name__}"
-            raise OptionError(f"one_list: {stopped}: {error}; expected code that runs for every list") from error
+            found = f"{one_list.__qualname__} stopped with {type(error).__name__}: {error}"
+            raise OptionError(f"one_list: {found}; expected code that runs for every list") from error
 
 
 def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
@@ -140,7 +140,7 @@ def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
     fields = [field.name for field in dataclasses.fields(cls)]
     for name in rest[holds:]:
         if name not in fields:
-            found = f"found the argument '{name}' of {cls.__name__}.one_list"
-            known = f"parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
-            raise OptionError(f"one_list: {found}; expected {known}")
+            found = f"the argument '{name}' of {cls.__name__}.one_list"
+            expected = f"parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
+            raise OptionError(f"one_list: found {found}; expected {expected}")
     return rest[holds:], holds

@@ -236,8 +236,8 @@ class StudyStore(Store):
             if plan and _is_more_of(found, plan):
                 self.set_meta(_plan_meta(plan))
             elif plan and found.key != plan.key:
-                other = "another --store, or 'tautrank study resume' to go on with that one"
-                raise DataError(f"{path}: holds {_difference(found, plan)}; expected a store of this run ({other})")
+                hint = "another --store, or 'tautrank study resume' to go on with that one"
+                raise DataError(f"{path}: holds {_difference(found, plan)}; expected a store of this run ({hint})")
         except DataError:
             self.close()
             raise
@@ -287,8 +287,8 @@ class StudyStore(Store):
         elif changed:
             found = f"was begun with other code of the loss '{changed[0]}'"
         if found:
-            why = "expected the same version, since another may give other numbers (a new run needs another --store)"
-            raise DataError(f"{self.path}: {found}; {why}")
+            expected = "the same version, since another may give other numbers (a new run needs another --store)"
+            raise DataError(f"{self.path}: {found}; expected {expected}")
 
 
 def _plan_meta(plan: StudyPlan) -> dict[str, str]:

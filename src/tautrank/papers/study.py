@@ -55,6 +55,7 @@ from tautrank.errors import OptionError
 from tautrank.experiments.plan import PLAIN, Experiment, by_name
 from tautrank.json_values import declare
 from tautrank.papers.claims import Claim
+from tautrank.significance.paired import fraction
 
 OTHER_DATA = "other"
 """The name of a recipe whose parameters are for other data than the paper's."""
@@ -125,8 +126,7 @@ class PaperTest:
     def __post_init__(self) -> None:
         choice("kind of test", self.kind, ("paired-t", "intervals"))
         choice("over of test", self.over, ("trials", "queries"))
-        if not 0 < self.level < 1:
-            raise OptionError(f"level: found {self.level!r}; expected a number between 0 and 1")
+        fraction("level", self.level)
 
     def __str__(self) -> str:
         if self.kind == "intervals":

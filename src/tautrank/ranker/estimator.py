@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tautrank.arguments import job_count, whole
-from tautrank.arrays import F64, Array, dense
+from tautrank.arrays import F64, Array, dense, query_of
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.columns import with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, Settings, Task, engine_for, read_loss
@@ -397,7 +397,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data = inputs.documents(X, qid, group)
         rows = np.arange(data.n_documents) if data is X or data.source_rows is None else data.source_rows
         scores = self.predict(data)
-        order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), data.sizes)))
+        order = np.lexsort((-scores, query_of(data.offsets)))
         rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
         named = None if data.doc_ids is None else data.doc_ids[order]
         return Ranking(data.qid_of_document, rows[order], rank, scores[order], named)

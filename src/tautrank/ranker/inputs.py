@@ -64,9 +64,10 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any 
     if y is None:
         raise DataError("y: found none; expected one label per document")
     if qid is None and group is None:
+        expected = "one of them, to say which documents belong together"
         routing = "sklearn.set_config(enable_metadata_routing=True), then fit(X, y, qid=qid)"
-        expected = "expected one of them, to say which documents belong together"
-        raise DataError(f"qid, group: found neither; {expected} (inside a pipeline or GridSearchCV: {routing})")
+        hint = f"inside a pipeline or GridSearchCV: {routing}"
+        raise DataError(f"qid, group: found neither; expected {expected} ({hint})")
     data = RankingData.from_arrays(X, y, qid, group=group, feature_names=names)
     if data.n_documents == 0:
         raise DataError("X: found no documents; expected at least one")
@@ -286,19 +287,19 @@ def column_positions(name: str, given: Iterable[Any], train: RankingData) -> tup
         given: numbers or names of columns; a number may be text if the data has no names.
         train: the training data.
     """
-    names, found = train.feature_names, []
+    names, positions = train.feature_names, []
     for column in given:
         if isinstance(column, str) and names is not None:
             if column not in names:
                 raise unknown(f"column of {name}", column, names)
-            found.append(names.index(column))
+            positions.append(names.index(column))
         elif isinstance(column, str) and not column.isdecimal():
-            nameless = f"found the name '{column}', but the data has no names"
-            raise OptionError(f"{name}: {nameless}; expected numbers of columns")
+            found = f"found the name '{column}', but the data has no names"
+            raise OptionError(f"{name}: {found}; expected numbers of columns")
         else:
             number = int(column) if isinstance(column, str) else column
-            found.append(whole(name, number, least=0, most=train.n_features - 1))
-    return tuple(dict.fromkeys(found))
+            positions.append(whole(name, number, least=0, most=train.n_features - 1))
+    return tuple(dict.fromkeys(positions))
 
 
 def constraints(given: Any, train: RankingData) -> list[int]:
@@ -416,8 +417,8 @@ def from_callbacks(callbacks: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str,
         elif not hasattr(callback, "eval_result"):
             found = f"{type(callback).__name__.strip('_')} of lightgbm.callback with options that have no counterpart"
             known = "early_stopping without min_delta, reset_parameter of the learning_rate, log_evaluation"
-            own = "record_evaluation, or functions of one argument, a Step"
-            raise OptionError(f"callbacks: found {found}; expected {known}, {own}")
+            expected = f"{known}, record_evaluation, or functions of one argument, a Step"
+            raise OptionError(f"callbacks: found {found}; expected {expected}")
     records = [each.eval_result for each in theirs if hasattr(each, "eval_result")]
     return tuple(each for each in callbacks if each not in theirs), settings, records
 

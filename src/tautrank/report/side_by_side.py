@@ -11,7 +11,7 @@ import numpy as np
 from tautrank.arguments import whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, counted
 from tautrank.metrics import Metric, rank_order
 from tautrank.metrics import metric as read_metric
 from tautrank.ranker import Ranker
@@ -115,7 +115,7 @@ def _summary(gains: F64, values: F64, names: Sequence[str], judge: Metric, shown
     by = f" by {abs(mean):.4f} {judge} on average" if mean else f" in {judge}"
     up, down = int(np.sum(gains > 0)), int(np.sum(gains < 0))
     counts = f"{up} better, {down} worse, {n - up - down} as before"
-    found = [f"{names[1]} is {words} {names[0]}{by} over {n} quer{'y' if n == 1 else 'ies'}: {counts}."]
+    found = [f"{names[1]} is {words} {names[0]}{by} over {counted(n, 'query')}: {counts}."]
     if n > 1:
         test = systems_test(values[:, np.newaxis, :])
         low, high = sorted((test.low[1, 0], test.high[1, 0]))

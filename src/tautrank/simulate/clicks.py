@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores
+from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores, query_of
 from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.metrics.ordering import query_maxima
@@ -135,7 +135,7 @@ def _checked(
     has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
     expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
     check_each("labels", data.labels, has_chance, expected, data.offsets)
-    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    query = query_of(data.offsets)
     return count, table[data.labels.astype(np.int64)], query, checked_seed(seed)
 
 

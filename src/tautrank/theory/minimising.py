@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, I64
+from tautrank.arrays import F64, I64, query_of
 from tautrank.losses import MSE, REGISTRY, XENDCG, LambdaLoss, ListNet, Loss
 from tautrank.metrics import NDCG
 from tautrank.metrics.ordering import query_maxima, query_sums
@@ -146,7 +146,7 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
 
 def _best(scores: F64, offsets: I64) -> I64:
     """Return the flat index of the best document of each query that has documents."""
-    query = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    query = query_of(offsets)
     return np.lexsort((-scores, query))[np.unique(query, return_index=True)[1]]
 
 

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice, real
-from tautrank.arrays import F64, I64, Array, numbers
+from tautrank.arrays import F64, I64, Array, numbers, query_of
 from tautrank.losses import REGISTRY, Loss, SoftRank
 from tautrank.losses.base import Lists
 from tautrank.metrics import Discount, discount_values, metric
@@ -247,8 +247,7 @@ def flip_sums(
     """
     from scipy.special import erfc
 
-    sums = np.zeros(offsets.size - 1)
-    query = np.repeat(np.arange(sums.size), np.diff(offsets))
+    sums, query = np.zeros(offsets.size - 1), query_of(offsets)
     for i, j in document_pairs(offsets):
         gap, pull = scores[i] - scores[j], mus[query[i]] * (labels[i] - labels[j])
         with np.errstate(divide="ignore", over="ignore"):
@@ -264,8 +263,7 @@ def least_distances(scores: F64, offsets: I64) -> F64:
     array([ 1., inf])
     """
     sizes = np.diff(offsets)
-    query = np.repeat(np.arange(sizes.size), sizes)
-    gaps = np.diff(scores[np.lexsort((scores, query))], prepend=0.0)
+    gaps = np.diff(scores[np.lexsort((scores, query_of(offsets)))], prepend=0.0)
     gaps[offsets[:-1][sizes > 0]] = np.inf  # the first document of a query has none before it
     return np.where(sizes > 0, -query_maxima(-gaps, offsets), np.inf)
 
