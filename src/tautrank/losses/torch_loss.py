@@ -210,9 +210,7 @@ def _flat(
         if lengths.numel() != rows or lengths.is_floating_point():
             raise DataError(f"lengths: found {lengths.numel()} numbers; expected {rows} whole numbers, one per list")
         if bool(((lengths < 0) | (lengths > width)).any()):
-            raise DataError(
-                f"lengths: found a number below 0 or above {width}; expected at most the documents of a row"
-            )
+            raise DataError(f"lengths: found one below 0 or above {width}; expected at most the documents of a row")
         mask = torch.arange(width, device=scores.device) < lengths[:, None]
     if mask is None:
         mask = torch.ones_like(scores, dtype=torch.bool)
