@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+import tautrank as tr
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.divide import Change
@@ -102,3 +103,11 @@ def finished(path: Path) -> int:
         return len(content(path)) if path.exists() else 0
     except sqlite3.Error:
         return 0
+
+
+def trial_of(study, number=0, **options):
+    return make_plan(study, options.pop("data", DATA), budget=options.pop("budget", SMALL), **options).trials()[number]
+
+
+def pool():
+    return tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=3)
