@@ -354,16 +354,16 @@ def check_losses(
     xendcg: 2 checks hold, 0 fail, 0 do not apply
     """
     chosen = [REGISTRY.make(item) for item in (REGISTRY if losses is None else losses)]
-    wanted = [CHECKS[choice("check", name, tuple(CHECKS))] for name in (CHECKS if names is None else names)]
+    checks = [CHECKS[choice("check", name, tuple(CHECKS))] for name in (CHECKS if names is None else names)]
     scorings, lists = _data(labels, offsets, scores, queries, seed)
     tell = progress or (lambda done, total, name: None)
-    total = len(chosen) * len(wanted)
+    total = len(chosen) * len(checks)
     reports: list[LossReport] = []
     for loss in chosen:
         runs = CHECKS["runs"].outcome(loss, *synthetic_lists())
         outcomes = [runs] if runs.status == FAILS else []
-        for each in wanted if not outcomes else ():
-            tell(len(reports) * len(wanted) + len(outcomes), total, f"{loss}: {each.name}")
+        for each in checks if not outcomes else ():
+            tell(len(reports) * len(checks) + len(outcomes), total, f"{loss}: {each.name}")
             outcomes.append(_worst(each, loss, scorings, lists))
         reports.append(LossReport(loss, tuple(outcomes)))
     tell(total, total, "")

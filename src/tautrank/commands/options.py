@@ -24,7 +24,7 @@ from tautrank.metrics import TOOLS, Metric, metric
 from tautrank.names import name_of, split_at_commas
 
 if TYPE_CHECKING:
-    from tautrank.ranker import Ranker
+    from tautrank.ranker.estimator import Ranker
 
 
 def group(text: str, **given: Any) -> typer.Typer:

@@ -175,16 +175,16 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
     """How long it took, why it stopped, and which features count."""
     from tautrank.engines.committee import Committee
 
-    told = f"trained in {duration_text(seconds)}"
+    text = f"trained in {duration_text(seconds)}"
     name, values = next(iter(ranker.evals_result_.get("valid", {}).items()), ("", []))
     if isinstance(read_loss(ranker.loss), Committee) and len(values) > 1:
         *rounds, _ = values if tr.metric(name).higher_is_better else [-value for value in values]
         best = rounds.index(max(rounds)) + 1
-        told += f" to tree {len(rounds)} of each member; the best validation value of their sum came with tree {best}"
+        text += f" to tree {len(rounds)} of each member; the best validation value of their sum came with tree {best}"
     elif len(values) > ranker.n_trees_ == ranker.best_iteration_:
-        told += f" to tree {len(values)}; the best validation value came with tree {ranker.n_trees_}"
+        text += f" to tree {len(values)}; the best validation value came with tree {ranker.n_trees_}"
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
-    return f"{told}\ntop features by gain: {top}" if top else told
+    return f"{text}\ntop features by gain: {top}" if top else text
 
 
 @contextmanager

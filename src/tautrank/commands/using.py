@@ -206,11 +206,11 @@ def explain(
         say(f"wrote {report}")
         return
     explained = ranker.explain(reading.for_ranker(ranker, data, unlabelled=True), qid=query)
-    told = explained if above is None else explained.why(above, below)
+    answer = explained if above is None else explained.why(above, below)
     if as_json:
-        print_json(told.to_dict())
+        print_json(answer.to_dict())
     elif above is not None:
-        say(str(told))
+        say(str(answer))
     else:
         documents = f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
         say(f"{data}, query {query}: {documents}", "bold")
@@ -350,7 +350,7 @@ def theory_check(
     if imported and not own and not names:
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
     chosen = [tr.loss(name) for name in names or own] or None  # refuse a wrong name before reading the data
-    wanted = options.names_of(checks, "--checks") or None
+    chosen_checks = options.names_of(checks, "--checks") or None
     if scores is not None:
         if data is None or data.is_dir():
             raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
@@ -363,7 +363,7 @@ def theory_check(
         offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
     with reading_bar("checking") as report:
         how: dict[str, Any] = {"progress": lambda done, total, what: report(done / max(total, 1))}
-        how |= {"scores": given, "names": wanted, "queries": queries, "seed": seed}
+        how |= {"scores": given, "names": chosen_checks, "queries": queries, "seed": seed}
         reports = tr.checks.check_losses(chosen, labels, offsets, **how)
     count, source = len(offsets) - 1, str(data or "synthetic lists")
     if as_json:

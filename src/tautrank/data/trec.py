@@ -19,7 +19,7 @@ from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, ending, finite_number, read_text
-from tautrank.errors import DataError
+from tautrank.errors import DataError, counted
 from tautrank.files import PathLike, csv_text
 
 RUN_COLUMNS = 6
@@ -176,11 +176,10 @@ class Judged:
     @property
     def remarks(self) -> list[str]:
         """Sentences about what was left out or filled in."""
-        counts = {
-            "judged {} not in the run; counted with nothing retrieved": (self.not_in_run, "query is", "queries are"),
-            "{} of the run without judgments; left out": (self.not_judged, "query", "queries"),
-        }
-        return [f"{n} {what.format(one if n == 1 else more)}" for what, (n, one, more) in counts.items() if n]
+        are = "is" if self.not_in_run == 1 else "are"
+        absent = f"{counted(self.not_in_run, 'judged query')} {are} not in the run; counted with nothing retrieved"
+        unjudged = f"{counted(self.not_judged, 'query')} of the run without judgments; left out"
+        return [remark for n, remark in ((self.not_in_run, absent), (self.not_judged, unjudged)) if n]
 
     @property
     def answered(self) -> Bools:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from tautrank.arguments import check_fields, checked_by, choice, job_count, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, job_count, real, truth, whole
 from tautrank.arrays import F32, F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
 from tautrank.engines import registry
@@ -168,7 +168,7 @@ class Settings:
     callbacks: tuple[Callback, ...] = ()
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
-    refit: bool = False
+    refit: bool = field(default=False, metadata=checked_by(truth, expected="True or False"))
     speed: str = field(default="exact", metadata=checked_by(choice, known=("exact", "fast")))
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None
@@ -179,8 +179,6 @@ class Settings:
             patience = whole("early_stopping_rounds", self.early_stopping_rounds, least=1)
             object.__setattr__(self, "early_stopping_rounds", patience)
         job_count(self.n_jobs)
-        if not isinstance(self.refit, bool | np.bool_):
-            raise OptionError(f"refit: found {self.refit!r}; expected True or False")
         for callback in self.callbacks:
             kind, expected = type(callback), "functions of one argument, a Step"
             if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments

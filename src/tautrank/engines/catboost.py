@@ -167,11 +167,11 @@ class CatBoost(Engine):
         >>> CatBoost().in_its_words({"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
         {'learning_rate': 0.1, 'rsm': 0.5}
         """
-        renamed = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
-        said = {renamed.get(name, name): value for name, value in parameters.items() if name != "min_child_samples"}
-        if "subsample" in said:
-            said["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
-        return said
+        names = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
+        renamed = {names.get(name, name): value for name, value in parameters.items() if name != "min_child_samples"}
+        if "subsample" in renamed:
+            renamed["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
+        return renamed
 
 
 class _Judge:

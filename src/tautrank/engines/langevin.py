@@ -206,9 +206,9 @@ def leaf_values(leaves: Array, gradients: F32, hessians: F32, l2: float, deviati
     sums, mass = np.bincount(leaves, gradients), np.bincount(leaves, hessians)
     noise = np.empty(sums.size + sums.size % 2)
     fill_normal(noise, np.uint64(seed), step, 0, LANGEVIN_LEAF_STREAM)
-    told = mass > 0
-    mass = np.where(told, mass + l2, 1.0)
-    return np.where(told, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
+    has_mass = mass > 0
+    mass = np.where(has_mass, mass + l2, 1.0)
+    return np.where(has_mass, -(sums + deviation * np.sqrt(mass) * noise[: sums.size]) / mass, 0.0)
 
 
 class Refilled:

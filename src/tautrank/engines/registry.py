@@ -250,12 +250,12 @@ def usable_threads(n_jobs: int | None) -> int:
     >>> usable_threads(2)
     2
     """
-    wanted = job_count(n_jobs)
+    threads = job_count(n_jobs)
     if n_jobs is None:
         stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        wanted = min(wanted, int(stated)) if stated.isdecimal() and int(stated) > 0 else wanted
-    if not _loaded_before_fork or wanted == 1:
-        return wanted
+        threads = min(threads, int(stated)) if stated.isdecimal() and int(stated) > 0 else threads
+    if not _loaded_before_fork or threads == 1:
+        return threads
     if n_jobs not in (None, -1):
         loaded = " and ".join(sorted(_loaded_before_fork))
         found = f"{n_jobs} in a process forked after {loaded} was loaded, where OpenMP would hang"

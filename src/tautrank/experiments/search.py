@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 import tautrank
-from tautrank.arguments import check_fields, checked_by, choice, job_count, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, job_count, real, truth, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, require
@@ -58,7 +58,7 @@ class SearchPlan:
     spaces: tuple[Space, ...]
     fixed: Mapping[str, Any]
     sampler: str = field(default="random", metadata=checked_by(choice, known=("random", "tpe")))
-    prune: bool = True
+    prune: bool = field(default=True, metadata=checked_by(truth, expected="True or False"))
     seed: int = 0
     n_trials: int = field(default=50, metadata=checked_by(whole, least=1))
     timeout: float | None = field(default=None, metadata=checked_by(real, above=True))
@@ -69,8 +69,6 @@ class SearchPlan:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not isinstance(self.prune, bool):
-            raise OptionError(f"prune: found {self.prune!r}; expected True or False")
         job_count(self.n_jobs)
         if self.refit is not None:
             choice("refit", self.refit, ("train", "train+valid"))

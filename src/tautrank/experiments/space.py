@@ -384,11 +384,11 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
     >>> with_parameters("ndcg-loss2++(k=5)", {"mu": 10.0}), with_parameters("mse", {"mu": 10.0})
     ('ndcg-loss2++(k=5,mu=10)', 'mse')
     """
-    wanted = read_loss(loss)
-    if not isinstance(wanted, Loss):
-        return str(wanted)
-    known = _parameters(wanted)
-    return str(dataclasses.replace(wanted, **{name: value for name, value in parameters.items() if name in known}))
+    read = read_loss(loss)
+    if not isinstance(read, Loss):
+        return str(read)
+    known = _parameters(read)
+    return str(dataclasses.replace(read, **{name: value for name, value in parameters.items() if name in known}))
 
 
 def _takes_langevin(loss: AnyLoss) -> bool:

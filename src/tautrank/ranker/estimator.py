@@ -302,8 +302,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         seed = inputs.drawn_seed(self.random_state)
         own = {field.name for field in dataclasses.fields(Settings)} & {*self._get_param_names()}
         given = {name: getattr(self, name) for name in own}
-        called, said, records = inputs.from_callbacks(callbacks or ())
-        settings = Settings(**{**given, **said}, seed=seed, callbacks=called, extra=extra)
+        called, changed, records = inputs.from_callbacks(callbacks or ())
+        settings = Settings(**{**given, **changed}, seed=seed, callbacks=called, extra=extra)
         if valid is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
         trees = min(settings.n_estimators, PROBE_TREES)

@@ -220,9 +220,9 @@ def check_columns(where: str, n_features: int, names: Names, expected: int, know
         hint = _PADDING if n_features < expected else ""
         raise DataError(f"{where}: found {counted(n_features, 'feature')}; expected {expected}, {as_in}{hint}")
     pairs = zip(names, known, strict=True) if names is not None and known is not None else ()
-    for column, (name, wanted) in enumerate(pairs):
-        if name != wanted:
-            raise DataError(f"{where}: column {column} is '{name}'; expected '{wanted}', {as_in}")
+    for column, (name, known_name) in enumerate(pairs):
+        if name != known_name:
+            raise DataError(f"{where}: column {column} is '{name}'; expected '{known_name}', {as_in}")
 
 
 def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F64 | None:

@@ -14,7 +14,7 @@ from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.metrics import Metric, rank_order
 from tautrank.metrics import metric as read_metric
-from tautrank.ranker import Ranker
+from tautrank.ranker.estimator import Ranker
 from tautrank.report.page import Page, Section, Text, data_script, packaged
 from tautrank.significance.systems import systems_test
 
