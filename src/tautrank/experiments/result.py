@@ -377,8 +377,8 @@ class Comparison(Result):
         found = self.test(m)
         if found is None or index == baseline:
             return cell
-        tested, sign = Judgement.of_pair(found, index, baseline), 1 if m.higher_is_better else -1
-        return replace(cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, sign))
+        tested = Judgement.of_pair(found, index, baseline)
+        return replace(cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, m.sign))
 
     @property
     def _baseline(self) -> int:
@@ -458,10 +458,9 @@ class Comparison(Result):
         Args:
             m: the metric.
         """
-        found, pairs = self.test(m), []
+        found, pairs, sign = self.test(m), [], metric(m).sign
         if found is None:
             return []
-        sign = 1 if metric(m).higher_is_better else -1
         for i, j in np.argwhere(np.triu(~np.isnan(found.adjusted))).tolist():
             better, worse = (i, j) if sign * found.differences[i, j] > 0 else (j, i)
             numbers = [sign * float(each[better, worse]) for each in (found.differences, found.low, found.high)]

@@ -285,6 +285,5 @@ class Tuning(Result):
 
     def ranked(self) -> list[TunedTrial]:
         """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
-        sign = -1.0 if self.metric.higher_is_better else 1.0
-        states = (DONE, PRUNED, FAILED)
-        return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
+        states, sign = (DONE, PRUNED, FAILED), self.metric.sign
+        return sorted(self.trials, key=lambda t: (states.index(t.state), -sign * (t.score or 0.0), t.number))

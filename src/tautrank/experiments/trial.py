@@ -83,7 +83,6 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     fixed = {"random_state": spec["seed"], "n_jobs": spec.get("n_jobs", around.threads), "verbose": 0}
     fixed |= {"eval_train": "train" in spec["curves"], **from_json(spec["parameters"])}
     # The configuration that validates best by the first metric is the result; the others are told beside it.
-    sign = 1 if metrics[0].higher_is_better else -1
     best: tuple[float, tautrank.Ranker, dict[str, Any], _Values, bool] | None = None
     tried = []
     for configuration in _configurations(spec):
@@ -93,7 +92,7 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
         scores = ranker.predict(splits.test)
         test = {str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics}
         tried.append({"configuration": configuration, "valid": or_none(valid), "test": _means(test)})
-        if best is None or sign * valid > sign * best[0]:
+        if best is None or metrics[0].sign * valid > metrics[0].sign * best[0]:
             best = valid, ranker, configuration, test, bool(np.ptp(scores) == 0)
     assert best is not None
     valid, ranker, configuration, test, constant = best

@@ -77,6 +77,11 @@ class Metric(ABC):
         if self.k is not None and not self.has_cutoff:
             raise OptionError(f"k: found {self.k}; expected None, {self.name} has no cutoff")
 
+    @property
+    def sign(self) -> int:
+        """1 if more is better, -1 for a cost: of two values times the sign, the greater one is better."""
+        return 1 if self.higher_is_better else -1
+
     def bind(
         self,
         labels: ArrayLike,

@@ -213,7 +213,7 @@ def _chosen(lists: ListFeatures, task: Task, fit: Training, threads: int) -> Lis
     """Return the columns that validate best: all, or the half, quarter, ... of those in use with the most gain."""
     if task.valid is None:
         raise OptionError("list_features: found 'auto' without validation data; expected an eval_set to choose by")
-    sign = 1.0 if task.metric.higher_is_better else -1.0
+    sign = task.metric.sign
     model, record = fit(lists.added_to(task, threads))
     gains = model.importances()[-lists.width :].reshape(-1, len(lists.columns)).sum(axis=0)
     order = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]

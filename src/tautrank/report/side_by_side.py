@@ -79,7 +79,7 @@ def side_by_side(
     judge = read_metric(metric)
     scores = [_scores(given, data, name) for given, name in zip((a, b), names, strict=True)]
     values = np.array([judge.per_query(each, data.labels, data.offsets) for each in scores])
-    gains = (values[1] - values[0]) * (1.0 if judge.higher_is_better else -1.0)
+    gains = judge.sign * (values[1] - values[0])
     known = np.flatnonzero(~np.isnan(gains))
     if not known.size:
         raise DataError(f"data: found no query that {judge} can judge; expected labels")
