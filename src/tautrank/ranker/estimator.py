@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tautrank.arguments import job_count, whole
-from tautrank.arrays import F64, Array, dense, query_of
+from tautrank.arrays import F64, Array, dense, query_of, ranks_in
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.columns import with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, Settings, Task, engine_for, read_loss
@@ -397,9 +397,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         rows = np.arange(data.n_documents) if data is X or data.source_rows is None else data.source_rows
         scores = self.predict(data)
         order = np.lexsort((-scores, query_of(data.offsets)))
-        rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
         named = None if data.doc_ids is None else data.doc_ids[order]
-        return Ranking(data.qid_of_document, rows[order], rank, scores[order], named)
+        return Ranking(data.qid_of_document, rows[order], ranks_in(data.offsets), scores[order], named)
 
     def explain(self, X: Any, qid: Any = None) -> Explanation:
         """Explain the scores of documents: what each feature adds to each, and why one is above another.

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arguments import whole
-from tautrank.arrays import F64
+from tautrank.arrays import F64, query_of, ranks_in
 from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.metrics import Metric, rank_order
@@ -85,14 +85,13 @@ def side_by_side(
         raise DataError(f"data: found no query that {judge} can judge; expected labels")
     chosen = np.sort(known[np.argsort(-np.abs(gains[known]), kind="stable")[:_MOST_QUERIES]])
     some = data.subset(chosen)
-    rows = np.concatenate([np.arange(data.offsets[at], data.offsets[at + 1]) for at in chosen])
-    places = np.arange(some.n_documents) - np.repeat(some.offsets[:-1], some.sizes)
+    rows = np.isin(query_of(data.offsets), chosen)
     ranks = np.empty((2, some.n_documents), dtype=np.int64)
     for found, each in zip(ranks, scores, strict=True):  # equal scores as metrics rank them by default
-        found[rank_order(each[rows], some.labels, some.offsets)] = places + 1
+        found[rank_order(each[rows], some.labels, some.offsets)] = ranks_in(some.offsets)
     shown = ranks.min(axis=0) <= documents
     weighed = [_reasons(given, some, shown) for given in (a, b)]
-    called = places if some.doc_ids is None else some.doc_ids
+    called = ranks_in(some.offsets) - 1 if some.doc_ids is None else some.doc_ids
     queries = []
     for at, (start, end) in enumerate(zip(some.offsets[:-1], some.offsets[1:], strict=True)):
         listed = []

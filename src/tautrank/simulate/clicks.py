@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores, query_of
+from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores, query_of, ranks_in
 from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.metrics.ordering import query_maxima
@@ -114,8 +114,7 @@ def simulate_position_clicks(
     count, chance, query, seed = _checked(data, impressions, probabilities, seed)
     fall = real("severity", severity)
     order = np.lexsort((-check_finite_scores(scores, data.offsets), query))
-    rank = np.arange(1, query.size + 1) - np.repeat(data.offsets[:-1], data.sizes)
-    looked_at = rank.astype(np.float64) ** -fall
+    looked_at = ranks_in(data.offsets).astype(np.float64) ** -fall
     draws = (np.random.default_rng((seed, number)).random(query.size) for number in range(count))
     clicks = (draw < looked_at * chance[order] for draw in draws)
     if merged:
