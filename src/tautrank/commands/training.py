@@ -178,9 +178,9 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
     text = f"trained in {duration_text(seconds)}"
     name, values = next(iter(ranker.evals_result_.get("valid", {}).items()), ("", []))
     if isinstance(read_loss(ranker.loss), Committee) and len(values) > 1:
-        *rounds, _ = values if tr.metric(name).higher_is_better else [-value for value in values]
-        best = rounds.index(max(rounds)) + 1
-        text += f" to tree {len(rounds)} of each member; the best validation value of their sum came with tree {best}"
+        rounds = tr.metric(name).sign * np.array(values[:-1])
+        best = rounds.argmax() + 1
+        text += f" to tree {rounds.size} of each member; the best validation value of their sum came with tree {best}"
     elif len(values) > ranker.n_trees_ == ranker.best_iteration_:
         text += f" to tree {len(values)}; the best validation value came with tree {ranker.n_trees_}"
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
