@@ -603,7 +603,7 @@ WRONG = {
     "name": ({"format": "ranklib", "name": "m"}, OptionError, "^name: found 'm' with the format ranklib; expected it"),
     "blank name": ({"name": ""}, OptionError, "^name: found ''; expected text on one line$"),
     "format": ({"format": "elasticsaerch"}, OptionError, "^unknown format .*; did you mean 'elasticsearch'?"),
-    "no file": ({"features": "absent.txt"}, DataError, r"^absent.txt: cannot be read \(No such file"),
+    "no file": ({"features": "absent.txt"}, DataError, r"^absent.txt: no such file$"),
 }  # fmt: skip
 
 
