@@ -138,8 +138,8 @@ def _numbers(name: str, values: Any) -> Array:
     except DataError:  # it is a ValueError too
         raise
     except (TypeError, ValueError):
-        expected = "expected numbers in rows of equal length"
-        raise DataError(f"{name}: cannot be read as an array of numbers; {expected}") from None
+        expected = "numbers in rows of equal length"
+        raise DataError(f"{name}: cannot be read as an array of numbers; expected {expected}") from None
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: found values of type {array.dtype}; expected numbers")
     return array

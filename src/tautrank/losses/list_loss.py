@@ -127,14 +127,14 @@ def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
 def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
     """Return the names of the parameters that ``one_list`` takes, and whether it takes ``held``."""
     function = getattr(cls, "one_list", None)
-    expected = f"expected one_list({', '.join(_LISTS)}, ...)"
+    expected = f"one_list({', '.join(_LISTS)}, ...)"
     if function is None:
-        raise OptionError(f"one_list: {cls.__name__} has none; {expected}")
+        raise OptionError(f"one_list: {cls.__name__} has none; expected {expected}")
     if not isinstance(inspect.getattr_static(cls, "one_list"), staticmethod):
         raise OptionError(f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod above it")
     names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
     if names[: len(_LISTS)] != _LISTS:
-        raise OptionError(f"one_list: found {cls.__name__}.one_list({', '.join(names)}); {expected}")
+        raise OptionError(f"one_list: found {cls.__name__}.one_list({', '.join(names)}); expected {expected}")
     rest = names[len(_LISTS) :]
     holds = rest[:1] == (_HELD,)
     fields = [field.name for field in dataclasses.fields(cls)]

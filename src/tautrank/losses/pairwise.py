@@ -87,8 +87,8 @@ class LambdaLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.extend is not None and self.every_pair:
-            found = f"found {self.extend} with {self.name}, which counts pairs of equal labels too"
-            raise OptionError(f"extend: {found}; expected None, or a loss of pairs of different labels")
+            found = f"{self.extend} with {self.name}, which counts pairs of equal labels too"
+            raise OptionError(f"extend: found {found}; expected None, or a loss of pairs of different labels")
 
     @property
     def is_random(self) -> bool:

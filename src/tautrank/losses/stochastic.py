@@ -141,10 +141,10 @@ def checked_metric(given: object) -> Metric | ScaleFreeMetric:
         if isinstance(given, Metric) and given.breaks_at == "zero" and given.ties != "worst":
             raise OptionError(f"metric: found {given}; expected no ties option, since {given.name} has no ties")
         return given
-    expected = f"expected {', '.join(known)}, or a ScaleFreeMetric"
+    expected = f"{', '.join(known)}, or a ScaleFreeMetric"
     if isinstance(given, Metric):
-        raise OptionError(f"metric: found {given}, which cannot be optimised directly; {expected}")
-    raise OptionError(f"metric: found {given!r}; {expected}")
+        raise OptionError(f"metric: found {given}, which cannot be optimised directly; expected {expected}")
+    raise OptionError(f"metric: found {given!r}; expected {expected}")
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -234,6 +234,6 @@ def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> 
     divided = int(ends[-1]) if ends.numel() else 0
     if ends.dim() != 1 or divided != scores.numel() or int(ends[0]) != 0 or bool((ends.diff() < 0).any()):
         given, expected = "offsets" if lengths is None else "lengths", f"one of {scores.numel()}"
-        found = f"found a division of {divided} documents"
-        raise DataError(f"{given}: {found}; expected {expected}, starting at 0 and never falling")
+        found = f"a division of {divided} documents"
+        raise DataError(f"{given}: found {found}; expected {expected}, starting at 0 and never falling")
     return ends

@@ -294,8 +294,8 @@ def column_positions(name: str, given: Iterable[Any], train: RankingData) -> tup
                 raise unknown(f"column of {name}", column, names)
             positions.append(names.index(column))
         elif isinstance(column, str) and not column.isdecimal():
-            found = f"found the name '{column}', but the data has no names"
-            raise OptionError(f"{name}: {found}; expected numbers of columns")
+            found = f"the name '{column}', but the data has no names"
+            raise OptionError(f"{name}: found {found}; expected numbers of columns")
         else:
             number = int(column) if isinstance(column, str) else column
             positions.append(whole(name, number, least=0, most=train.n_features - 1))

@@ -140,16 +140,16 @@ def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
     Traceback (most recent call last):
     tautrank.errors.OptionError: probabilities: found 1.3 for label 1; expected numbers from 0 to 1, one per label
     """
-    expected = "expected numbers from 0 to 1, one per label"
+    expected = "numbers from 0 to 1, one per label"
     try:
         table = np.asarray(values, np.float64)
     except (TypeError, ValueError):
         table = np.zeros(0)
     if table.ndim != 1 or table.size == 0:
-        raise OptionError(f"{name}: found {values!r}; {expected}")
+        raise OptionError(f"{name}: found {values!r}; expected {expected}")
     wrong = np.flatnonzero(~((table >= 0) & (table <= 1)))
     if wrong.size:
-        raise OptionError(f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; {expected}")
+        raise OptionError(f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; expected {expected}")
     return table
 
 
