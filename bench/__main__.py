@@ -1,7 +1,7 @@
-"""Print a table of claims: what was measured, what was asked for, whether it holds. Exit code 1 if one does not.
+"""Print a table of claims: what was measured, the target, whether it is reached. Exit code 1 if one is not.
 
-`python -m bench reading metrics` runs only some parts; `--write FILE` also writes the tables as Markdown, a section a
-part, and leaves the sections of other parts in the file as they are.
+`python -m bench reading metrics` runs only some parts; `--write FILE` also writes the tables as Markdown, one section
+per part, and leaves the sections of other parts in the file as they are.
 """
 
 from __future__ import annotations
@@ -18,24 +18,25 @@ from tautrank.arguments import job_count
 from tautrank.files import write_whole
 from tautrank.report.table import ReportTable
 
-# Imported when they are measured: a machine for one part need not have the tools of the others.
+# Module, function and title; imported when they are measured: a machine for one part need not have all tools.
 PARTS = {
-    "start": ("start_up", "claims"),
-    "metrics": ("metric_speed", "claims"),
-    "reading": ("reading", "claims"),
-    "losses": ("loss_speed", "claims"),
-    "smoothed": ("smoothed_speed", "claims"),
-    "training": ("loss_speed", "training_claims"),
-    "quality": ("quality", "claims"),
-    "committees": ("committee_speed", "claims"),
-    "engines": ("engine_speed", "claims"),
-    "scoring": ("scoring_speed", "claims"),
-    "binned": ("binned", "claims"),
-    "studies": ("study_size", "claims"),
-    "distributed": ("large_data", "claims"),
-    "gpu": ("gpu_speed", "claims"),
+    "start": ("start_up", "claims", "Starting up"),
+    "metrics": ("metric_speed", "claims", "Metrics"),
+    "reading": ("reading", "claims", "Reading LETOR text"),
+    "losses": ("loss_speed", "claims", "Gradients"),
+    "smoothed": ("smoothed_speed", "claims", "Gradients of smoothed metrics"),
+    "training": ("loss_speed", "training_claims", "Training 100 trees"),
+    "quality": ("quality", "claims", "Time until it ranks as well as LightGBM"),
+    "committees": ("committee_speed", "claims", "Committees"),
+    "engines": ("engine_speed", "claims", "Training on XGBoost"),
+    "scoring": ("scoring_speed", "claims", "Scoring"),
+    "binned": ("binned", "claims", "A comparison that shares bins"),
+    "studies": ("study_size", "claims", "Studies on data of WEB30K's size"),
+    "distributed": ("large_data", "claims", "Dask clusters and data in files"),
+    "gpu": ("gpu_speed", "claims", "Gradients on a GPU"),
 }
-HEADINGS = ("what", "measured", "asked for", "holds")
+HEADINGS = ("what", "measured", "target", "reached")
+NO_TARGET = ("", "reported")
 PEERS = ("tautrank", "numpy", "numba", "scikit-learn", "ranx", "lightgbm", "catboost")
 
 Row = tuple[str, str, str, bool]
@@ -55,7 +56,7 @@ def main() -> int:
             print("gpu: skipped, there is no CUDA device with PyTorch and Triton", file=sys.stderr)
             continue
         print(f"measuring: {name} ...", file=sys.stderr)
-        module, function = PARTS[name]
+        module, function, _ = PARTS[name]
         found[name] = list(getattr(importlib.import_module(f"bench.{module}"), function)())
     rows = [row for part in found.values() for row in part]
     print(table(rows).to_markdown())
@@ -67,7 +68,8 @@ def main() -> int:
 
 
 def table(rows: list[Row]) -> ReportTable:
-    return ReportTable.of(HEADINGS, [(*said, "yes" if holds else "no") for *said, holds in rows])
+    cells = [(*row[:2], "", "") if row[2] in NO_TARGET else (*row[:3], "yes" if row[3] else "no") for row in rows]
+    return ReportTable.of(HEADINGS, cells)
 
 
 def has_device() -> bool:
@@ -90,9 +92,10 @@ def section(name: str, rows: list[Row]) -> str:
 
 
 def sections_of(page: str) -> dict[str, str]:
-    """The sections of a page by their headings."""
-    pieces = re.split(r"^## (\S+)\n", page, flags=re.MULTILINE)[1:]
-    return {name: text.strip() for name, text in zip(pieces[::2], pieces[1::2], strict=True)}
+    """The sections of a page by the parts that their headings name."""
+    names = {title: name for name, (*_, title) in PARTS.items()}
+    pieces = re.split(r"^## (.+)\n", page, flags=re.MULTILINE)[1:]
+    return {names[title]: text.strip() for title, text in zip(pieces[::2], pieces[1::2], strict=True)}
 
 
 def as_markdown(sections: dict[str, str]) -> str:
@@ -101,14 +104,15 @@ def as_markdown(sections: dict[str, str]) -> str:
         "# Speed compared with other tools",
         "",
         "Measured by `make bench`, or one part by `python -m bench PART --write docs/results/speed.md`. Ratios are",
-        "medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds.",
+        "medians of interleaved rounds of one run; the machine was shared, so compare ratios, not seconds. Rows",
+        "without a target are for information. [Performance](../performance.md) explains the numbers.",
         "",
     ]
     if set(sections) == {"gpu"}:
-        lines = ["# Speed on a GPU", "", "Measured by `python -m bench gpu --write docs/results/gpu.md`; medians.", ""]
+        lines = ["# Speed on a GPU", "", "Medians, measured by `python -m bench gpu --write docs/results/gpu.md`.", ""]
     for name in PARTS:
         if name in sections:
-            lines += [f"## {name}", "", sections[name], ""]
+            lines += [f"## {PARTS[name][2]}", "", sections[name], ""]
     return "\n".join(lines)
 
 

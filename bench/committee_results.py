@@ -45,7 +45,7 @@ BAGGED = "lightgbm:lambdarank, bagged"
 BAGGED_YETI = "catboost:YetiRank, bagged"
 # LightGBM's own models are not sampled by a committee; these parameters do to them what it does to ours.
 SAMPLED = {"feature_fraction": 0.8, "bagging_fraction": 0.8, "bagging_freq": 1, "bagging_by_query": True}
-BEST_PEER = "the best single peer of each set"
+BEST_PEER = "the best single model of another tool on each set"
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ SETS = {
             BAGGED_YETI: 0,
         },
         cut=(
-            "Cut for lack of time: two repeats, fewer configurations of all peers but LightGBM's lambdarank, no "
+            "Cut for lack of time: two repeats, fewer configurations of all objectives but LightGBM's lambdarank, no "
             "QuerySoftMax, no bagged YetiRank."
         ),
     ),
@@ -165,30 +165,33 @@ def best_peer(rows: Sequence[Row]) -> Row:
 def protocol(arguments: argparse.Namespace) -> Lines:
     """How everything is compared."""
     yield from (
-        f"**One budget for everybody: {MODELS} models of at most {PARAMETERS['n_estimators']} trees**, each stopped",
-        f"after {PARAMETERS['early_stopping_rounds']} trees without a better validation {METRICS[0]} (the members of a",
-        f"committee all together, by the value of their sum); learning rate {PARAMETERS['learning_rate']}.",
+        f"**One budget for everybody: {MODELS} models of at most {PARAMETERS['n_estimators']} trees**, with a learning",
+        f"rate of {PARAMETERS['learning_rate']}. A training stops after {PARAMETERS['early_stopping_rounds']} trees",
+        f"without a better validation {METRICS[0]}; the members of a committee stop together, by the value of their",
+        "sum.",
         "",
         f'- `committee` is `Ranker(loss="committee")`: one model of each of its {len(SINGLE)} losses, added up, with',
         '  all parameters at their defaults. With list features: `Ranker(loss="committee", list_features=True)`.',
-        f"- A peer's own objective is trained with {MODELS} configurations, the defaults of this library and",
-        f"  {MODELS - 1} random ones (of the parameters that `tune` searches, without the learning rate); the one with",
-        f"  the best validation {METRICS[0]} is its row ('best of'). The sum of all of them, scaled as the members of",
-        "  a committee are, is another row ('added up'). Cut for lack of time:",
-        "  three configurations of XGBoost's objective, two of QuerySoftMax.",
-        f"- 'bagged' is a committee of {MODELS} models of the same objective with the same parameters, other seeds,",
-        "  80 % of the queries and of the features for every tree, and LightGBM's thresholds drawn at random, as ours.",
-        "- The committee's own losses are shown beside them, trained once each with the defaults.",
+        f"- Every objective of another tool is trained with {MODELS} configurations: the defaults of this library",
+        f"  and {MODELS - 1} random ones (of the parameters that `tune` searches, without the learning rate).",
+        f"  'best of' is the one with the best validation {METRICS[0]}; 'added up' is the sum of all of them, scaled",
+        "  as the members of a committee are. Cut for lack of time: three configurations of XGBoost's objective, two",
+        "  of QuerySoftMax.",
+        f"- 'bagged' is a committee of {MODELS} models of the same objective with the same parameters and other",
+        "  seeds. Every tree sees 80 % of the queries and of the features, and LightGBM draws thresholds at random,",
+        "  as in ours.",
+        "- The committee's own losses are trained once each, with the defaults.",
+        "- 'seconds' is processor time on one core, of everything that a row trains. 'trees grown' includes those",
+        "  after the best one, 'trees' is what the model keeps.",
         "",
-        f"Five folds; every query is tested once per repeat; {arguments.repeats} repeats, each with other training and",
-        "validation queries, configurations and seeds. The test is [`systems_test`](../significance.md), with Holm's",
-        "correction over the rows of a table. Losses, shares, thresholds, leaves and stopping of the committee were",
-        "chosen on training and validation queries ([how](../committees.md)), but the leaves after a first measurement",
-        "on these test queries: with 31 leaves everywhere the committee was .0006 below LightGBM's lambdarank on MSRD.",
-        f"There its trees now have up to {MORE_LEAVES} leaves, more than the random configurations try, so LightGBM's",
-        "lambdarank is also trained with as many.",
-        "'seconds' is processor time on one core, of everything a row trains; 'trees grown' includes those behind the",
-        "best one, 'trees' is what the model keeps.",
+        f"There are five folds, so that every query is tested once per repeat, and {arguments.repeats} repeats, each",
+        "with other training and validation queries, configurations and seeds. The test is",
+        "[`systems_test`](../significance.md), with Holm's correction over the rows of a table.",
+        "",
+        "The committee was chosen on training and validation queries ([how](../committees.md)). The number of leaves",
+        "was too, but after a first measurement on these test queries: with 31 leaves everywhere the committee was",
+        f".0006 below LightGBM's lambdarank on MSRD. There its trees now have up to {MORE_LEAVES} leaves, more than",
+        "the random configurations try, so LightGBM's lambdarank is also trained with as many.",
         "",
     )
 
@@ -223,8 +226,8 @@ def together(arguments: argparse.Namespace) -> Lines:
             verdict(*rows[BEST_PEER]),
             "",
             "The last columns weigh every data set by how sure its difference is (`combined_test`), with a 95 %",
-            "interval; p before and after Holm's correction over the rows. **Bold** is significant after it. The best",
-            "single peer of a set is the one with the best *test* value, which favours the peers: "
+            "interval, and p before and after Holm's correction over the rows. **Bold** is significant after it. The",
+            "best model of another tool is the one with the best *test* value, which favours the other tools: "
             + ", ".join(f"{best_peer(rows_of).name} ({name})" for name, (rows_of, _) in sets.items())
             + ".",
             "",
@@ -247,18 +250,18 @@ def together(arguments: argparse.Namespace) -> Lines:
 
 
 def verdict(values: Mapping[str, tuple[float, ...]], both: Combined) -> str:
-    """Say where a committee is above the best single peer, how sure that is over all sets, and what was aimed at."""
+    """Say where a committee is above the best single model, how sure that is over all sets, and what was aimed at."""
     above = [name for name, (difference, *_) in values.items() if difference > 0]
     below = [name for name in values if name not in above]
-    where = f"Above the best single peer on {', '.join(above) or 'no set'}"
+    where = f"Above the best single model of another tool on {', '.join(above) or 'no set'}"
     if below:
         where += f"; not on {', '.join(below)}"
     reached = "reached" if not below and both.p_value < AIM else "not reached"
     if missing := [name for name in SETS if name not in values]:
         reached += f" without {', '.join(missing)}"
     return (
-        f"{where}. Over these sets {both.difference:+.4f}, p = {both.p_value:.2g}: the aim, above it on every set and "
-        f"p < {AIM:g} over all, is **{reached}**."
+        f"{where}. Over these sets the difference is {both.difference:+.4f} (p = {both.p_value:.2g}). The aim, "
+        f"above it on every set and p < {AIM:g} over all, is **{reached}**."
     )
 
 

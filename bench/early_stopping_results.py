@@ -213,13 +213,14 @@ def measured(arguments: argparse.Namespace) -> Lines:
     yield f"""\
 Does it cost quality that training stops at a lucky peak of a noisy validation curve? {METRIC} of the test queries, all
 parameters at the defaults of `Ranker` (learning rate {DEFAULTS["learning_rate"]}, stopping after {PATIENCE} trees
-without a better value), but with {TREES} trees at most, and `feature_fraction=0.8`, which makes repeats differ. Five
-parts: each is tested in turn, the one before it is the validation data, the other three are learnt from.
+without a better value), but with {TREES} trees at most, and `feature_fraction=0.8`, which makes repeats differ. Each of
+five parts is tested in turn; the one before it is the validation data, and the other three are the training data.
 
 - *average over n trees*: the peak of the centred moving average of the validation curve.
 - *by cross-validation*: each of the four parts that are not tested is held out in turn; the curve is the mean over all
   their queries.
-- *refit*: a new model of that many trees, trained on all four parts. One more training; cross-validation is four.
+- *refit*: a new model of that many trees, trained on all four parts. This takes one more training; cross-validation
+  takes four.
 
 Differences are from the default rule; p by `tautrank.systems_test`, adjusted by Holm's correction over the
 {len(RULES) - 1} other rules.
@@ -310,7 +311,8 @@ most); on how many of them the rule is above the default, and above or below it 
     if not winners:
         verdict = "No rule is above the default on every data set by the test, so the default stays."
     gained, own = gains[best], dict(zip(gains, adjusted, strict=True))[best]
-    most = f"Most is gained by: {best} ({gained.difference:+.4f}, p = {gained.p_value:.2g}, {own:.2g} after Holm)."
+    most = f"The largest gain is that of {best} ({gained.difference:+.4f}, p = {gained.p_value:.2g}, {own:.2g} after"
+    most += " Holm)."
     yield from ("", f"**Verdict.** {verdict} {most}", "")
 
 

@@ -87,8 +87,9 @@ def xgboost(arguments: argparse.Namespace) -> Lines:
         "",
         f"{TREES['n_estimators']} trees of {TREES['num_leaves']} leaves, learning rate {TREES['learning_rate']}, half",
         "of the features per tree, no early stopping; test NDCG@10 of all five folds,",
-        f"{arguments.repeats} trainings each. p-values: test over queries and trainings (`tr.systems_test`), before",
-        "and after Holm's correction over the losses.",
+        f"{arguments.repeats} trainings each. Unlike on the other pages, queries without a relevant document count",
+        "as 0. p-values: test over queries and trainings (`tr.systems_test`), before and after Holm's correction over",
+        "the losses.",
         "",
     )
     for data in ("mq2008", "mq2007"):
@@ -106,8 +107,8 @@ def xgboost(arguments: argparse.Namespace) -> Lines:
         yield from (
             f"### {data.upper()}",
             "",
-            f"{level} of {len(losses)} losses are level on both engines. A difference of {test.detectable:.4f} would",
-            "have been found with 80 % power.",
+            f"{level} of {len(losses)} losses do not differ significantly between the engines. A difference of",
+            f"{test.detectable:.4f} would have been found with 80 % power.",
             "",
             "| loss | LightGBM | XGBoost | difference | 95 % interval | p | after Holm |",
             "|---|---|---|---|---|---|---|",
@@ -131,7 +132,7 @@ def networks(arguments: argparse.Namespace) -> Lines:
         f"{LONGER['early_stopping_rounds']} without a better validation value. Networks: layers of 64 and 32 units,",
         f"the best of {EPOCHS} epochs. Test NDCG@10 of {FOLDS['msrd']} folds, {arguments.repeats} trainings each;",
         f"MSRD: {most[0]:,} queries to train on and {most[1]:,} to validate with per fold. Differences are those from",
-        "the trees of lambdarank, p-values as above.",
+        "the trees of lambdarank; NDCG@10 and p-values are as above.",
         "",
     )
     for data in ("mq2007", "msrd"):

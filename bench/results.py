@@ -155,12 +155,13 @@ def pairs_decided(test: SystemsTest) -> tuple[int, int]:
 def protocol(arguments: argparse.Namespace) -> Lines:
     """How all systems are compared."""
     yield from (
-        "One protocol for every system: random configurations of learning rate, leaves, documents per leaf, feature",
-        "and row sampling and L2, the same for all systems (without those a tool does not have), two per training;",
-        f"at most {TREES} trees, stopped after {EARLY_STOPPING} without a better validation {METRICS[0]}; the one with",
-        f"the best validation {METRICS[0]} is evaluated on the test queries. Five folds; every query is tested once",
-        f"per repeat. {arguments.repeats} repeats: each splits training and validation queries anew and draws other",
-        "configurations. What the larger sets leave out is said with their tables.",
+        "One protocol for every system. A training tries two random configurations of learning rate, leaves,",
+        "documents per leaf, feature and row sampling and L2, the same for all systems (without those a tool does not",
+        f"have). Each has at most {TREES} trees, and stops after {EARLY_STOPPING} without a better validation",
+        f"{METRICS[0]}. The one with the best validation {METRICS[0]} is evaluated on the test queries. There are five",
+        f"folds, so that every query is tested once per repeat, and {arguments.repeats} repeats: each splits training",
+        "and validation queries anew and draws other configurations. What the larger sets leave out is said with their",
+        "tables.",
         "",
         "The test is [`systems_test`](../significance.md): repeats and queries are counted as two sources of chance,",
         "and Holm's correction counts all pairs of a table. 'could be found' is the smallest true difference that is",

@@ -46,17 +46,17 @@ tested.
 - **in print** is the paper's own difference on each of its data sets if it prints numbers; *figure* if it only draws
   them; *proof* if it proves them.
 - **found** is the mean of the quantity that should be positive according to the claim, with its confidence interval
-  (95 %; 99 % for the studies of XE-NDCG, whose paper tests at a level of .01, and so do we).
+  (95 %; 99 % for the studies of XE-NDCG, which test at the level of its paper, .01).
 - *holds*: significant in the claimed direction; *fails*: significant in the other direction; *undecided*: neither. p is
   Holm-adjusted over all comparisons of the study. **could be found** is the smallest true difference that a test of one
   comparison finds with a probability of 80 %: an undecided claim may still be true by less than that.
 - Where the paper trains on published parts, every fold of MQ2007 and MQ2008 is taken in turn, five trainings each, and
-  the folds are put together. *all together* puts the data sets together, weighted by how sure each is
+  the folds are put together. *all together* combines the data sets, weighted by how sure each is
   (`combined_test`).
 - The papers' data (WEB30K, Yahoo!) may not be redistributed; MQ2007 (1,692 queries; 85 % of its documents) and MQ2008
   (784) are smaller.
-- The main claim of both studies of XE-NDCG's Figure 3, at 0 %, is that of its Table 1, by the same trainings; what the
-  figures add, that the lead grows, is their last comparison.
+- At 0 %, both studies of XE-NDCG's Figure 3 repeat the main claim of its Table 1, with the same trainings. Their own
+  claim, that the lead grows, is their last comparison.
 - Cut for lack of time: figures are run at the two ends of their axis, which the claims compare; the StochasticRank
   tables with the paper's parameters as they are, instead of 500 configurations.
 """
@@ -273,7 +273,8 @@ def run_page(one: StudyRun, page: Page) -> str:
         text = text.replace("# ", f"# {one.study}{f', {one.where}' if one.data else ''}: ", 1)
     else:
         lines = [f"# {one.study}, {one.where}: {page.study.title}", "", f"{page.study.paper}.", ""]
-        lines += [f"{len(results)} folds, {', '.join(map(str, trials))} trials each."]
+        each = f"{trials[0]} trials each" if len(set(trials)) == 1 else f"{', '.join(map(str, trials))} trials"
+        lines += [f"{len(results)} folds with {each}."]
         if one.conditions:
             lines[-1] += f" Of the study's conditions only {' and '.join(one.conditions)} were run."
         lines += ["", "| comparison | found | verdict | p | could be found | by fold |", "|---|---|---|---|---|---|"]

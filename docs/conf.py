@@ -32,6 +32,8 @@ html_css_files = ["site.css"]
 html_show_sourcelink = False
 html_copy_source = False
 html_math_renderer = "mathml"
+# Quotation marks and dots, not dashes: `--` is how an option begins.
+smartquotes_action = "qe"
 pygments_style, pygments_dark_style = "friendly", "monokai"
 
 # A name in single backticks is a link where there is such a name, and code where there is none.
@@ -50,7 +52,7 @@ napoleon_use_rtype = False
 
 # Kept here rather than in index.md, where a reader of the Markdown would meet it as a block of code.
 NAVIGATION = {
-    "Start": ["getting-started", "which-loss", "errors", "performance"],
+    "Start": ["getting-started", "from-lightgbm", "which-loss", "errors", "performance"],
     "Rank": [
         "data",
         "metrics",
@@ -125,7 +127,7 @@ def command_help() -> Iterator[tuple[str, str]]:
     while waiting:
         name, command = waiting.pop(0)
         context = command.make_context(name, [], resilient_parsing=True)
-        context.terminal_width = context.max_content_width = 100
+        context.terminal_width = context.max_content_width = 82
         yield name, command.get_help(context)
         below = command.list_commands(context) if hasattr(command, "list_commands") else ()
         waiting[:0] = [(f"{name} {one}", command.get_command(context, one)) for one in below]

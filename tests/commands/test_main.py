@@ -110,6 +110,14 @@ def test_commands_are_listed_as_one_meets_them(capsys):
     assert set(listed) == set(typer.main.get_command(app).commands)
 
 
+@pytest.mark.parametrize("group", [[], ["data"], ["model"], ["study"], ["theory"]])
+def test_what_a_command_does_fits_its_line_of_a_narrow_terminal(group, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    listed = run(capsys, *group, "--help")[1].partition("Commands:")[2]
+    assert listed
+    assert "..." not in listed
+
+
 def test_training_defaults_are_those_of_the_ranker():
     options = {"trees": "n_estimators", "learning_rate": "learning_rate", "leaves": "num_leaves"}
     options |= {"early_stopping": "early_stopping_rounds"}

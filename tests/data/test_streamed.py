@@ -117,7 +117,7 @@ def test_what_cannot_be_read_in_chunks(files, tmp_path):
     (tmp_path / "short.txt").write_text("1 qid:3 1:1\n0 qid:3 1:2\n")
     short = tr.read_streamed(tmp_path / "short.txt")
     (tmp_path / "short.txt").write_text("1 qid:3 1:1\n")
-    with pytest.raises(DataError, match=r"short\.txt: found 1 documents; expected 2, as there were before"):
+    with pytest.raises(DataError, match=r"short\.txt: found 1 document; expected 2, as there were before"):
         short.X.read()
 
 

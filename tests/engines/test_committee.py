@@ -259,7 +259,7 @@ def test_saved_and_loaded_it_predicts_the_same_bits(
 def test_one_loss_can_go_on_from_a_committee(committee: tr.Ranker, train: tr.RankingData) -> None:
     more = tr.Ranker("lambdarank", **FEW).fit(train, init_model=committee)
     assert more.n_trees_ == committee.n_trees_ + 6
-    with pytest.raises(OptionError, match="init_model: found a committee to train"):
+    with pytest.raises(OptionError, match="init_model: found a committee, which cannot continue"):
         tr.Ranker("committee", **FEW).fit(train, init_model=committee)
 
 

@@ -204,6 +204,16 @@ def test_the_store_of_another_plan_is_refused(clean, change, sentence):
     assert clean.read_bytes() == before
 
 
+def test_a_store_goes_on_after_the_texts_of_its_study_have_changed(clean, tmp_path):
+    path = tmp_path / "study.db"
+    shutil.copy(clean, path)
+    said = replace(TINY, title="A better title", claim="said better", note="a longer note", axis="noise")
+    result = run_study(said, DATA, store=path, budget=MANY)
+    assert result.n_done == 32
+    assert result.plan.study.title == "A better title"
+    assert content(path) == content(clean)
+
+
 def test_files_that_are_no_stores_are_refused_and_not_touched(tmp_path):
     text = tmp_path / "notes.txt"
     text.write_text("not a database, but long enough to look at " * 100)

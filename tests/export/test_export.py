@@ -595,7 +595,7 @@ def test_onnx_carries_the_names(tmp_path):
 
 
 WRONG = {
-    "count": ({"features": ["a"]}, DataError, r"^features: found 1 names; expected 3, one per feature of the model$"),
+    "count": ({"features": ["a"]}, DataError, r"^features: found 1 name; expected 3, one per feature of the model$"),
     "twice": ({"features": ["a", "b", "a"]}, DataError, "^features: found the name 'a' twice; expected"),
     "empty": ({"features": ["a", " ", "c"]}, DataError, "^features: the name of feature 2 is ' '; expected text"),
     "number": ({"features": ["a", 5, "c"]}, DataError, "^features: the name of feature 2 is 5; expected text"),
@@ -660,7 +660,7 @@ def test_wrong_commands_are_one_sentence(tmp_path, capsys):
         ([model, "--format", "vesper"], "unknown format 'vesper'; did you mean 'vespa'?"),
         ([tmp_path / "absent", "--format", "solr"], f"{tmp_path}/absent: "),
         ([tmp_path / "names.txt", "--format", "solr"], f"{tmp_path}/names.txt: is not a tautrank model"),
-        ([model, "--format", "solr", "--features", tmp_path / "names.txt"], f"{tmp_path}/names.txt: found 1 names"),
+        ([model, "--format", "solr", "--features", tmp_path / "names.txt"], f"{tmp_path}/names.txt: found 1 name"),
         ([model, "--format", "onnx", "--store", "s"], "store: found 's' with the format onnx; expected it with solr"),
     ):  # fmt: skip
         code, out, err = run(capsys, "export", *arguments, "-o", output)

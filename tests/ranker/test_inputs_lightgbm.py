@@ -175,7 +175,7 @@ def test_constraints_of_another_length_and_hessians_of_0_are_one_sentence(capfd)
             return 0.0
 
     try:
-        with pytest.raises(tr.DataError, match="loss flat: all its hessians are 0, which values no leaf"):
+        with pytest.raises(tr.DataError, match="loss flat: all hessians are 0, so no leaf has a value"):
             tr.Ranker("flat", n_estimators=1).fit(X, Y, qid=QID)
     finally:
         del tr.losses.REGISTRY["flat"]

@@ -21,7 +21,7 @@ from tautrank.papers.run import StudyStore, make_plan
 from tautrank.report.tables import facts
 from tautrank.report.terminal import study_list
 
-study_app = group("Repeat the papers' tables and figures on your data: stop, resume, distribute over a cluster.")
+study_app = group("Repeat the papers' tables and figures on your data. Stop, resume, distribute over a cluster.")
 
 _FORMS = {".html": "to_html", ".md": "to_markdown", ".tex": "to_latex", ".csv": "to_csv", ".json": "to_dict"}
 _MOST_FAILURES = 5  # on the terminal; a report lists all of them
@@ -64,7 +64,7 @@ def run(
     jobs: int = option("Number of threads per training.", 1, "--jobs", "-j"),
     as_json: bool = AS_JSON,
 ) -> None:
-    """Run a study, or continue it; every finished training is stored at once.
+    """Run a study, or continue it. Every finished training is stored at once.
 
     Example: tautrank study run xe-table1 --data MSLR-WEB30K
 
@@ -89,7 +89,7 @@ def resume(
     imported: list[str] | None = IMPORTED,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Continue a study where it stopped; the result is the same as without the stop.
+    """Continue a study where it stopped. The result is the same as without the stop.
 
     Example: tautrank study resume xe-table1.db
     """
@@ -129,7 +129,7 @@ def report(
     imported: list[str] | None = IMPORTED,
     as_json: bool = AS_JSON,
 ) -> None:
-    """Show the results of a study next to the numbers the paper printed, even while it runs.
+    """Show the results of a study next to the paper's own numbers. This also works while the study runs.
 
     Example: tautrank study report xe-table1.db -o report.html
 

@@ -109,7 +109,7 @@ def train(
     data: Path = argument("Training data (LETOR text or a table); several as 'part-*.parquet' with --workers."),
     model: Path = option("File to save the model in.", ..., "--model", "-o"),
     valid: Path | None = option("Validation data, for early stopping."),
-    loss: str = option("Loss to optimise, such as 'ndcg-loss2++' or 'xendcg'.", "lambdarank"),
+    loss: str = option("Loss to optimise, such as 'ndcg-loss2++'; 'committee' for six in one model.", "lambdarank"),
     metric: str = _METRIC,
     refit: bool = flag("Choose the number of trees by cross-validation, then train on all queries.", "--refit"),
     training: Training,
@@ -235,7 +235,7 @@ def compare(
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Train several losses on the same data, repeatedly, and test which differences are significant.
+    """Compare losses, or existing runs, and test the differences. Every loss is trained several times.
 
     Example: tautrank compare train.txt --test test.txt --losses lightgbm:lambdarank,ndcg-loss2++,xendcg
 
@@ -346,7 +346,7 @@ def tune(
     as_csv: bool = flag("Print all trials as CSV.", "--csv"),
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Search for the parameters that rank best on validation data and train the best model. Needs Optuna.
+    """Search for the parameters that rank best on validation data. Needs Optuna.
 
     Example: tautrank tune train.txt --valid vali.txt --loss lambdarank --storage tune.db --model best.taut
     """
@@ -419,7 +419,7 @@ Next, on your own files:
 
 
 def demo(seed: int = option("Random seed of the data and the training.", 0)) -> None:
-    """Compare losses with LightGBM's own LambdaRank on synthetic web search data, and show what to type next.
+    """Compare losses on synthetic data, and show what to type next.
 
     Example: tautrank demo
     """

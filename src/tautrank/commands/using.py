@@ -47,7 +47,7 @@ def data_info(
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Count queries, documents, features and labels, list lengths, irregular queries and duplicate rows.
+    """Count queries, documents, features, labels and irregularities.
 
     Example: tautrank data info train.txt test.txt.gz
     """
@@ -78,7 +78,7 @@ def evaluate(
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Evaluate scores from any tool, with explicit rules for ties and for queries without relevant documents.
+    """Evaluate scores or a model by metrics. Rules for ties and for queries without relevant documents are explicit.
 
     Example: tautrank evaluate --scores scores.txt test.txt --metrics ndcg@10,err,map --ties expected
 
@@ -131,7 +131,7 @@ def rank(
     memory: str | None = options.MEMORY,
     reading: options.Reading,
 ) -> None:
-    """Score documents with a model and write one score per line, in the order of the file, a TREC run, or CSV.
+    """Score documents with a model. Write one score per line in the order of the file, a TREC run, or CSV.
 
     A table of documents does not need a label column.
 
@@ -181,7 +181,7 @@ def explain(
     reading: _Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Explain the scores of one query, or write a page with the rankings of two models side by side.
+    """Explain the scores of a query, or show two models side by side.
 
     Documents are called by their ids, or by their numbers within the query, from 0.
 
@@ -224,7 +224,7 @@ def explain(
 
 @model_app.command("info")
 def model_info(model: Path = options.MODEL, as_json: bool = options.AS_JSON) -> None:
-    """Show the loss, metric, engine and parameters of a model, its training history and its top features.
+    """Show parameters, training history and top features of a model.
 
     Example: tautrank model info model.taut
     """
@@ -303,7 +303,7 @@ def export(
     store: str | None = option("Feature store in Solr; default Solr's own default."),
     directions: bool = flag("OpenSearch from July 2026: missing values go where each split says.", "--directions"),
 ) -> None:
-    """Convert a model for Solr, Elasticsearch, OpenSearch, Vespa, RankLib, ONNX or LightGBM.
+    """Convert a model for Solr, Elasticsearch, Vespa, ONNX and others.
 
     Every document reaches the same leaves there as here. docs/export.md explains how to upload the file.
 
@@ -334,9 +334,9 @@ def theory_check(
     reading: options.Reading,
     as_json: bool = options.AS_JSON,
 ) -> None:
-    """Check a loss, also your own: laws that every loss obeys, measurements on the data, the papers' theorems.
+    """Check a loss, also your own, against laws and theorems.
 
-    Laws are checked on synthetic lists, some of them on the data as well.
+    Every loss must satisfy the laws, which are checked on synthetic lists, some of them on the data as well.
     A check that fails is a result, not an error: the exit code is 0, or 1 with --strict.
     With --import and no --loss, the losses that were registered are checked.
     Their code is run: import only what you trust.

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tautrank.arrays import F64, Array
-from tautrank.errors import DataError, TautrankWarning, unknown
+from tautrank.errors import DataError, TautrankWarning, counted, unknown
 
 if TYPE_CHECKING:
     from tautrank.data.ranking_data import RankingData
@@ -215,8 +215,8 @@ def columns_of_model(data: RankingData, n_features: int, names: Sequence[str] | 
     if data.feature_names:
         return data if names is None else with_columns(data, names, path)
     if data.n_features > n_features:
-        raise DataError(f"{path}: found {data.n_features} features; expected {n_features}, as in fit")
+        raise DataError(f"{path}: found {counted(data.n_features, 'feature')}; expected {n_features}, as in fit")
     if data.n_features < n_features:
-        note = f"found {data.n_features} features, the model has {n_features}; the others are taken as 0"
+        note = f"found {counted(data.n_features, 'feature')}, the model has {n_features}; the others are taken as 0"
         warnings.warn(f"{path}: {note}", TautrankWarning, stacklevel=2)
     return data.with_n_features(n_features)

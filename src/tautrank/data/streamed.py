@@ -75,7 +75,7 @@ class StreamedRows:
                 if at >= last:
                     break
             if at < last:
-                raise DataError(f"{path}: found {at} documents; expected {last}, as there were before")
+                raise DataError(f"{path}: found {counted(at, 'document')}; expected {last}, as there were before")
 
     def take(self, rows: I64, n_jobs: int | None = None) -> Array:
         """Return some rows.

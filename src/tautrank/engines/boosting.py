@@ -301,7 +301,7 @@ class Gradients:
             step: number of the tree.
         """
         if most == 0 < largest and step == 0:
-            raise DataError(f"loss {self._loss}: all its hessians are 0, which values no leaf; expected some above 0")
+            raise DataError(f"loss {self._loss}: all hessians are 0, so no leaf has a value; expected some above 0")
         round_to_grid(self._curvature, most, self._hess, self._documents)
         noisy = self._plain
         if self._deviation > 0:

@@ -186,7 +186,7 @@ def random_configurations(n: int, seed: tuple[int, ...]) -> list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Search:
-    """Random search: every system gets as many configurations, and the same draws of what all have in common.
+    """Random search: all systems get the same number of configurations, and the same draws of what they have in common.
 
     Args:
         everyone: The ranges that are searched for every system.

@@ -137,7 +137,7 @@ class Store:
         meta = self.meta
         found = meta.get("kind", "study" if "study" in meta else "")
         if kind and found != kind:
-            raise DataError(f"{self.path}: is the store of a {found or 'thing unknown'}; expected one of a {kind}")
+            raise DataError(f"{self.path}: is the store of a {found or 'different kind'}; expected one of a {kind}")
 
     def _pragma(self, name: str) -> Any:
         return self._connection.execute(f"PRAGMA {name}").fetchone()[0]

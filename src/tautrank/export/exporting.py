@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tautrank.arguments import choice
 from tautrank.data.text_source import read_text
-from tautrank.errors import DataError, OptionError
+from tautrank.errors import DataError, OptionError, counted
 from tautrank.export.formats import Export, lightgbm_text, plugin_model, ranklib_model, solr_model, vespa_model
 from tautrank.export.onnx_graph import onnx_model
 from tautrank.files import write_whole
@@ -89,7 +89,7 @@ def export_model(
         if isinstance(value, str) and not (value.strip() and value.isprintable()):
             raise OptionError(f"{option}: found {value!r}; expected text on one line")
     if ranker.model_.tool == "torch" and format != "onnx":
-        raise OptionError(f"format: found '{format}' for a network, which is no sum of trees; expected onnx")
+        raise OptionError(f"format: found '{format}' for a network, which is not a sum of trees; expected onnx")
     lists = ranker.list_features_
     if lists is not None and format != "onnx":
         is_text = format == "lightgbm"
@@ -116,7 +116,7 @@ def _feature_names(ranker: Ranker, given: Names | None) -> tuple[tuple[str, ...]
     else:
         where, names = "features", list(ranker.feature_names_in_ if given is None else given)
     if len(names) != count:
-        raise DataError(f"{where}: found {len(names)} names; expected {count}, one per feature of the model")
+        raise DataError(f"{where}: found {counted(len(names), 'name')}; expected {count}, one per feature of the model")
     for column, name in enumerate(names, 1):
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
             raise DataError(f"{where}: the name of feature {column} is {name!r}; expected text on one line")

@@ -54,12 +54,13 @@ class LambdaLoss(Loss):
             ``S = 2 sum w_ij sigma / (1 + exp(sigma (s_i - s_j)))`` adds up the sizes of all lambdas, as LightGBM's
             ``lambdarank_norm`` does; ``"xgboost"`` does the same and doubles the hessian, as XGBoost's
             ``rank:ndcg`` does. Both factors are held constant when differentiating.
-        extend: ``None``, or which missed documents meet every document as the first ``k`` ranks do (Lambda-eX): those
-            of the ideal top ``k``, with a label above 0, that are ranked below ``k``. Where equal labels compete for
-            the last of the ideal ``k`` places, ``"static"`` takes those that come last in the input, ``"random"``
-            draws them anew at every step, and ``"all"`` takes them all. Without it a good document that is
-            ranked low meets ``k`` documents only and may be pushed less than a worse one above it. Marcuzzi, Lucchese
-            and Orlando, *LambdaRank Gradients are Incoherent*, CIKM 2023. Only for pairs of different labels.
+        extend: ``None``, or which documents that the first ``k`` ranks miss are paired with every document, too
+            (Lambda-eX): those of the ideal top ``k``, with a label above 0, that are ranked below ``k``. If equal
+            labels compete for the last of the ideal ``k`` places, ``"static"`` takes those that come last in the
+            input, ``"random"`` draws them anew at every step, and ``"all"`` takes them all. Without it a good document
+            that is ranked low is paired with ``k`` documents only, and may be pushed less than a worse one above it.
+            Marcuzzi, Lucchese and Orlando, *LambdaRank Gradients are Incoherent*, CIKM 2023. Only for pairs of
+            different labels.
         noise: see `Loss`.
         strength: see `Loss`.
 

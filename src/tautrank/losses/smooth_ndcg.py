@@ -68,7 +68,7 @@ class ApproxNDCG(SmoothNDCG):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.k is not None:
-            raise OptionError(f"k: found {self.k} with approxndcg; expected None, since its ranks are no whole numbers")
+            raise OptionError(f"k: found {self.k} with approxndcg; expected None, as its ranks are not whole numbers")
 
 
 @register("neuralndcg")

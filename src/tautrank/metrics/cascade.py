@@ -116,7 +116,7 @@ class Success(_FirstRelevant):
         """The worth of the ranks."""
         if self.k is None:
             found = "success without a cutoff, which no ranking changes"
-            raise OptionError(f"metric: found {found}; expected success@10, say")
+            raise OptionError(f"metric: found {found}; expected a cutoff, such as success@10")
         return (1.0,) * self.k
 
     def _earned(self, chances: F64, ranks: F64) -> F64:

@@ -283,7 +283,7 @@ class F1(Precision):
 @register("rbp")
 @dataclass(frozen=True, repr=False)
 class RBP(BinaryMetric, _Positional):
-    """Rank-biased precision: what a reader finds who goes on to the next document with the chance ``p``.
+    """Rank-biased precision: what a reader finds who goes on to the next document with probability ``p``.
 
     ``RBP@k = (1 - p) sum_{r <= k} rel_r p^(r - 1)``, at most 1; ``k`` and the end of the list cut the sum. With
     ``graded``, a relevant document earns its label instead of 1, as in ranx.

@@ -73,8 +73,10 @@ class StudyPlan(Plan):
 
     @property
     def key(self) -> str:
-        """A hash of the whole plan: of what is in the data, but not of where it lies."""
-        return digest({name: value for name, value in self.to_plain().items() if name not in ("data", "fold")})
+        """A hash of all that is run: of what is in the data, but not of where it lies, nor of the study's texts."""
+        plain = self.to_plain()
+        plain["study"] |= dict.fromkeys(("title", "paper", "claim", "note", "axis"))
+        return digest({name: value for name, value in plain.items() if name not in ("data", "fold")})
 
     @property
     def used_recipe(self) -> Recipe | None:
@@ -248,9 +250,8 @@ class StudyStore(Store):
             plain = json.loads(self.meta["plan"])
         except (KeyError, ValueError):
             raise DataError(f"{self.path}: does not say which study it holds; expected a whole store") from None
-        if data is not None:
-            plain |= {"data": list(data.given), "fold": data.fold}
-        return StudyPlan.from_plain(plain)
+        moved = {} if data is None else {"data": list(data.given), "fold": data.fold}
+        return StudyPlan.from_plain({**plain, **moved})
 
     def run(self, workers: Workers, progress: Progress | None = None, *, retry_failed: bool = False) -> None:
         """Run the trials that are not finished; each is in the store before the next is waited for.
@@ -300,8 +301,7 @@ def _plan_meta(plan: StudyPlan) -> dict[str, str]:
 
 def _is_more_of(found: StudyPlan, wanted: StudyPlan) -> bool:
     """Whether a plan is another one with more trials: those that are there stay what they are."""
-    budget = replace(found.budget, trials=wanted.budget.trials)
-    longer = replace(found, budget=budget, fingerprints=wanted.fingerprints)
+    longer = replace(found, budget=replace(found.budget, trials=wanted.budget.trials), fingerprints=wanted.fingerprints)
     more = (wanted.budget.trials or 0) > (found.budget.trials or 0)
     return more and set(found.fingerprints) <= set(wanted.fingerprints) and longer.key == wanted.key
 

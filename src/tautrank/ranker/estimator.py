@@ -54,7 +54,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
             keep the trees up to the best one. None trains and keeps all trees; so does `fit` without validation data.
         random_state: seed of the engine and of the loss: a whole number, a NumPy ``RandomState`` or ``Generator`` to
             draw one from, or None for a new one each time.
-        n_jobs: threads of engine and loss; None is as many as the size of the data is worth, up to all cores, or to
+        n_jobs: threads of engine and loss; None chooses by the size of the data, up to all cores, or to
             ``OMP_NUM_THREADS`` if it is set (joblib sets it in its workers); -1 is all cores.
         verbose: 0 or less for silence, 1 for progress on standard error, None for a bar if that is a terminal.
         eval_train: whether to compute the metric on the training data too.
@@ -503,9 +503,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         start = given if isinstance(given, Ranker) else Ranker.load(given)
         start._check_fitted("init_model")
         if engine == CommitteeEngine.name:
-            raise OptionError("init_model: found a committee to train, whose members begin anew; expected one loss")
+            raise OptionError("init_model: found a committee, which cannot continue a model; expected one loss")
         if start.model_.tool != engine:
-            raise OptionError(f"init_model: was trained by {start.model_.tool}; expected {engine}, which is to go on")
+            raise OptionError(f"init_model: was trained by {start.model_.tool}; expected a model of {engine}")
         return start
 
     def _keep(self, fitted: Fitted) -> None:

@@ -38,7 +38,7 @@ def perturb_labels(
         probability: probability that a label is chosen.
         distribution: probabilities of the new labels 0, 1, 2, ...; ``None`` is the paper's .5, .2, .15, .1, .05, up to
             the highest grade of the data: with labels 0, 1 and 2, the first three over their sum. A label of 4 among
-            labels up to 2 would be no mistake of a judge, but five times the gain that any document has.
+            labels up to 2 would not be a judge's mistake: it would have five times the gain of any document.
         seed: the same seed gives the same labels.
 
     >>> data = RankingData.from_arrays([[0.0]] * 8, [4] * 8, group=[8])

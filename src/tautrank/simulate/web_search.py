@@ -118,7 +118,7 @@ def simulate_web_search(
     query an intent that says which of them matter. The truth, how relevant a document is, is a nonlinear function of
     both; a judge sees ``truth + noise * Normal(0, 1)`` and cuts it into the labels 0 to 4. Labels are independent given
     the truth, and higher truth makes every higher label more likely, so ranking by the truth has the highest
-    expected DCG there is, at any cutoff; what a model of the features misses is the difference.
+    possible expected DCG at any cutoff. The difference to it is what a model of the features misses.
 
     The shapes:
 

@@ -175,7 +175,7 @@ def softrank_ndcg_bound(
 
 
 class SoftRankCurve(NamedTuple):
-    """How SoftNDCG nears NDCG as sigma falls; the first index is sigma, the second the query.
+    """How SoftNDCG approaches NDCG as sigma falls; the first index is sigma, the second the query.
 
     Args:
         sigma: one per row.
