@@ -237,7 +237,7 @@ class LightGBM(Engine):
             settings: how to train.
         """
         extra = _by_main_name(settings.extra)
-        if not is_set(extra, "bagging_by_query"):
+        if not _by_query(extra):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
         share = real("bagging_fraction", extra.get("bagging_fraction", 1.0), least=0.0, above=True, most=1.0)
@@ -421,7 +421,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
         found = f"LightGBM's boosting={extra['boosting']} weights trees differently"
         raise OptionError(f"langevin: {found}; expected gbdt or goss")
-    if native is None and is_set(extra, "bagging_by_query"):
+    if native is None and _by_query(extra):
         if "goss" in (extra.get("boosting"), extra.get("data_sample_strategy")):
             raise OptionError("bagging_by_query: goss samples documents by their gradients; expected one of the two")
         # The loop samples the queries: without an objective of its own, LightGBM would draw none.
@@ -454,6 +454,10 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         if by_row or limited or native is not None:
             params["force_row_wise" if by_row else "force_col_wise"] = True
     return {**params, **(_FAST if settings.speed == "fast" else {}), **extra}
+
+
+def _by_query(extra: Mapping[str, Any]) -> bool:
+    return is_set(extra, "bagging_by_query")
 
 
 def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:
