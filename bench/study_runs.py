@@ -19,7 +19,7 @@ from typing import Any
 from bench.data_sets import KEPT, data_folder
 from tautrank.errors import DataError
 from tautrank.experiments.plan import Budget, trial_key
-from tautrank.experiments.store import DONE, Outcome, Store, Trial
+from tautrank.experiments.store import DONE, Store, Trial, TrialOutcome
 from tautrank.experiments.workers import choose_workers, run_waiting, unfinished
 from tautrank.json_values import canonical
 from tautrank.papers.catalogue import find_study
@@ -164,9 +164,9 @@ def run(one: StudyRun) -> None:
             run_waiting(plan, store, choose_workers(1), said)
 
 
-def already_trained(one: StudyRun, waiting: Sequence[Trial]) -> Iterator[tuple[Trial, Outcome]]:
+def already_trained(one: StudyRun, waiting: Sequence[Trial]) -> Iterator[tuple[Trial, TrialOutcome]]:
     """The trials that another study has trained on the same data: the same model, judged by the same metrics."""
-    known: dict[str, list[tuple[dict[str, Any], Outcome]]] = defaultdict(list)
+    known: dict[str, list[tuple[dict[str, Any], TrialOutcome]]] = defaultdict(list)
     for path in sorted(STORES.glob(f"*-{one.kind}.db")) if one.data and waiting else ():
         if path != one.store:
             with Store(path, kind="study trials") as store:

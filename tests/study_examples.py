@@ -10,12 +10,13 @@ from pathlib import Path
 
 import numpy as np
 
+import tautrank as tr
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import DataSource
 from tautrank.experiments.divide import Change
 from tautrank.experiments.plan import Budget, Condition, Plan, System
 from tautrank.experiments.result import Comparison
-from tautrank.experiments.store import Outcome
+from tautrank.experiments.store import TrialOutcome
 from tautrank.papers.claims import Better, GapGrows
 from tautrank.papers.results import collect
 from tautrank.papers.run import StudyStore, make_plan
@@ -85,14 +86,14 @@ def filled(study, values, trials=4, data=DATA, failing=(), error="went wrong", n
     for trial in store.plan.trials():
         place = tuple(trial.spec[name] for name in ("condition", "system", "trial"))
         if place in failing:
-            store.record(trial, Outcome("failed", error=error, host="here"))
+            store.record(trial, TrialOutcome("failed", error=error, host="here"))
             continue
         test = {m: np.asarray(values(*place[:2], m, place[2])) for m in trial.spec["metrics"]}
         of_all = {m: None if np.isnan(v).all() else float(np.nanmean(v)) for m, v in test.items()}
         plain = {m: [None if math.isnan(x) else x for x in v.tolist()] for m, v in test.items()}
         sizes = {"train": 60, "valid": 20, "test": n_test or len(next(iter(plain.values())))}
         result = {"test": plain, "means": dict.fromkeys(study.judged, of_all), "trees": 3, "queries": sizes}
-        store.record(trial, Outcome("done", json.dumps(result), seconds=0.5, host="here"))
+        store.record(trial, TrialOutcome("done", json.dumps(result), seconds=0.5, host="here"))
     return collect(store)
 
 
@@ -102,3 +103,11 @@ def finished(path: Path) -> int:
         return len(content(path)) if path.exists() else 0
     except sqlite3.Error:
         return 0
+
+
+def trial_of(study, number=0, **options):
+    return make_plan(study, options.pop("data", DATA), budget=options.pop("budget", SMALL), **options).trials()[number]
+
+
+def pool():
+    return tr.simulate.simulate_web_search(40, n_features=16, mean_length=8, seed=3)

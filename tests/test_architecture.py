@@ -107,9 +107,42 @@ def test_commands_do_not_import_the_program_they_belong_to():
     assert importers == {"__main__.py"}
 
 
-def test_tests_mirror_the_rooms():
-    folders = {path.parent.name for path in TESTS.glob("*/test_*.py")}
-    assert folders == {*ARROW, *BESIDE}
+# Tests that are about a whole room, or several modules of it, rather than about one module.
+OF_A_ROOM = {
+    "data": {"bad_input", "document_ids", "large_values"},
+    "engines": {"native_objectives"},
+    "export": {"export"},
+    "losses": {"agreement", "first_run_bits", "uncompiled_kernels"},
+    "metrics": {"bad_input", "brute_force", "documented", "extremes", "laws", "names", "queries"},
+    "ranker": {"serving"},
+    "report": {"in_browser"},
+    "theory": {"bad_input"},
+    # Each command by its name, and what all of them promise.
+    "commands": {
+        "columns",
+        "compare",
+        "compare_runs",
+        "documented_commands",
+        "documented_errors",
+        "start_up",
+        "theory",
+        "train",
+        "tune",
+    },
+}
+
+
+@pytest.mark.parametrize("room", [*ARROW, *BESIDE])
+def test_tests_mirror_the_rooms(room):
+    """A test file is called as the module it tests, perhaps with a topic behind the name."""
+    files = [*(SOURCE / room).rglob("*.py")]
+    modules = {path.stem.lstrip("_") for path in files} | {
+        path.parent.name for path in files if path.parent.name != room
+    }
+    found = {path.stem.removeprefix("test_") for path in (TESTS / room).glob("test_*.py")}
+    strange = {name for name in found if not any(name == known or name.startswith(f"{known}_") for known in modules)}
+    assert found
+    assert strange == OF_A_ROOM.get(room, set())
 
 
 def test_import_is_light():

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from tautrank.losses import loss
     from tautrank.losses.torch_loss import torch_loss
     from tautrank.metrics import Evaluation, Metric, evaluate, metric
-    from tautrank.ranker import ListFeatures, Ranker
+    from tautrank.ranker import ListFeatures
+    from tautrank.ranker.estimator import Ranker
     from tautrank.report.side_by_side import side_by_side
     from tautrank.significance.paired import (
         bootstrap_interval,
@@ -54,7 +55,8 @@ _NAMES = {
     "losses": "loss",
     "losses.torch_loss": "torch_loss",
     "metrics": "Evaluation Metric evaluate metric",
-    "ranker": "ListFeatures Ranker",
+    "ranker": "ListFeatures",
+    "ranker.estimator": "Ranker",
     "report.side_by_side": "side_by_side",
     "significance.paired": "bootstrap_interval corrected_resampled_t_test holm paired_t_test randomisation_test",
     "significance.systems": "systems_test",

@@ -79,6 +79,23 @@ def choice(name: str, value: object, known: Collection[str]) -> str:
     return str(value)
 
 
+def truth(name: str, value: object, expected: str) -> bool:
+    """Return ``value`` if it is true or false, or raise an error.
+
+    Args:
+        name: the parameter's name.
+        value: the value given.
+        expected: the two as a user writes them, for the error.
+
+    >>> truth("refit", "yes", "True or False")
+    Traceback (most recent call last):
+    tautrank.errors.OptionError: refit: found 'yes'; expected True or False
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise OptionError(f"{name}: found {value!r}; expected {expected}")
+    return bool(value)
+
+
 def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
     """Return the metadata of a dataclass's field: how its value is checked and brought to its one canonical form.
 
@@ -92,7 +109,7 @@ def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
 
 @functools.cache
 def _checks(cls: type) -> dict[str, Any]:
-    """Return the checked fields of a class as they were first declared: who changes a default keeps the check."""
+    """Return the checked fields of a class as first declared: a subclass that changes a default keeps the check."""
     inherited = [vars(each).get("__dataclass_fields__", {}) for each in reversed(cls.__mro__)]
     return {name: one for each in inherited for name, one in each.items() if "check" in one.metadata}
 

@@ -266,6 +266,24 @@ def place(offsets: I64, at: int) -> tuple[int, int]:
     return query, at - int(offsets[query])
 
 
+def query_of(offsets: I64) -> I64:
+    """Return the number of the query of each document.
+
+    >>> query_of(np.array([0, 2, 2, 5]))
+    array([0, 0, 2, 2, 2])
+    """
+    return np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+
+
+def ranks_in(offsets: I64) -> I64:
+    """Number the documents of each query from 1.
+
+    >>> ranks_in(np.array([0, 2, 2, 3]))
+    array([1, 2, 1])
+    """
+    return np.arange(1, offsets[-1] + 1) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
 @contextmanager
 def naming_queries(offsets: I64) -> Iterator[None]:
     """Add query and document to errors about ``labels[i]`` that the block raises.

@@ -100,14 +100,14 @@ def write_whole(path: PathLike, content: str | bytes) -> None:
         file.write(content if isinstance(content, bytes) else content.encode())
 
 
-def handed_out(text: str, path: PathLike | None) -> str:
-    """Return a text, after writing it to a file if one is given.
+def also_written(text: str, path: PathLike | None) -> str:
+    """Return a text; if a file is given, write it there too.
 
     Args:
         text: the text.
         path: the file to write; None for none.
 
-    >>> handed_out("loss,trees\\n", None)
+    >>> also_written("loss,trees\\n", None)
     'loss,trees\\n'
     """
     if path is not None:

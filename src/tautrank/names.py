@@ -63,8 +63,8 @@ class Registry(dict[str, type[T]], Generic[T]):
         def enter(cls: C) -> C:
             # A user may edit a class and register it again; a name of the library keeps its meaning.
             if name in self and is_ours(self[name]) and not is_ours(cls):
-                taken = f"register: found '{name}', a {self.kind} of the library"
-                raise OptionError(f"{taken}; expected a name that is not taken")
+                found = f"'{name}', a {self.kind} of the library"
+                raise OptionError(f"register: found {found}; expected a name that is not taken")
             cls.name = name
             # A dataclass without repr=False writes its own, which does not parse back.
             cls.__repr__ = self.base.__repr__  # type: ignore[assignment]
@@ -121,8 +121,8 @@ class Registry(dict[str, type[T]], Generic[T]):
         for option, value in chosen:
             last = merged[option]
             if value is not last and cls(**{**merged, option: value}) != made:
-                twice = f"as {write_value(value)} and {write_value(last)}"
-                raise OptionError(f"{option}: given twice, {twice}; expected one value")
+                first, second = write_value(value), write_value(last)
+                raise OptionError(f"{option}: given twice, as {first} and {second}; expected one value")
         return made
 
     def _check_known(self, cls: type[T], options: Mapping[str, Any]) -> None:

@@ -5,7 +5,7 @@ import pytest
 
 import tautrank as tr
 from tests.command_line import run
-from tests.ranker.test_categories import LENGTH, QUERIES, shop
+from tests.ranker.test_inputs_categories import LENGTH, QUERIES, shop
 
 
 @pytest.fixture

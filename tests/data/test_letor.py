@@ -307,3 +307,12 @@ def test_published_statistics(shared_data):
     test = tr.read_letor(shared_data / "lightgbm-lambdarank/rank.test")
     assert (train.n_queries, train.n_documents, train.n_features) == (201, 3_005, 300)
     assert (test.n_queries, test.n_documents) == (50, 768)
+
+
+def test_side_files_may_end_in_blank_lines_and_hold_no_binary_data(tmp_path):
+    (tmp_path / "a.txt").write_text("1 1:1\n0 1:2\n")
+    (tmp_path / "a.txt.group").write_text("1\n\n1\n")
+    assert tr.read_letor(tmp_path / "a.txt").sizes.tolist() == [1, 1]
+    (tmp_path / "a.txt.group").write_bytes(b"1\n\0\n")
+    with pytest.raises(DataError, match=r"a.txt.group:2: found binary data; expected text"):
+        tr.read_letor(tmp_path / "a.txt")

@@ -188,3 +188,41 @@ def test_the_order_of_trec_eval(scores, others):
     assert ordered.labels[-1] == 9.0
     assert set(ordered.scores[: len(ranked)]) == {float(np.float32(score)) for score in scores.values()}
     assert (ordered.scores[len(ranked) : -1] == -np.inf).all()
+
+
+def test_blank_lines_of_a_run_are_passed_over_and_an_empty_one_is_refused(tmp_path):
+    file = tmp_path / "run.txt"
+    file.write_text("\nq1 Q0 d1 1 9.5 me\n \nq1 Q0 d2 2 8 me\n")
+    assert tr.data.read_run(file) == {"q1": {"d1": 9.5, "d2": 8.0}}
+    file.write_text("\n\n")
+    with pytest.raises(DataError, match=r"run.txt: found an empty file; expected lines of 6 columns"):
+        tr.data.read_run(file)
+
+
+def test_a_run_under_judgments():
+    run = {"q1": {"d1": 3.0, "d2": 2.0}, "q3": {"d1": 1.0}}
+    qrels = {"q1": {"d2": 1.0, "d7": 2.0, "d8": -2.0}, "q2": {"d5": 1.0}}
+    judged = tr.judge_run(run, qrels)
+    assert judged.qids.tolist() == ["q1", "q2"]
+    assert judged.offsets.tolist() == [0, 4, 5]
+    assert judged.scores.tolist() == [3.0, 2.0, -math.inf, -math.inf, -math.inf]
+    assert judged.labels.tolist() == [0, 1, 2, 0, 1]
+    assert (judged.not_in_run, judged.not_judged) == (1, 1)
+    recall = tr.metric("recall@10").per_query(judged.scores, judged.labels, judged.offsets)
+    assert recall.tolist() == [0.5, 0.0]
+
+
+def test_a_run_scores_as_trec_eval_scores_it():
+    import pytrec_eval
+
+    rng = np.random.default_rng(4)
+    qrels = {f"q{q}": {f"d{d}": int(rng.integers(0, 3)) for d in rng.choice(60, 25, False)} for q in range(30)}
+    run = {
+        q: {f"d{d}": float(s) for d, s in zip(rng.choice(60, 20, False), rng.random(20), strict=True)} for q in qrels
+    }
+    names = {"ndcg_cut_10": "ndcg(gain=linear)@10", "map": "map", "recip_rank": "mrr", "recall_10": "recall@10"}
+    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names)).evaluate(run)
+    judged = tr.judge_run(run, {q: {d: float(v) for d, v in docs.items()} for q, docs in qrels.items()})
+    for trec, ours in names.items():
+        values = tr.metric(ours, empty="zero").per_query(judged.scores, judged.labels, judged.offsets)
+        np.testing.assert_allclose(values, [theirs[q][trec] for q in judged.qids], atol=1e-12)

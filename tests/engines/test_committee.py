@@ -263,11 +263,6 @@ def test_one_loss_can_go_on_from_a_committee(committee: tr.Ranker, train: tr.Ran
         tr.Ranker("committee", **FEW).fit(train, init_model=committee)
 
 
-@pytest.mark.parametrize("written", ["vespa", "solr", "lightgbm"])
-def test_it_is_exported_like_any_model(committee: tr.Ranker, written: str, tmp_path: object) -> None:
-    tr.export_model(committee, f"{tmp_path}/model", written)
-
-
 def test_members_of_several_tools_are_kept_side_by_side(
     train: tr.RankingData, valid: tr.RankingData, tmp_path: object
 ) -> None:

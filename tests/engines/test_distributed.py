@@ -253,10 +253,10 @@ def test_shares_are_whole_files_where_they_can_be(folder):
     assert [len(share.X.pieces) for share in _shares(data, 2)] == [4, 2]  # the end of a query is read from the next
 
 
+@pytest.mark.parametrize("two", ["lightgbm"], indirect=True)
 def test_the_model_of_lightgbm_says_nothing_about_the_network(two):
-    if two.engine == "lightgbm":
-        assert "[num_machines: 1]\n" in text(two)
-        assert without_network(content(two)) == content(two)
+    assert "[num_machines: 1]\n" in text(two)
+    assert without_network(content(two)) == content(two)
 
 
 def test_dask_is_imported_by_training_on_a_cluster_only():

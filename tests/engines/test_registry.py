@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -25,6 +26,9 @@ def toy(monkeypatch):
 
 @pytest.mark.usefixtures("toy")
 class TestAnEngineIsOneFileAndOneLine:
+    def test_it_takes_sixty_lines(self):
+        assert len(Path(__file__).with_name("toy_engine.py").read_text().splitlines()) <= 60
+
     def test_it_trains_is_judged_and_stops_early(self, tmp_path):
         settings = {"engine": "toy", "metric": "ndcg@5", "n_estimators": 40, "learning_rate": 0.5, "num_leaves": 7}
         fitted = ranker("lambdarank", early_stopping_rounds=3, eval_train=True, **settings).fit(TRAIN, VALID)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tautrank as tr
-from tautrank.engines.torch import Shape, TorchModel, attended, network
+from tautrank.engines.torch import NetworkShape, TorchModel, attended, network
 from tautrank.errors import DataError, OptionError
 from tests.ranker_examples import TRAIN, VALID, ranker
 
@@ -45,7 +45,7 @@ def test_the_same_seed_gives_the_same_bits_and_so_does_a_file(fitted: tr.Ranker,
 
 def test_the_scores_are_those_of_the_formula() -> None:
     """Log transform, standardised, one linear layer: by hand."""
-    net = network(2, Shape(hidden=()))
+    net = network(2, NetworkShape(hidden=()))
     x = np.array([[3.0, -1.0], [0.0, np.nan]], np.float32)
     weights = {name: tensor.numpy() for name, tensor in net.state_dict().items()}
     weights |= {"mean": np.array([0.5, 0.0], np.float32), "spread": np.array([2.0, 1.0], np.float32)}

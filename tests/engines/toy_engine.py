@@ -1,7 +1,5 @@
 """A whole engine in one file: one scikit-learn tree per round, fitted to the Newton steps ``-gradient / hessian``."""
 
-from __future__ import annotations
-
 import pickle
 
 import numpy as np
@@ -32,7 +30,7 @@ class ToyModel(FittedModel):
 
 class Learner:
     def __init__(self, task, settings):
-        self.task, self.most_leaves = task, settings.num_leaves
+        self.task, self.most_leaves, self.l2 = task, settings.num_leaves, 0.0
         self.grown = list(task.start.rounds) if task.start else []
 
     def grow(self, gradients, rate):
@@ -48,9 +46,7 @@ class Learner:
     def model(self, rounds):
         return ToyModel(self.grown[:rounds], self.task.train.n_features)
 
-    l2 = 0.0  # from here on for Langevin boosting
-
-    def leaves(self, part):
+    def leaves(self, part):  # this one, the next and `l2` are for Langevin boosting
         return self.grown[-1][0].apply(self.task.parts[part].X)
 
     def fill(self, leaves, values):
@@ -61,6 +57,4 @@ class Learner:
 
 class Toy(Engine):
     name, written, package, model_class = "toy", "Toy", "sklearn", ToyModel
-
-    def start(self, task, settings):
-        return Learner(task, settings)
+    start = Learner

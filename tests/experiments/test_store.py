@@ -159,13 +159,13 @@ def test_an_error_of_another_library_is_recorded_too(tmp_path, monkeypatch):
 
 
 def test_what_is_done_stays_even_if_it_is_run_again(tmp_path):
-    from tautrank.experiments.store import Outcome
+    from tautrank.experiments.store import TrialOutcome
 
     with StudyStore(tmp_path / "study.db", make_plan(TINY, DATA, budget=SMALL)) as store:
         trial = unfinished(store.plan, store)[0]
-        assert store.record(trial, Outcome("failed", error="no"))
-        assert store.record(trial, Outcome("done", result="{}"))
-        assert not store.record(trial, Outcome("done", result='{"other": 1}'))
+        assert store.record(trial, TrialOutcome("failed", error="no"))
+        assert store.record(trial, TrialOutcome("done", result="{}"))
+        assert not store.record(trial, TrialOutcome("done", result='{"other": 1}'))
         assert store.counts() == {"done": 1, "failed": 0, "planned": 8}
 
 

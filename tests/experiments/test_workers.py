@@ -18,9 +18,9 @@ from tautrank.experiments import workers
 from tautrank.experiments.compare import comparison
 from tautrank.experiments.data_source import MEMORY, DataSource
 from tautrank.experiments.plan import Budget, Plan, settle
-from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial
 from tautrank.experiments.trial import Surroundings, attempt
-from tautrank.experiments.workers import choose_workers, run_waiting
+from tautrank.experiments.workers import choose_workers, ignoring_ctrl_c, run_trials, run_waiting
 from tautrank.papers.run import make_plan, run_study
 from tautrank.simulate import simulate_web_search
 from tests import dying_workers
@@ -195,3 +195,52 @@ def test_wrong_numbers_of_workers_are_refused():
     for wrong in (0, -1, True):
         with pytest.raises(OptionError, match="workers: found"):
             choose_workers(wrong)
+
+
+AROUND = Surroundings(held={"nothing": None})
+
+
+def jobs(n):
+    data = {"given": [MEMORY], "fold": 1, "fingerprint": "nothing"}
+    return [Trial(number, f"key {number}", {"data": data, "number": number}) for number in range(1, n + 1)]
+
+
+def test_trials_are_answered_and_come_back_with_what_they_give():
+    five, answer = iter(jobs(5)), lambda trial, told: 9 * trial.number + told
+    found = run_trials(2, dying_workers.asks_and_divides, five, AROUND, answer=answer)
+    results = sorted((trial.number, outcome.result) for trial, outcome in found)
+    assert results == [(number, f'{{"found":{60 / (10 * number)}}}') for number in range(1, 6)]
+    assert multiprocessing.active_children() == []
+
+
+def test_without_trials_there_are_no_processes():
+    assert list(run_trials(2, dying_workers.IsStillborn(), [], AROUND)) == []
+
+
+def test_what_is_under_way_at_the_deadline_is_given_up():
+    start = time.monotonic()
+    assert list(run_trials(2, dying_workers.never_ends, jobs(2), AROUND, deadline=start + 1)) == []
+    assert 1 <= time.monotonic() - start < 60
+    assert multiprocessing.active_children() == []
+
+
+def test_a_trial_that_may_lose_its_process_once_is_lost_at_once():
+    ((trial, outcome),) = run_trials(2, dying_workers.dies, jobs(1), AROUND, most_losses=1, lost=IMPOSSIBLE)
+    assert (trial.number, outcome.status) == (1, IMPOSSIBLE)
+    assert outcome.error == "its worker died once (signal SIGKILL); perhaps there is not enough memory"
+
+
+def test_workers_that_are_starting_do_not_hear_ctrl_c():
+    context = multiprocessing.get_context("spawn")
+    process = context.Process(target=signal.pthread_sigmask, args=(signal.SIG_BLOCK, set()), daemon=True)
+
+    def start_and_interrupt():
+        with ignoring_ctrl_c():
+            process.start()
+            os.kill(process.pid, signal.SIGINT)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    with pytest.raises(KeyboardInterrupt):
+        start_and_interrupt()
+    process.join()
+    assert process.exitcode == 0

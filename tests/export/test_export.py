@@ -603,7 +603,7 @@ WRONG = {
     "name": ({"format": "ranklib", "name": "m"}, OptionError, "^name: found 'm' with the format ranklib; expected it"),
     "blank name": ({"name": ""}, OptionError, "^name: found ''; expected text on one line$"),
     "format": ({"format": "elasticsaerch"}, OptionError, "^unknown format .*; did you mean 'elasticsearch'?"),
-    "no file": ({"features": "absent.txt"}, DataError, r"^absent.txt: cannot be read \(No such file"),
+    "no file": ({"features": "absent.txt"}, DataError, r"^absent.txt: no such file$"),
 }  # fmt: skip
 
 
@@ -621,7 +621,8 @@ def test_files_of_names_that_are_none(tmp_path):
     for content, sentence in (
         (b'["a", "b"', "found broken JSON"),
         (b"[[1], 2, 3]", "the name of feature 1 is "),
-        (b"\xff\xfe", "found bytes that are not text"),
+        (b"\xff\xfe", "is UTF-16 text; expected UTF-8 or ASCII"),
+        (b"caf\xe9", "found bytes that are not UTF-8; expected text"),
         (b"[" * 100_000, "found broken JSON"),
     ):
         (tmp_path / "names").write_bytes(content)

@@ -18,19 +18,17 @@ import tautrank as tr
 from tautrank.data import RankingData, Splits
 from tautrank.engines import NativeLoss, read_loss
 from tautrank.errors import DataError
-from tautrank.experiments.data_source import KNOWN
 from tautrank.experiments.divide import changed
 from tautrank.experiments.plan import PLAIN, Budget, Measurement
 from tautrank.experiments.space import with_parameters
-from tautrank.experiments.trial import directness as measured_directness
-from tautrank.experiments.trial import run_trial, softrank_distance
+from tautrank.experiments.trial import measure_directness, measure_softrank_distance, run_trial
 from tautrank.experiments.workers import choose_workers
 from tautrank.json_values import canonical, from_json, to_json
 from tautrank.papers import catalogue
 from tautrank.papers.catalogue import CATALOGUE, directness, lambdaloss, softmax_binary, stochasticrank, xe_ndcg
 from tautrank.papers.claims import Better, GapGrows
 from tautrank.papers.results import StudyResult
-from tautrank.papers.run import StudyStore, make_plan, run_study
+from tautrank.papers.run import PUBLISHED, StudyStore, make_plan, run_study
 from tautrank.papers.study import OTHER_DATA, Recipe, Study
 from tautrank.simulate import simulate_web_search
 
@@ -90,7 +88,7 @@ def test_a_declaration_says_everything(study: Study) -> None:
     assert study.claims, "nothing to judge"
     assert study.trials > 1 or study.configurations, "one training without a search says little"
     assert bool(study.axis) == any(condition.value is not None for condition in study.conditions)
-    known = {*KNOWN, OTHER_DATA, "five-documents"}
+    known = {*PUBLISHED, OTHER_DATA, "five-documents"}
     assert {recipe.data for recipe in study.recipes} <= known
     assert OTHER_DATA not in [recipe.data for recipe in study.recipes[1:]], "data that is not known takes the first"
 
@@ -292,7 +290,7 @@ def test_distance_of_two_documents_is_in_closed_form() -> None:
     """One relevant document of two: noise swaps them with probability erfc(delta / (2 sigma)) / 2."""
     data = RankingData.from_arrays([[0.0]] * 4, [1, 0, 0, 1], group=[2, 2])
     for sigma, delta in ((0.5, 1.0), (2.0, 3.0)):
-        found = softrank_distance(data, 3, sigma=sigma, delta=delta)
+        found = measure_softrank_distance(data, 3, sigma=sigma, delta=delta)
         swapped = math.erfc(delta / (2 * sigma)) / 2
         expected = 1 - swapped * (1 - 1 / math.log2(3))
         assert found["values"]["nearness"] == pytest.approx([expected] * 2, abs=1e-12)
@@ -300,18 +298,18 @@ def test_distance_of_two_documents_is_in_closed_form() -> None:
 
 
 def test_distance_leaves_out_what_bounds_do_not_say() -> None:
-    values = softrank_distance(None, 0, sigma=1.0, lists=5)["values"]
+    values = measure_softrank_distance(None, 0, sigma=1.0, lists=5)["values"]
     assert values["within-bound"] == [None] * 5
     assert values["within-bound-by-contests"] == [1.0] * 5
     no_gain = RankingData.from_arrays([[0.0]] * 2, [0, 0], group=[2])
-    assert softrank_distance(no_gain, 0)["values"]["nearness"] == [None]
+    assert measure_softrank_distance(no_gain, 0)["values"]["nearness"] == [None]
 
 
 def test_directness_is_that_of_the_theory() -> None:
     data = simulate_web_search(20, n_features=16, mean_length=8, seed=2)
     scorings = tr.theory.spread_scorings(data.labels, data.offsets, seed=5)
     expected = tr.theory.directness_among("ndcg-loss2", scorings, data.labels, data.offsets, seed=5)
-    values = measured_directness(data, 5, loss="ndcg-loss2")["values"]
+    values = measure_directness(data, 5, loss="ndcg-loss2")["values"]
     assert values["directness"] == [-(2 * expected.eps1 + expected.eps2)]
     assert values["cost"] == [expected.difference]
     assert values["within-guarantee"] == [1.0]

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice, whole
+from tautrank.arrays import F64, Bools
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.errors import counted
 from tautrank.losses import REGISTRY, Loss
 from tautrank.losses.base import Lists
-from tautrank.metrics.ordering import F64
 from tautrank.theory.theorem import Condition, check_scored_lists, first_reason
 
 HOLDS, FAILS, DOES_NOT_APPLY = "holds", "fails", "does not apply"
@@ -202,7 +202,7 @@ def short_lists(scores: F64, lists: Lists) -> tuple[F64, Lists]:
     return some_lists(*only_queries(scores, lists, lists.sizes <= _SHORT))
 
 
-def only_queries(scores: F64, lists: Lists, queries: NDArray[np.bool_]) -> tuple[F64, Lists]:
+def only_queries(scores: F64, lists: Lists, queries: Bools) -> tuple[F64, Lists]:
     """Return the scores and the lists of some queries.
 
     Args:
@@ -354,16 +354,16 @@ def check_losses(
     xendcg: 2 checks hold, 0 fail, 0 do not apply
     """
     chosen = [REGISTRY.make(item) for item in (REGISTRY if losses is None else losses)]
-    wanted = [CHECKS[choice("check", name, tuple(CHECKS))] for name in (CHECKS if names is None else names)]
+    checks = [CHECKS[choice("check", name, tuple(CHECKS))] for name in (CHECKS if names is None else names)]
     scorings, lists = _data(labels, offsets, scores, queries, seed)
     tell = progress or (lambda done, total, name: None)
-    total = len(chosen) * len(wanted)
+    total = len(chosen) * len(checks)
     reports: list[LossReport] = []
     for loss in chosen:
         runs = CHECKS["runs"].outcome(loss, *synthetic_lists())
         outcomes = [runs] if runs.status == FAILS else []
-        for each in wanted if not outcomes else ():
-            tell(len(reports) * len(wanted) + len(outcomes), total, f"{loss}: {each.name}")
+        for each in checks if not outcomes else ():
+            tell(len(reports) * len(checks) + len(outcomes), total, f"{loss}: {each.name}")
             outcomes.append(_worst(each, loss, scorings, lists))
         reports.append(LossReport(loss, tuple(outcomes)))
     tell(total, total, "")

@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import Bools, Floats, place
+from tautrank.arrays import F64, Bools, Floats, place
 from tautrank.checks.checking import beyond_its_labels, check, some_lists, synthetic_lists
 from tautrank.kernels.threads import small_shares
 from tautrank.losses.base import REGISTRY, Lists, Loss, Objective
 from tautrank.losses.stochastic import SmoothedLoss
-from tautrank.metrics.ordering import F64, query_sums
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.lipschitz import WIDTH, differences, slopes_at_kinks
 from tautrank.theory.theorem import about
 

@@ -24,7 +24,7 @@ from tautrank.metrics import TOOLS, Metric, metric
 from tautrank.names import name_of, split_at_commas
 
 if TYPE_CHECKING:
-    from tautrank.ranker import Ranker
+    from tautrank.ranker.estimator import Ranker
 
 
 def group(text: str, **given: Any) -> typer.Typer:
@@ -271,7 +271,7 @@ def metrics_of(texts: list[str] | None, default: Sequence[str], **given: Any) ->
     return [metric(name, **options) for name in names]
 
 
-def import_losses(sources: list[str] | None) -> list[str]:
+def register_own_losses(sources: list[str] | None) -> list[str]:
     """Import the user's own losses and return their names.
 
     Args:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 from tautrank.arguments import job_count
-from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, flag, group, import_losses, option
+from tautrank.commands.options import AS_JSON, IMPORTED, SEED, argument, flag, group, option, register_own_losses
 from tautrank.commands.output import OUT, json_text, print_json, say, show, trainings_bar
 from tautrank.errors import TautrankError, unknown
 from tautrank.experiments.data_source import DataSource, read_source
@@ -147,7 +147,7 @@ def report(
 
 
 def _open(store: Path, imported: list[str] | None, data: DataSource | None = None) -> StudyStore:
-    import_losses(imported)
+    register_own_losses(imported)
     return StudyStore(store, data=data)
 
 

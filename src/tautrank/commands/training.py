@@ -18,6 +18,7 @@ import typer
 
 import tautrank as tr
 from tautrank.arguments import choice, job_count, whole
+from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, duration_text, print_json, say, show, trainings_bar
@@ -62,7 +63,7 @@ class Training:
             losses: names of the losses to train.
             **others: parameters that `--param` may replace.
         """
-        options.import_losses(self.imported)
+        options.register_own_losses(self.imported)
         given = engine_parameters(self.param)
         own = (*tr.Ranker._get_param_names(), "categorical_feature") if given else ()
         for loss in losses:
@@ -174,16 +175,16 @@ def _how_it_went(ranker: Any, seconds: float) -> str:
     """How long it took, why it stopped, and which features count."""
     from tautrank.engines.committee import Committee
 
-    told = f"trained in {duration_text(seconds)}"
+    text = f"trained in {duration_text(seconds)}"
     name, values = next(iter(ranker.evals_result_.get("valid", {}).items()), ("", []))
     if isinstance(read_loss(ranker.loss), Committee) and len(values) > 1:
-        *rounds, _ = values if tr.metric(name).higher_is_better else [-value for value in values]
-        best = rounds.index(max(rounds)) + 1
-        told += f" to tree {len(rounds)} of each member; after tree {best} no validation value of their sum was better"
+        rounds = tr.metric(name).sign * np.array(values[:-1])
+        best = rounds.argmax() + 1
+        text += f" to tree {rounds.size} of each member; after tree {best} no validation value of their sum was better"
     elif len(values) > ranker.n_trees_ == ranker.best_iteration_:
-        told += f" to tree {len(values)}; after tree {ranker.n_trees_} no validation value was better"
+        text += f" to tree {len(values)}; after tree {ranker.n_trees_} no validation value was better"
     top = ", ".join(f"{name} {share:.0%}" for name, share in top_features(ranker)[:_TOP])
-    return f"{told}\ntop features by gain: {top}" if top else told
+    return f"{text}\ntop features by gain: {top}" if top else text
 
 
 @contextmanager
@@ -429,7 +430,7 @@ def demo(seed: int = option("Random seed of the data and the training.", 0)) -> 
     say(f"{_QUERIES} queries of synthetic web search like MSLR; about a minute on 2 cores.")
     _demonstrate(data, DEFAULT_LOSSES, _REPEATS, seed, job_count(_WORKERS), _TREES, _READING)
     say("\n2. NDCG@10 of equal scores depends on the rule for ties", "bold")
-    labels = data.labels[np.lexsort((-data.labels, np.repeat(np.arange(_QUERIES), data.sizes)))]
+    labels = data.labels[np.lexsort((-data.labels, query_of(data.offsets)))]
     for ties in ("worst", "expected", "best", "input"):
         value = tr.metric("ndcg@10", ties=ties).mean(np.zeros(labels.size), labels, data.offsets)
         say(f"  {ties:<9}{value:.4f}")

@@ -14,6 +14,7 @@ import typer
 
 import tautrank as tr
 from tautrank.arguments import choice
+from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
 from tautrank.commands.output import ERR, OUT, print_json, reading_bar, say
@@ -85,7 +86,7 @@ def evaluate(
     """
     from tautrank.report.terminal import evaluation_table
 
-    options.import_losses(imported)
+    options.register_own_losses(imported)
     chosen = options.metrics_of(metrics, _DEFAULT_METRICS, ties=ties, empty=empty, like=like)
     if scores and len(scores) > 1:
         raise OptionError(f"--scores: found {len(scores)} files; expected one (tautrank compare --runs takes several)")
@@ -101,8 +102,8 @@ def evaluate(
     remarks = judged.remarks
     if like == "trec_eval":
         judged = judged.for_trec_eval()
-        query = np.repeat(np.arange(judged.qids.size), np.diff(judged.offsets))
-        if judged.names is None and np.unique([query, judged.scores], axis=1).shape[1] < query.size:
+        placed = np.unique([query_of(judged.offsets), judged.scores], axis=1)
+        if judged.names is None and placed.shape[1] < judged.scores.size:
             remarks += ["trec_eval ranks equal scores by document name; these documents have none and keep their order"]
     lists = (judged.scores, judged.labels, judged.offsets)
     result = tr.evaluate(chosen, *lists, judged=judged.judged, qids=judged.qids)
@@ -205,11 +206,11 @@ def explain(
         say(f"wrote {report}")
         return
     explained = ranker.explain(reading.for_ranker(ranker, data, unlabelled=True), qid=query)
-    told = explained if above is None else explained.why(above, below)
+    answer = explained if above is None else explained.why(above, below)
     if as_json:
-        print_json(told.to_dict())
+        print_json(answer.to_dict())
     elif above is not None:
-        say(str(told))
+        say(str(answer))
     else:
         documents = f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
         say(f"{data}, query {query}: {documents}", "bold")
@@ -344,12 +345,12 @@ def theory_check(
 
     Example: tautrank theory check --import my_loss.py
     """
-    own = options.import_losses(imported)
+    own = options.register_own_losses(imported)
     names = options.names_of(loss, "--loss")
     if imported and not own and not names:
         raise OptionError(f"--import: found no loss registered by {', '.join(imported)}; expected one with @register")
     chosen = [tr.loss(name) for name in names or own] or None  # refuse a wrong name before reading the data
-    wanted = options.names_of(checks, "--checks") or None
+    chosen_checks = options.names_of(checks, "--checks") or None
     if scores is not None:
         if data is None or data.is_dir():
             raise OptionError(f"--scores: found with {data or 'no data'}; expected the file of data they belong to")
@@ -362,7 +363,7 @@ def theory_check(
         offsets = offsets_from_sizes(np.concatenate([part.sizes for part in parts]))
     with reading_bar("checking") as report:
         how: dict[str, Any] = {"progress": lambda done, total, what: report(done / max(total, 1))}
-        how |= {"scores": given, "names": wanted, "queries": queries, "seed": seed}
+        how |= {"scores": given, "names": chosen_checks, "queries": queries, "seed": seed}
         reports = tr.checks.check_losses(chosen, labels, offsets, **how)
     count, source = len(offsets) - 1, str(data or "synthetic lists")
     if as_json:

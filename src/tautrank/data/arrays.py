@@ -138,8 +138,8 @@ def _numbers(name: str, values: Any) -> Array:
     except DataError:  # it is a ValueError too
         raise
     except (TypeError, ValueError):
-        expected = "expected numbers in rows of equal length"
-        raise DataError(f"{name}: cannot be read as an array of numbers; {expected}") from None
+        expected = "numbers in rows of equal length"
+        raise DataError(f"{name}: cannot be read as an array of numbers; expected {expected}") from None
     if array.dtype.kind not in "fiub":
         raise DataError(f"{name}: found values of type {array.dtype}; expected numbers")
     return array
@@ -267,9 +267,8 @@ def gathered(starts: I64, ids: Array, rows: int, where: str | None) -> Queries:
         return offsets, qids, None
     if where is not None:
         scattered = np.flatnonzero(np.bincount(codes) > 1)
-        found, first = "rows of 1 query" if scattered.size == 1 else f"rows of {scattered.size} queries", scattered[0]
-        note = f"{found} are scattered (the first is qid {qids[first]}); gathered, in the order they appear"
-        warnings.warn(f"{where}: {note}", TautrankWarning, stacklevel=4)
+        found = f"rows of {counted(scattered.size, 'query')} are scattered (the first is qid {qids[scattered[0]]})"
+        warnings.warn(f"{where}: {found}; gathered, in the order they appear", TautrankWarning, stacklevel=4)
     return offsets, qids, np.argsort(np.repeat(codes, lengths), kind="stable")
 
 

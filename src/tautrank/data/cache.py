@@ -72,14 +72,14 @@ def named_together(files: Sequence[Path | str]) -> str:
     return str(files[0]) if len(files) == 1 else f"{files[0]} and {len(files) - 1} more"
 
 
-def stamp_of(source: Path, options: LetorOptions, wanted: bool | None) -> dict[str, Any] | None:
+def stamp_of(source: Path, options: LetorOptions, keep: bool | None) -> dict[str, Any] | None:
     """Return what a cache of `source` must have been made from, or None where caching is not wanted or not possible.
 
-    `wanted` None means: for files of at least `CACHE_FROM_BYTES`, unless ``TAUTRANK_CACHE=0`` is set.
+    `keep` None means: for files of at least `CACHE_FROM_BYTES`, unless ``TAUTRANK_CACHE=0`` is set.
     """
-    if wanted is None:
-        wanted = file_size(source) >= CACHE_FROM_BYTES and os.environ.get("TAUTRANK_CACHE", "") != "0"
-    if not wanted or not os.path.isfile(source):
+    if keep is None:
+        keep = file_size(source) >= CACHE_FROM_BYTES and os.environ.get("TAUTRANK_CACHE", "") != "0"
+    if not keep or not os.path.isfile(source):
         return None
     return {"version": _VERSION, "options": json.dumps(asdict(options), sort_keys=True), **_state(source)}
 

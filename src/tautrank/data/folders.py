@@ -15,7 +15,7 @@ from tautrank.files import PathLike
 
 _VALIDATION_NAMES = ("vali", "valid", "validation")
 _PARTS = 5
-_EXPECTED = "expected Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or train.txt in it"
+_EXPECTED = "Fold1/, set1.train.txt, S1.txt to S5.txt, part1.txt to part5.txt or train.txt in it"
 
 
 class Splits(NamedTuple):
@@ -95,7 +95,7 @@ def _find(root: Path, fold: int) -> Files:
     folds = list_folds(root)
     if folds:
         raise DataError(f"{root}: found no complete fold {fold}; expected one of: {', '.join(map(str, folds))}")
-    raise DataError(f"{root}: found no known data set; {_EXPECTED}")
+    raise DataError(f"{root}: found no known data set; expected {_EXPECTED}")
 
 
 def _candidates(root: Path) -> list[Path]:
@@ -103,7 +103,7 @@ def _candidates(root: Path) -> list[Path]:
     try:
         return [root, *sorted(p for p in root.iterdir() if p.is_dir() and not re.fullmatch(r"[Ff]old\d+", p.name))]
     except OSError as error:
-        raise DataError(f"{root}: cannot be listed ({error.strerror}); {_EXPECTED}") from None
+        raise DataError(f"{root}: cannot be listed ({error.strerror}); expected {_EXPECTED}") from None
 
 
 def _numbers(folder: Path, pattern: str) -> list[int]:

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arguments import job_count
-from tautrank.arrays import I64, Array
+from tautrank.arrays import I64, Array, query_of
 from tautrank.data.arrays import Queries
 from tautrank.data.cache import ParsedArrays, named_together, together
 from tautrank.data.files import IN_CHUNKS, TABLES, scan_table, table_chunks
@@ -239,11 +239,11 @@ def _check_adjacent(where: str, queries: Queries) -> None:
     offsets, qids, order = queries
     if order is None:
         return
-    query = np.repeat(np.arange(qids.size), np.diff(offsets))
+    query = query_of(offsets)
     gaps = (np.diff(order) != 1) & (np.diff(query) == 0)
     if gaps.any():
-        found = qids[np.unique(query[1:][gaps])]
-        listed = ", ".join(map(str, found[:5])) + (", ..." if found.size > 5 else "")
-        scattered = f"documents of {counted(found.size, 'query')} are scattered (qid {listed})"
+        scattered = qids[np.unique(query[1:][gaps])]
+        listed = ", ".join(map(str, scattered[:5])) + (", ..." if scattered.size > 5 else "")
+        found = f"documents of {counted(scattered.size, 'query')} are scattered (qid {listed})"
         expected = "those of a query next to each other (it may go on at the start of the next file)"
-        raise DataError(f"{where}: {scattered}; expected {expected}")
+        raise DataError(f"{where}: {found}; expected {expected}")

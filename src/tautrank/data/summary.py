@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from tautrank.arrays import Array
+from tautrank.arrays import Array, query_of
 from tautrank.data.ranking_data import RankingData
 from tautrank.notebooks import html_table
 
@@ -152,7 +152,7 @@ def _duplicates(data: RankingData) -> tuple[int, int]:
     """Count documents equal to an earlier one of their query, and those among them with another label."""
     if data.n_documents == 0 or data.n_features == 0:
         return 0, 0
-    keys = np.column_stack([np.repeat(np.arange(data.n_queries), data.sizes).astype(np.uint64), _row_hashes(data.X)])
+    keys = np.column_stack([query_of(data.offsets).astype(np.uint64), _row_hashes(data.X)])
     order = np.lexsort(keys.T)  # stable: earlier documents come first among equals
     same = np.append(False, (keys[order[1:]] == keys[order[:-1]]).all(axis=1))
     first = order[np.maximum.accumulate(np.where(same, 0, np.arange(order.size)))]

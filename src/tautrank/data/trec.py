@@ -14,12 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arrays import F64, FINITE_OR_MISSING, I64, Array, Bools, check_each, flat_numbers, numbers
+from tautrank.arrays import F64, FINITE_OR_MISSING, I64, Array, Bools, check_each, flat_numbers, numbers, query_of
 from tautrank.data.arrays import check_words, offsets_from_sizes
 from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, ending, finite_number, read_text
-from tautrank.errors import DataError
+from tautrank.errors import DataError, counted
 from tautrank.files import PathLike, csv_text
 
 RUN_COLUMNS = 6
@@ -176,11 +176,10 @@ class Judged:
     @property
     def remarks(self) -> list[str]:
         """Sentences about what was left out or filled in."""
-        counts = {
-            "judged {} not in the run; counted with nothing retrieved": (self.not_in_run, "query is", "queries are"),
-            "{} of the run without judgments; left out": (self.not_judged, "query", "queries"),
-        }
-        return [f"{n} {what.format(one if n == 1 else more)}" for what, (n, one, more) in counts.items() if n]
+        are = "is" if self.not_in_run == 1 else "are"
+        absent = f"{counted(self.not_in_run, 'judged query')} {are} not in the run; counted with nothing retrieved"
+        unjudged = f"{counted(self.not_judged, 'query')} of the run without judgments; left out"
+        return [remark for n, remark in ((self.not_in_run, absent), (self.not_judged, unjudged)) if n]
 
     @property
     def answered(self) -> Bools:
@@ -201,7 +200,7 @@ class Judged:
         scores = self.scores.astype(np.float32)
         if self.names is None:
             return replace(self, scores=scores.astype(np.float64))
-        query = np.repeat(np.arange(self.qids.size), np.diff(self.offsets))
+        query = query_of(self.offsets)
         order = np.lexsort((-scores, query))
         ranked, query = scores[order], query[order]
         same = (ranked[1:] == ranked[:-1]) & (query[1:] == query[:-1]) & (ranked[1:] > -np.inf)
@@ -221,10 +220,10 @@ def judge_run(run: Mapping[str, Mapping[str, float]], qrels: Mapping[str, Mappin
     >>> judged.scores.tolist(), judged.labels.tolist()
     ([9.5, 8.0, -inf], [2.0, 0.0, 1.0])
     """
-    return judge(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
+    return _judged(named_numbers(run, "run"), named_numbers(qrels, "qrels"))
 
 
-def judge(run: Named, qrels: Named, where: str = "run") -> Judged:
+def _judged(run: Named, qrels: Named, where: str = "run") -> Judged:
     """Turn a run and its judgments into flat arrays.
 
     Args:
@@ -309,18 +308,18 @@ def judge_given(given: Any, judgments: Judgments, where: str = "run", judged: st
     is_run = columns == RUN_COLUMNS if is_file else isinstance(given, Mapping)
     if is_run:
         qrels = named_labels(judgments) if isinstance(judgments, RankingData) else judgments
-        found = judge(read_run(given) if is_file else named_numbers(given, where), qrels, where)
-        if isinstance(judgments, RankingData) and not np.any(found.scores[found.judged] > -np.inf):
+        result = _judged(read_run(given) if is_file else named_numbers(given, where), qrels, where)
+        if isinstance(judgments, RankingData) and not np.any(result.scores[result.judged] > -np.inf):
             known = "" if judgments.doc_ids is not None else ", which has no document ids: they are called d1, d2, ..."
             raise DataError(f"{where}: shares no document with {judged}{known}; expected the same ids")
-        return found
+        return result
     if not isinstance(judgments, RankingData):
-        problem = f"is qrels, but {where} holds scores, one per line"
-        raise DataError(f"{judged}: {problem}; expected ranking data with labels")
+        found = f"is qrels, but {where} holds scores, one per line"
+        raise DataError(f"{judged}: {found}; expected ranking data with labels")
     scores = read_scores(given) if is_file else flat_numbers(where, given)
     if scores.size != judgments.n_documents:
-        sizes = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
-        raise DataError(f"{where}: found {sizes}; expected one per document")
+        found = f"{scores.size} scores, but {judged} has {judgments.n_documents} documents"
+        raise DataError(f"{where}: found {found}; expected one per document")
     check_each(where, scores, scores < np.inf, FINITE_OR_MISSING, judgments.offsets)
     if is_file:
         scores = judgments.in_document_order(scores)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from tautrank.arguments import choice, job_count, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, job_count, real, truth, whole
 from tautrank.arrays import F32, F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
 from tautrank.engines import registry
@@ -157,9 +157,9 @@ class Settings:
     tautrank.errors.OptionError: learning_rate: found 0; expected a number above 0
     """
 
-    n_estimators: int = 500
-    learning_rate: float = 0.05
-    num_leaves: int = 31
+    n_estimators: int = field(default=500, metadata=checked_by(whole, least=1, most=2**31 - 1))
+    learning_rate: float = field(default=0.05, metadata=checked_by(real, above=True))
+    num_leaves: int = field(default=31, metadata=checked_by(whole, least=2, most=131072))
     early_stopping_rounds: int | None = 50
     seed: int = 0
     n_jobs: int | None = None
@@ -168,32 +168,25 @@ class Settings:
     callbacks: tuple[Callback, ...] = ()
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
-    refit: bool = False
-    speed: str = "exact"
+    refit: bool = field(default=False, metadata=checked_by(truth, expected="True or False"))
+    speed: str = field(default="exact", metadata=checked_by(choice, known=("exact", "fast")))
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        put("n_estimators", whole("n_estimators", self.n_estimators, least=1, most=2**31 - 1))
-        put("learning_rate", real("learning_rate", self.learning_rate, least=0.0, above=True))
-        put("num_leaves", whole("num_leaves", self.num_leaves, least=2, most=131072))
+        check_fields(self)
         if self.early_stopping_rounds is not None:
-            put("early_stopping_rounds", whole("early_stopping_rounds", self.early_stopping_rounds, least=1))
+            patience = whole("early_stopping_rounds", self.early_stopping_rounds, least=1)
+            object.__setattr__(self, "early_stopping_rounds", patience)
         job_count(self.n_jobs)
-        if not isinstance(self.refit, bool | np.bool_):
-            raise OptionError(f"refit: found {self.refit!r}; expected True or False")
-        choice("speed", self.speed, ("exact", "fast"))
         for callback in self.callbacks:
-            kind, expected = type(callback), "expected functions of one argument, a Step"
+            kind, expected = type(callback), "functions of one argument, a Step"
             if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments
                 found = f"{kind.__name__.strip('_')} of {kind.__module__}"
                 instead = "Ranker itself has early_stopping_rounds, verbose and evals_result_"
-                raise OptionError(f"callbacks: found {found}; {expected} ({instead})")
+                raise OptionError(f"callbacks: found {found}; expected {expected} ({instead})")
             if not callable(callback):
-                raise OptionError(f"callbacks: found {callback!r}; {expected}")
+                raise OptionError(f"callbacks: found {callback!r}; expected {expected}")
         check_langevin(self.langevin, self.learning_rate)
         if self.rates is not None and self.langevin is not None:
             raise OptionError("learning_rate: found one per tree, and langevin; expected one of the two")
@@ -396,8 +389,8 @@ class FittedModel(abc.ABC):
         """Return the trees as plain arrays, scaled: what exports are written from."""
         trees = self.unscaled_trees()
         if (more := more_than_comparisons(trees)) is not None:
-            wanted = "lightgbm, which can do so too" if self.tool == "lightgbm" else "a model without that"
-            raise OptionError(f"format: the model {more}; expected {wanted}")
+            expected = "lightgbm, which can do so too" if self.tool == "lightgbm" else "a model without that"
+            raise OptionError(f"format: the model {more}; expected {expected}")
         return [tree.times(self.scale) for tree in trees] if self.scale != 1 else trees
 
     @classmethod

@@ -299,6 +299,6 @@ def check_memory(parts: Sequence[StreamedRows], max_bin: Any) -> None:
     sample = min(documents, _SAMPLE) * parts[0].width * 16
     needed = _ALWAYS + documents * _PER_DOCUMENT + bins + sample
     if needed > memory:
-        what = f"{bins / 2**30:.2f}G are the bins of {documents} documents of {parts[0].width} features"
-        least = f"{needed / 2**30:.2f}G, of which {what}"
-        raise OptionError(f"memory: found {memory / 2**30:.2f}G; expected at least {least}")
+        found, expected, part = (f"{size / 2**30:.2f}G" for size in (memory, needed, bins))
+        of_bins = f"{part} are the bins of {documents} documents of {parts[0].width} features"
+        raise OptionError(f"memory: found {found}; expected at least {expected}, of which {of_bins}")

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arrays import F64, Array
+from tautrank.arrays import F64, Array, query_of
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
 from tautrank.engines.boosting import Watch
@@ -167,11 +167,11 @@ class CatBoost(Engine):
         >>> CatBoost().in_its_words({"learning_rate": 0.1, "colsample_bytree": 0.5, "min_child_samples": 5})
         {'learning_rate': 0.1, 'rsm': 0.5}
         """
-        renamed = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
-        said = {renamed.get(name, name): value for name, value in parameters.items() if name != "min_child_samples"}
-        if "subsample" in said:
-            said["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
-        return said
+        names = {"colsample_bytree": "rsm", "reg_lambda": "l2_leaf_reg"}
+        renamed = {names.get(name, name): value for name, value in parameters.items() if name != "min_child_samples"}
+        if "subsample" in renamed:
+            renamed["bootstrap_type"] = "Bernoulli"  # the other types take no share of rows
+        return renamed
 
 
 class _Judge:
@@ -207,7 +207,7 @@ class _Judge:
 
 
 def _pool(data: RankingData, weights: F64 | None) -> Any:
-    queries = np.repeat(np.arange(data.n_queries), data.sizes)
+    queries = query_of(data.offsets)
     return package("catboost").Pool(data.X, label=data.labels, group_id=queries, group_weight=weights)
 
 

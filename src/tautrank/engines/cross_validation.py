@@ -38,10 +38,8 @@ def pooled(task: Task) -> Task:
     if len(task.sets) > 1:
         raise OptionError(f"refit: found {len(task.sets)} validation sets; expected one, to learn from as well")
     if task.weights is not None or task.propensities is not None:
-        raise OptionError(
-            "refit: found weights or propensities, which the validation data does not have; expected all queries as "
-            "training data, without an eval_set"
-        )
+        found = "weights or propensities, which the validation data does not have"
+        raise OptionError(f"refit: found {found}; expected all queries as training data, without an eval_set")
     every = RankingData.concat([task.train, task.valid], repeated="separate")
     return dataclasses.replace(task, train=every, valid=None, sets=())
 

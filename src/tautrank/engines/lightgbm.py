@@ -270,10 +270,10 @@ class LightGBM(Engine):
         >>> LightGBM().in_its_words({"subsample": 0.5})
         {'subsample': 0.5, 'subsample_freq': 1}
         """
-        said = dict(parameters)
-        if "subsample" in said and not {"subsample_freq", "bagging_freq"} & {*said, *fixed}:
-            said["subsample_freq"] = 1
-        return said
+        renamed = dict(parameters)
+        if "subsample" in renamed and not {"subsample_freq", "bagging_freq"} & {*renamed, *fixed}:
+            renamed["subsample_freq"] = 1
+        return renamed
 
     def limit_to_one_thread(self) -> None:
         """Hold LightGBM to one thread, also where it takes no ``num_threads``, as in reading a model."""

@@ -192,8 +192,9 @@ def engine_for(name: str, loss: AnyLoss) -> Engine:
         return engine_named(loss.tool)
     if not engine.takes_losses:
         others = ", ".join(other for other in ENGINES if engine_named(other).takes_losses)
-        found = f"found {name} for the loss {loss}, but {engine.written} trains only its own objectives here"
-        raise OptionError(f"engine: {found}; expected {others}, or a loss such as '{name}:{engine.objectives[0]}'")
+        found = f"{name} for the loss {loss}, but {engine.written} trains only its own objectives here"
+        expected = f"{others}, or a loss such as '{name}:{engine.objectives[0]}'"
+        raise OptionError(f"engine: found {found}; expected {expected}")
     return engine
 
 
@@ -249,17 +250,17 @@ def usable_threads(n_jobs: int | None) -> int:
     >>> usable_threads(2)
     2
     """
-    wanted = job_count(n_jobs)
+    threads = job_count(n_jobs)
     if n_jobs is None:
         stated = os.environ.get("OMP_NUM_THREADS", "").partition(",")[0].strip()
-        wanted = min(wanted, int(stated)) if stated.isdecimal() and int(stated) > 0 else wanted
-    if not _loaded_before_fork or wanted == 1:
-        return wanted
+        threads = min(threads, int(stated)) if stated.isdecimal() and int(stated) > 0 else threads
+    if not _loaded_before_fork or threads == 1:
+        return threads
     if n_jobs not in (None, -1):
         loaded = " and ".join(sorted(_loaded_before_fork))
-        found = f"n_jobs: found {n_jobs} in a process forked after {loaded} was loaded, where OpenMP would hang"
-        used = "using 1 thread (start processes with 'spawn' to use more)"
-        warnings.warn(f"{found}; {used}", TautrankWarning, stacklevel=2)
+        found = f"{n_jobs} in a process forked after {loaded} was loaded, where OpenMP would hang"
+        used = "1 thread (start processes with 'spawn' to use more)"
+        warnings.warn(f"n_jobs: found {found}; using {used}", TautrankWarning, stacklevel=2)
     return 1
 
 

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arguments import choice, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, real, whole
 from tautrank.arrays import F32, F64, Array, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
@@ -39,7 +39,7 @@ _ONE_AT_A_TIME = threading.Lock()
 
 
 @dataclasses.dataclass(frozen=True)
-class Shape:
+class NetworkShape:
     """What a network looks like and how it is trained: the parameters of the engine.
 
     Args:
@@ -54,32 +54,24 @@ class Shape:
     """
 
     hidden: tuple[int, ...] = (256, 128)
-    dropout: float = 0.1
-    noise: float = 0.1
-    batch_queries: int = 64
-    weight_decay: float = 0.01
-    attention: int = 0
-    epochs: int | None = None
-    device: str | None = None
+    dropout: float = dataclasses.field(default=0.1, metadata=checked_by(real, most=0.95))
+    noise: float = dataclasses.field(default=0.1, metadata=checked_by(real, least=0.0))
+    batch_queries: int = dataclasses.field(default=64, metadata=checked_by(whole, least=1))
+    weight_decay: float = dataclasses.field(default=0.01, metadata=checked_by(real, least=0.0))
+    attention: int = dataclasses.field(default=0, metadata=checked_by(whole, least=0))
+    epochs: int | None = dataclasses.field(default=None, metadata=checked_by(whole, least=1))
+    device: str | None = dataclasses.field(default=None, metadata=checked_by(choice, known=("cpu", "cuda")))
 
     def __post_init__(self) -> None:
         sizes = self.hidden if isinstance(self.hidden, tuple | list) else (self.hidden,)
         object.__setattr__(self, "hidden", tuple(whole("hidden", size, least=1) for size in sizes))
-        object.__setattr__(self, "batch_queries", whole("batch_queries", self.batch_queries, least=1))
-        real("dropout", self.dropout, least=0.0, most=0.95)
-        real("noise", self.noise, least=0.0)
-        real("weight_decay", self.weight_decay, least=0.0)
-        heads = whole("attention", self.attention, least=0)
-        if heads and (not self.hidden or self.hidden[-1] % heads):
-            found = f"{heads} heads with the hidden layers {self.hidden}"
+        check_fields(self)
+        if self.attention and (not self.hidden or self.hidden[-1] % self.attention):
+            found = f"{self.attention} heads with the hidden layers {self.hidden}"
             raise OptionError(f"attention: found {found}; expected a divisor of the units of the last layer")
-        if self.epochs is not None:
-            whole("epochs", self.epochs, least=1)
-        if self.device is not None:
-            choice("device", self.device, ("cpu", "cuda"))
 
 
-_PARAMETERS = {field.name for field in dataclasses.fields(Shape)}
+_PARAMETERS = {field.name for field in dataclasses.fields(NetworkShape)}
 
 
 class TorchModel(FittedModel):
@@ -104,7 +96,7 @@ class TorchModel(FittedModel):
     def network(self) -> Any:
         """The network as a PyTorch module, in evaluation mode."""
         tensor = package("torch").from_numpy
-        made = network(self.n_features, Shape(self.hidden, attention=self.attention))
+        made = network(self.n_features, NetworkShape(self.hidden, attention=self.attention))
         made.load_state_dict({name: tensor(array) for name, array in self.weights.items()})
         return made.eval()
 
@@ -145,8 +137,8 @@ class Torch(Engine):
 
     ``n_estimators`` is the largest number of epochs, ``early_stopping_rounds`` epochs without a better validation value
     end the training, and the weights of the best epoch are kept. Adam's rate is ``learning_rate`` over 50, so that the
-    default of 0.05, made for trees, becomes 0.001. ``num_leaves`` has no meaning. The parameters are those of `Shape`.
-    On the CPU a training is repeatable for the same number of threads.
+    default of 0.05, made for trees, becomes 0.001. ``num_leaves`` has no meaning. The parameters are those of
+    `NetworkShape`. On the CPU a training is repeatable for the same number of threads.
 
     A network is trained beside trees, in a committee or a comparison, by ``"torch:LOSS"``, with parameters of the
     network among those of the loss: ``loss=["lambdarank", "torch:xendcg(hidden=64/32)"]``. Its epochs are then 30.
@@ -162,7 +154,7 @@ class Torch(Engine):
 
         Args:
             task: what to learn from what.
-            settings: how; `extra` holds the parameters of `Shape`.
+            settings: how; `extra` holds the parameters of `NetworkShape`.
             watch: judges each epoch.
         """
         torch, kind, chosen = package(self.name), task.loss, dict(settings.extra)
@@ -173,7 +165,7 @@ class Torch(Engine):
             kind, own = _network_loss(kind.objective)
             chosen = {"epochs": _EPOCHS, **chosen, **own}
         assert isinstance(kind, Loss)
-        shape = Shape(**chosen)
+        shape = NetworkShape(**chosen)
         given: dict[str, Any] = {"categorical_feature": task.categorical or None, "refit": settings.refit or None}
         given |= {"langevin": settings.langevin, "init_model": task.start, "propensities": task.propensities}
         for what, value in given.items():
@@ -200,7 +192,7 @@ class Torch(Engine):
         'lambdarank(k=5,hidden=64/32)'
         """
         loss, own = _network_loss(text)
-        return write_name(loss.name, {**changed_options(loss), **changed_options(Shape(**own))})
+        return write_name(loss.name, {**changed_options(loss), **changed_options(NetworkShape(**own))})
 
 
 def _network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
@@ -211,7 +203,7 @@ def _network_loss(text: str) -> tuple[Loss, dict[str, Any]]:
     return loss, {name: value for name, value in typed if name in of_network}
 
 
-def network(n_features: int, shape: Shape) -> Any:
+def network(n_features: int, shape: NetworkShape) -> Any:
     """Return an untrained network: features to one score per row; with attention it takes the sizes of lists too.
 
     Args:
@@ -275,7 +267,7 @@ def transformed(x: Any) -> Any:
     return x.sign() * x.abs().log1p()
 
 
-def _train(task: Task, kind: Loss, settings: Settings, shape: Shape, watch: Watch) -> TorchModel:
+def _train(task: Task, kind: Loss, settings: Settings, shape: NetworkShape, watch: Watch) -> TorchModel:
     from tautrank.losses.torch_loss import torch_loss
 
     torch = package("torch")

@@ -325,9 +325,9 @@ def _sampled_matrices(task: Task, settings: Settings, params: Mapping[str, Any])
             chunk = next(self._left, None)
             if chunk is not None:
                 if (chunk[:, codes] > highest).any():  # XGBoost would take it for the highest
-                    found = "found a code above those of the sample that bins are found from"
-                    expected = "expected codes by falling frequency, or the engine lightgbm"
-                    raise DataError(f"categorical_feature: {found}; {expected}")
+                    found = "a code above those of the sample that bins are found from"
+                    expected = "codes by falling frequency, or the engine lightgbm"
+                    raise DataError(f"categorical_feature: found {found}; expected {expected}")
                 put(data=chunk, feature_types=kinds)
             return chunk is not None
 

@@ -103,11 +103,16 @@ def comparison(
     """
     if not losses:
         raise OptionError("losses: found none; expected at least one, such as 'lambdarank'")
-    systems = tuple(loss if isinstance(loss, System) else System(str(loss)) for loss in losses)
-    names, given = tuple(str(metric(m)) for m in metrics), {**DEFAULTS, **(parameters or {})}
-    how: dict[str, Any] = {"trials": whole("repeats", repeats, 1), "configurations": whole("tune", tune, 0)}
-    how |= {"protocol": GivenSplits(vary), "curves": ("valid",), "baseline": baseline}
-    return Experiment(systems=systems, metrics=names, parameters=given, **how)
+    return Experiment(
+        systems=tuple(loss if isinstance(loss, System) else System(str(loss)) for loss in losses),
+        metrics=tuple(str(metric(m)) for m in metrics),
+        parameters={**DEFAULTS, **(parameters or {})},
+        trials=whole("repeats", repeats, 1),
+        configurations=whole("tune", tune, 0),
+        protocol=GivenSplits(vary),
+        curves=("valid",),
+        baseline=baseline,
+    )
 
 
 def compare_splits(
@@ -136,8 +141,8 @@ def compare_splits(
     plan = Plan(**settle(declared, source, declared.planned(Budget())), seed=whole("seed", seed, 0))
     bar = show_progress("trainings", plan.size, None if progress is None else 0)
     with Store(None if store is None else Path(store), kind="comparison") as opened, bar as show:
-        told = progress or (lambda done, _, title: show(done, title))
-        run_waiting(plan, opened, chosen, told, threads=max(1, job_count(n_jobs) // workers))
+        tell = progress or (lambda done, _, title: show(done, title))
+        run_waiting(plan, opened, chosen, tell, threads=max(1, job_count(n_jobs) // workers))
         return Comparison(**Gathered(plan, opened).fields(), alpha=alpha, pairs=pairs)
 
 
@@ -192,9 +197,10 @@ def compare_runs(
         if len(given) != repeats:
             raise OptionError(f"runs['{name}']: found {len(given)} runs; expected {repeats}, as the first system has")
     systems = tuple(Existing(name, tuple(given)) for name, given in by_system.items())
-    names = tuple(map(str, judges))
-    how: dict[str, Any] = {"protocol": GivenSplits("seeds"), "trials": repeats, "parameters": options}
-    study = Experiment(systems=systems, metrics=names, baseline=baseline, **how)
+    names, seeds = tuple(map(str, judges)), GivenSplits("seeds")
+    study = Experiment(
+        systems=systems, metrics=names, protocol=seeds, trials=repeats, parameters=options, baseline=baseline
+    )
     judgments = read_judgments(judged, **reading)
 
     def values_of(name: str, run: Any) -> tuple[Judged, list[F64]]:

@@ -22,39 +22,6 @@ SHAPES = {"mslr": "mslr", "yahoo": "yahoo", "simple": None}
 _EXAMPLE = "a folder, a file, or simulated:mslr:200"
 
 
-# The published data sets: the widths of their files, and their number of queries. Yahoo! numbers its features up to 700
-# in both sets; 519 and 596 of them are used.
-KNOWN = {
-    "web30k": ((136,), 31531),
-    "web10k": ((136,), 10000),
-    "yahoo1": ((519, 699, 700), 29921),
-    "yahoo2": ((596, 699, 700), 6330),
-    "istella": ((220,), 33018),
-    "mq2007": ((46,), 1692),
-    "mq2008": ((46,), 784),
-}
-
-
-def recognise(n_features: int, n_queries: int) -> tuple[str, bool]:
-    """Name the published data set that some data is, or looks most like; empty if it looks like none.
-
-    Args:
-        n_features: the number of columns.
-        n_queries: the number of queries, of all parts.
-
-    Returns:
-        The name, and whether the data has less than a tenth of the queries of every data set of that width.
-
-    >>> recognise(136, 10000), recognise(700, 30000), recognise(136, 500), recognise(3, 2)
-    (('web10k', False), ('yahoo1', False), ('web30k', True), ('', False))
-    """
-    alike = {name: size for name, (widths, size) in KNOWN.items() if n_features in widths}
-    near = [name for name, size in alike.items() if 0.5 < n_queries / size < 2]
-    # Few queries may be a sample of any of them; the first, the one most papers use, is as good as another.
-    name = min(near, key=lambda name: abs(alike[name] - n_queries), default=next(iter(alike), ""))
-    return name, n_queries < min(alike.values(), default=0) / 10
-
-
 @dataclass(frozen=True)
 class DataSource:
     """Where data comes from; reading it twice gives the same.

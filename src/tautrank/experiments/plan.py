@@ -30,15 +30,8 @@ PLAIN = "plain"
 _T = TypeVar("_T")
 
 
-class _Compared:
-    """What an experiment compares: it prints as its name in tables, by default what it says first."""
-
-    def __str__(self) -> str:
-        return str(vars(self)["name"] or next(iter(vars(self).values())))
-
-
 @dataclass(frozen=True)
-class System(_Compared):
+class System:
     """A loss with parameters of its own, for comparing one loss under several settings.
 
     Args:
@@ -54,9 +47,12 @@ class System(_Compared):
     name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return self.name or self.loss
+
 
 @dataclass(frozen=True)
-class Measurement(_Compared):
+class Measurement:
     """What a study runs in place of a system if nothing is trained.
 
     Args:
@@ -72,9 +68,12 @@ class Measurement(_Compared):
     name: str = ""
     parameters: Mapping[str, Any] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        return self.name or self.kind
+
 
 @dataclass(frozen=True)
-class Existing(_Compared):
+class Existing:
     """A system whose runs exist already, so that nothing is trained.
 
     Args:
@@ -88,6 +87,9 @@ class Existing(_Compared):
     name: str
     runs: tuple[str, ...] = ()
     parameters: ClassVar[Mapping[str, Any]] = {}
+
+    def __str__(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,8 @@ import numpy as np
 from tautrank.arrays import F64
 from tautrank.experiments.divide import overlap_of, part_sizes
 from tautrank.experiments.plan import Plan
-from tautrank.experiments.store import DONE, Outcome, Store
-from tautrank.files import PathLike, handed_out
+from tautrank.experiments.store import DONE, Store, TrialOutcome
+from tautrank.files import PathLike, also_written
 from tautrank.json_values import or_nan
 from tautrank.metrics import Metric, metric
 from tautrank.notebooks import pandas
@@ -65,7 +65,7 @@ class Result:
 
     def to_csv(self, path: PathLike | None = None) -> str:
         """Return the result as CSV with all digits; written to `path`, too."""
-        return self._handed_out("to_csv", path)
+        return self._in_form("to_csv", path)
 
     def to_frame(self) -> Any:
         """Return what `to_csv` writes as a pandas frame."""
@@ -76,11 +76,11 @@ class Result:
 
     def to_latex(self, path: PathLike | None = None) -> str:
         """Return the result as a LaTeX table (booktabs); written to `path`, too."""
-        return self._handed_out("to_latex", path)
+        return self._in_form("to_latex", path)
 
     def to_markdown(self, path: PathLike | None = None) -> str:
         """Return the result as Markdown; written to `path`, too."""
-        return self._handed_out("to_markdown", path)
+        return self._in_form("to_markdown", path)
 
     def to_html(self, path: PathLike | None = None, *, figures: bool = False, command: str | None = None) -> str:
         """Return the result as one self-contained HTML page.
@@ -95,10 +95,10 @@ class Result:
 
         return result_page(self, figures=figures, command=command).to_html(path)
 
-    def _handed_out(self, form: str, path: PathLike | None) -> str:
+    def _in_form(self, form: str, path: PathLike | None) -> str:
         # A form that the writer does not have is that of the main table.
         of_result = getattr(self._writer(), form, None)
-        return handed_out(of_result(self) if of_result else getattr(self.table(), form)(), path)
+        return also_written(of_result(self) if of_result else getattr(self.table(), form)(), path)
 
     def __str__(self) -> str:
         from tautrank.report.terminal import as_text
@@ -377,8 +377,8 @@ class Comparison(Result):
         found = self.test(m)
         if found is None or index == baseline:
             return cell
-        tested, sign = Judgement.of_pair(found, index, baseline), 1 if m.higher_is_better else -1
-        return replace(cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, sign))
+        tested = Judgement.of_pair(found, index, baseline)
+        return replace(cell, tested=tested.judged(float(found.adjusted[index, baseline]), self.alpha, m.sign))
 
     @property
     def _baseline(self) -> int:
@@ -458,10 +458,9 @@ class Comparison(Result):
         Args:
             m: the metric.
         """
-        found, pairs = self.test(m), []
+        found, pairs, sign = self.test(m), [], metric(m).sign
         if found is None:
             return []
-        sign = 1 if metric(m).higher_is_better else -1
         for i, j in np.argwhere(np.triu(~np.isnan(found.adjusted))).tolist():
             better, worse = (i, j) if sign * found.differences[i, j] > 0 else (j, i)
             numbers = [sign * float(each[better, worse]) for each in (found.differences, found.low, found.high)]
@@ -526,7 +525,7 @@ class Gathered:
         self.queries: dict[Cell, dict[int, F64]] = self._found["values"]
         self.curves: dict[tuple[str, str, str], dict[int, list[float]]] = self._found["curves"]
 
-    def _add(self, spec: Mapping[str, Any], outcome: Outcome) -> dict[str, Any]:
+    def _add(self, spec: Mapping[str, Any], outcome: TrialOutcome) -> dict[str, Any]:
         """Keep the numbers of a trial and return what else is known about it."""
         place, folds = (spec["condition"], spec["system"]), self.plan.folds_of(spec["trial"])
         number = spec["trial"] * len(folds) + folds.index(spec["data"]["fold"])

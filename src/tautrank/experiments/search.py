@@ -14,13 +14,13 @@ from typing import Any
 import numpy as np
 
 import tautrank
-from tautrank.arguments import check_fields, checked_by, choice, job_count, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, job_count, real, truth, whole
 from tautrank.data import RankingData
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.result import Result
 from tautrank.experiments.space import Space, parameters_of, spaces_of
-from tautrank.experiments.store import DONE, FAILED, Outcome, Trial
+from tautrank.experiments.store import DONE, FAILED, Trial, TrialOutcome
 from tautrank.files import PathLike, require_writable
 from tautrank.losses import Loss
 from tautrank.losses.own_losses import own_losses
@@ -58,7 +58,7 @@ class SearchPlan:
     spaces: tuple[Space, ...]
     fixed: Mapping[str, Any]
     sampler: str = field(default="random", metadata=checked_by(choice, known=("random", "tpe")))
-    prune: bool = True
+    prune: bool = field(default=True, metadata=checked_by(truth, expected="True or False"))
     seed: int = 0
     n_trials: int = field(default=50, metadata=checked_by(whole, least=1))
     timeout: float | None = field(default=None, metadata=checked_by(real, above=True))
@@ -69,8 +69,6 @@ class SearchPlan:
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if not isinstance(self.prune, bool):
-            raise OptionError(f"prune: found {self.prune!r}; expected True or False")
         job_count(self.n_jobs)
         if self.refit is not None:
             choice("refit", self.refit, ("train", "train+valid"))
@@ -171,7 +169,7 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
             raise DataError(f"{name}: found {type(part).__name__}; expected RankingData")
         if part.n_documents == 0 or part.n_features == 0:
             found = f"{part.n_documents} documents of {part.n_features} features"
-            raise DataError(f"{name}: found {found}; expected one of each")
+            raise DataError(f"{name}: found {found}; expected at least one of each")
     check_columns("valid", valid.n_features, valid.feature_names, train.n_features, train.feature_names, "as in train")
     if np.isnan(plan.metric.mean(np.zeros(valid.n_documents), valid.labels, valid.offsets)):
         found = f"{plan.metric} skips every one of its {valid.n_queries} queries"
@@ -227,7 +225,7 @@ class TunedTrial:
     curve: Sequence[float] = ()
 
     @classmethod
-    def of(cls, trial: Trial, outcome: Outcome) -> TunedTrial:
+    def of(cls, trial: Trial, outcome: TrialOutcome) -> TunedTrial:
         """Read a trial from what a store holds."""
         failed = {"state": FAILED if outcome.status == FAILED else UNFINISHED, "error": outcome.error}
         found = json.loads(outcome.result) if outcome.result else failed
@@ -287,6 +285,5 @@ class Tuning(Result):
 
     def ranked(self) -> list[TunedTrial]:
         """Return the trials from best to worst, those that were pruned and then those that failed at the end."""
-        sign = -1.0 if self.metric.higher_is_better else 1.0
-        states = (DONE, PRUNED, FAILED)
-        return sorted(self.trials, key=lambda t: (states.index(t.state), sign * (t.score or 0.0), t.number))
+        states, sign = (DONE, PRUNED, FAILED), self.metric.sign
+        return sorted(self.trials, key=lambda t: (states.index(t.state), -sign * (t.score or 0.0), t.number))

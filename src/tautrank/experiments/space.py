@@ -30,7 +30,7 @@ from tautrank.json_values import declare
 from tautrank.losses import Loss, SmoothedLoss, StochasticRank
 from tautrank.ranker.list_features import ListFeatures
 
-_EXPECTED = "expected ('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
+_EXPECTED = "('float', low, high), ('int', low, high), either with 'log' at the end, or ('choice', a, b, ...)"
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ class Choice:
 
     def __post_init__(self) -> None:
         if not self.values:
-            raise OptionError(f"found a choice of nothing; {_EXPECTED}")
+            raise OptionError(f"found a choice of nothing; expected {_EXPECTED}")
         for i, value in enumerate(self.values):
             is_plain = value is None or isinstance(value, bool | int | str)
             if not is_plain and not (isinstance(value, float) and math.isfinite(value)):
@@ -242,7 +242,7 @@ def read_range(name: str, given: Any) -> Dimension:
                 return _KINDS[kind](*rest[:2], log=len(rest) == 3)
         except OptionError as error:
             raise OptionError(f"{name}: {error}") from None
-    raise OptionError(f"{name}: found {given!r}; {_EXPECTED}")
+    raise OptionError(f"{name}: found {given!r}; expected {_EXPECTED}")
 
 
 def read_space(given: Mapping[str, Any]) -> Space:
@@ -384,11 +384,11 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
     >>> with_parameters("ndcg-loss2++(k=5)", {"mu": 10.0}), with_parameters("mse", {"mu": 10.0})
     ('ndcg-loss2++(k=5,mu=10)', 'mse')
     """
-    wanted = read_loss(loss)
-    if not isinstance(wanted, Loss):
-        return str(wanted)
-    known = _parameters(wanted)
-    return str(dataclasses.replace(wanted, **{name: value for name, value in parameters.items() if name in known}))
+    read = read_loss(loss)
+    if not isinstance(read, Loss):
+        return str(read)
+    known = _parameters(read)
+    return str(dataclasses.replace(read, **{name: value for name, value in parameters.items() if name in known}))
 
 
 def _takes_langevin(loss: AnyLoss) -> bool:

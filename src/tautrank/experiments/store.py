@@ -63,7 +63,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TrialOutcome:
     """What became of a trial.
 
     Args:
@@ -93,7 +93,7 @@ class Store:
         kind: what its trials belong to; a file of another kind is refused.
 
     >>> store = Store(None)
-    >>> store.record(Trial(0, "a1", {"seed": 1}), Outcome("done", result='{"score": 0.5}'))
+    >>> store.record(Trial(0, "a1", {"seed": 1}), TrialOutcome("done", result='{"score": 0.5}'))
     True
     >>> store.statuses()
     {'a1': 'done'}
@@ -102,8 +102,8 @@ class Store:
     def __init__(self, path: Path | None, meta: Mapping[str, str] | None = None, *, kind: str = "") -> None:
         self.path = path
         if path is not None and path.is_dir():
-            before = "as earlier versions kept finished trainings in"
-            raise DataError(f"{path}: found a folder, {before}; expected a file, such as tautrank-results.db")
+            found = "a folder, as earlier versions kept finished trainings in"
+            raise DataError(f"{path}: found {found}; expected a file, such as tautrank-results.db")
         if path is not None and not path.parent.is_dir():
             raise DataError(f"{path}: its folder does not exist; expected a folder that does")
         is_new = path is None or not path.exists() or not path.stat().st_size
@@ -182,7 +182,7 @@ class Store:
         """The status of every finished trial, by its key."""
         return dict(self._rows("SELECT key, status FROM trials"))
 
-    def record(self, trial: Trial, outcome: Outcome) -> bool:
+    def record(self, trial: Trial, outcome: TrialOutcome) -> bool:
         """Store a finished trial, in one step; a trial that is done already stays as it is.
 
         Args:
@@ -197,11 +197,11 @@ class Store:
         with _naming(self.path):
             return self._connection.execute(_RECORD, (*row, trial.key)).rowcount > 0
 
-    def finished(self) -> Iterator[tuple[Trial, Outcome]]:
+    def finished(self) -> Iterator[tuple[Trial, TrialOutcome]]:
         """Every finished trial, in the order of its number."""
         rows = self._rows("SELECT number, key, spec, status, result, error, seconds, host FROM trials ORDER BY number")
         for number, key, spec, status, result, error, seconds, host in rows:
-            yield Trial(number, key, json.loads(spec)), Outcome(status, result or "", error or "", seconds, host)
+            yield Trial(number, key, json.loads(spec)), TrialOutcome(status, result or "", error or "", seconds, host)
 
     def _rows(self, query: str) -> Iterator[Any]:
         with _naming(self.path):

@@ -23,7 +23,7 @@ from tautrank.errors import DataError, OptionError, TautrankError, TautrankWarni
 from tautrank.experiments.data_source import MEMORY, DataSource, fingerprint_of
 from tautrank.experiments.divide import changed, divide, part_sizes, pooled, takes_all_queries
 from tautrank.experiments.space import Search, parameters_of, random_configurations
-from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, TrialOutcome
 from tautrank.json_values import canonical, from_json, or_none
 from tautrank.losses.own_losses import OwnLoss, import_own
 from tautrank.metrics import Metric, metric
@@ -83,7 +83,6 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     fixed = {"random_state": spec["seed"], "n_jobs": spec.get("n_jobs", around.threads), "verbose": 0}
     fixed |= {"eval_train": "train" in spec["curves"], **from_json(spec["parameters"])}
     # The configuration that validates best by the first metric is the result; the others are told beside it.
-    sign = 1 if metrics[0].higher_is_better else -1
     best: tuple[float, tautrank.Ranker, dict[str, Any], _Values, bool] | None = None
     tried = []
     for configuration in _configurations(spec):
@@ -93,7 +92,7 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
         scores = ranker.predict(splits.test)
         test = {str(m): m.per_query(scores, splits.test.labels, splits.test.offsets) for m in metrics}
         tried.append({"configuration": configuration, "valid": or_none(valid), "test": _means(test)})
-        if best is None or sign * valid > sign * best[0]:
+        if best is None or metrics[0].sign * valid > metrics[0].sign * best[0]:
             best = valid, ranker, configuration, test, bool(np.ptp(scores) == 0)
     assert best is not None
     valid, ranker, configuration, test, constant = best
@@ -111,7 +110,7 @@ def run_trial(spec: Mapping[str, Any], around: Surroundings | None = None) -> di
     return result
 
 
-def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial) -> Outcome:
+def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_trial) -> TrialOutcome:
     """Run a trial and return its outcome; never raises.
 
     Args:
@@ -121,8 +120,8 @@ def attempt(spec: Mapping[str, Any], around: Surroundings, run: RunTrial = run_t
     """
     start, host = time.perf_counter(), socket.gethostname()
 
-    def outcome(status: str, **content: Any) -> Outcome:
-        return Outcome(status, seconds=time.perf_counter() - start, host=host, **content)
+    def outcome(status: str, **content: Any) -> TrialOutcome:
+        return TrialOutcome(status, seconds=time.perf_counter() - start, host=host, **content)
 
     try:
         if around.version != tautrank.__version__:
@@ -233,18 +232,18 @@ def _last_loaded(given: tuple[str, ...], fold: int, expected: str, in_one_piece:
 # that returns numbers by name, lists of one value per example or query, and points for a figure.
 
 
-def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
+def measure_jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dict[str, Any]:
     """Figure 1 of the XE-NDCG paper: the Jensen gap against the loss, one cloud per example.
 
     Quantities: ``smallest-gap``, ``mean-gap``, ``smallest-loss`` and ``mean-loss``, one value per example; and
     ``gap-saved``, the share of the mean gap that the best gamma saves.
 
-    >>> sorted(jensen_clouds(None, 0, examples=3, draws=5)["values"])
+    >>> sorted(measure_jensen_clouds(None, 0, examples=3, draws=5)["values"])
     ['gap-saved', 'mean-gap', 'mean-loss', 'smallest-gap', 'smallest-loss']
     """
-    from tautrank.theory.gamma import jensen_clouds as draw_clouds
+    from tautrank.theory.gamma import jensen_clouds
 
-    clouds = draw_clouds(**{**parameters, "seed": seed})
+    clouds = jensen_clouds(**{**parameters, "seed": seed})
     mean_gaps = clouds.gaps.mean(axis=1)
     # Equal scores leave no gap to save.
     left = np.divide(clouds.smallest_gaps, mean_gaps, out=np.ones_like(mean_gaps), where=mean_gaps > 0)
@@ -254,7 +253,7 @@ def jensen_clouds(data: RankingData | None, seed: int, **parameters: Any) -> dic
     return {"values": {name: v.tolist() for name, v in values.items()}, "points": points}
 
 
-def softrank_distance(
+def measure_softrank_distance(
     data: RankingData | None, seed: int, sigma: float = 0.1, delta: float = 1.0, lists: int = 100, documents: int = 10
 ) -> dict[str, Any]:
     """He and Liu's Theorem 2: how far SoftNDCG is from NDCG, and whether that is within its bounds.
@@ -272,7 +271,7 @@ def softrank_distance(
         delta: the distance between scores.
         lists, documents: the number of lists to draw, and their length.
 
-    >>> values = softrank_distance(None, 0, sigma=0.1, lists=5)["values"]
+    >>> values = measure_softrank_distance(None, 0, sigma=0.1, lists=5)["values"]
     >>> min(values["nearness"]) > 0.999, values["within-bound"]
     (True, [1.0, 1.0, 1.0, 1.0, 1.0])
     """
@@ -298,7 +297,7 @@ def softrank_distance(
     return {"values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()}, "points": points}
 
 
-def directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -> dict[str, Any]:
+def measure_directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -> dict[str, Any]:
     """He and Liu's Theorem 1: what choosing a ranker by a loss costs in the metric, and what is guaranteed.
 
     The rankers to choose from are `tautrank.theory.spread_scorings`. Quantities, one value in all: ``directness``,
@@ -311,7 +310,7 @@ def directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -
         loss: the loss.
 
     >>> data = RankingData.from_arrays([[0.0]] * 4, [0, 1, 2, 0], group=[4])
-    >>> directness(data, 0, loss="softrank(sigma=0.1)")["values"]["within-guarantee"]
+    >>> measure_directness(data, 0, loss="softrank(sigma=0.1)")["values"]["within-guarantee"]
     [1.0]
     """
     from tautrank.theory.directness import directness_among, spread_scorings
@@ -326,8 +325,8 @@ def directness(data: RankingData | None, seed: int, *, loss: str = "softrank") -
 
 
 MEASUREMENTS: dict[str, Callable[..., dict[str, Any]]] = {
-    "jensen-clouds": jensen_clouds,
-    "softrank-distance": softrank_distance,
-    "directness": directness,
+    "jensen-clouds": measure_jensen_clouds,
+    "softrank-distance": measure_softrank_distance,
+    "directness": measure_directness,
 }
 """Every measurement by name."""

@@ -309,14 +309,14 @@ class Proposer:
             spec = {"search": digest(search), "data": source, "number": number, "configuration": self.propose(number)}
             yield Trial(number, digest(spec), spec)
 
-    def falls_behind(self, trial: Trial, told: tuple[int, float]) -> bool:
+    def falls_behind(self, trial: Trial, progress: tuple[int, float]) -> bool:
         """Return whether a trial is worse than the median of the others after as many trees.
 
         Args:
             trial: The trial.
-            told: The number of its trees so far, and its best validation value so far.
+            progress: The number of its trees so far, and its best validation value so far.
         """
-        running, (trees, best) = self._running[trial.number], told
+        running, (trees, best) = self._running[trial.number], progress
         running.report(best, trees)
         # A trial that has all its trees may as well finish.
         return bool(trees < self._plan.most_trees and running.should_prune())

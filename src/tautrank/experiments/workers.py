@@ -22,15 +22,18 @@ from tautrank.arguments import whole
 from tautrank.data.distributed import connect, in_one_sentence
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.plan import Plan
-from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Outcome, Store, Trial
+from tautrank.experiments.store import DONE, FAILED, IMPOSSIBLE, Store, Trial, TrialOutcome
 from tautrank.experiments.trial import RunTrial, Surroundings, attempt, forget_data, no_answer, run_trial
 from tautrank.losses.own_losses import OwnLoss, sendable
 
 Progress: TypeAlias = Callable[[int, int, str], None]
 """Called with (finished, all, title of the last one finished)."""
 
-Workers: TypeAlias = Callable[[Sequence[Trial], Surroundings], Iterator[tuple[Trial, Outcome]]]
-"""What runs trials: they come back as they finish; what is not finished when the iterator is closed is given up."""
+Ended: TypeAlias = Iterator[tuple[Trial, TrialOutcome]]
+"""Trials as they finish; what is not finished when the iterator is closed is given up."""
+
+Workers: TypeAlias = Callable[[Sequence[Trial], Surroundings], Ended]
+"""What runs trials."""
 
 MOST_LOSSES = 3
 """How often a trial may lose its process before it is given up: one too big for its machine ends there."""
@@ -49,7 +52,7 @@ def run_trials(
     deadline: float | None = None,
     most_losses: int = MOST_LOSSES,
     lost: str = FAILED,
-) -> Iterator[tuple[Trial, Outcome]]:
+) -> Ended:
     """Run trials in this process one after the other, or in others; each comes back, in any order, with its outcome.
 
     Processes are started afresh: a forked one would inherit OpenMP threads that no longer run. If one dies, its trial
@@ -107,7 +110,7 @@ def run_trials(
                 elif losses[trial.key] < most_losses:
                     again.append(trial)
                 else:
-                    yield trial, Outcome(lost, error=_loss(losses[trial.key], content))
+                    yield trial, TrialOutcome(lost, error=_loss(losses[trial.key], content))
 
 
 def _loss(times: int, how: str) -> str:
@@ -161,9 +164,9 @@ class _Process:
             self.connection.close()
             how = _cause_of_death(self._process.exitcode or 0)
             if not self._is_ready:
-                found = f"a new process ended before it was ready ({how}); expected one that can start"
-                script = "a script needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes"
-                raise OptionError(f"workers: {found} ({script})") from None
+                found = f"a new process ended before it was ready ({how})"
+                hint = "a script needs its 'if __name__ == \"__main__\":', and workers=1 needs no processes"
+                raise OptionError(f"workers: {found}; expected one that can start ({hint})") from None
             return _DIED, how
         self._is_ready = True
         return kind, content
@@ -202,7 +205,7 @@ def _die_with_parent() -> None:
     os._exit(1)
 
 
-def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
+def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Ended:
     """Run trials in processes of this machine, one trial in each; a single one is this process itself.
 
     Args:
@@ -215,7 +218,7 @@ def run_here(n: int, trials: Sequence[Trial], around: Surroundings) -> Iterator[
     yield from run_trials(n, run_trial, trials, around)
 
 
-def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundings) -> Iterator[tuple[Trial, Outcome]]:
+def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundings) -> Ended:
     """Run trials on the workers of a Dask scheduler (the `distributed` extra).
 
     Each needs this version of tautrank, and the data at the same path. A worker that is lost loses nothing: Dask gives
@@ -242,7 +245,7 @@ def run_on_dask(address: str, n: int, trials: Sequence[Trial], around: Surroundi
             trial, error = by_key[future.key], future.exception()
             if isinstance(error, dask.KilledWorker):
                 died = _loss(MOST_LOSSES + 1, f"last {error.last_worker.address}")
-                yield trial, Outcome(FAILED, error=died)
+                yield trial, TrialOutcome(FAILED, error=died)
             elif error is None or isinstance(error, dask.CancelledError):
                 yield trial, future.result()
             else:

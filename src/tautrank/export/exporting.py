@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from tautrank.arguments import choice
+from tautrank.data.text_source import read_text
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.export.formats import Export, lightgbm_text, plugin_model, ranklib_model, solr_model, vespa_model
 from tautrank.export.onnx_graph import onnx_model
@@ -91,8 +92,8 @@ def export_model(
         raise OptionError(f"format: found '{format}' for a network, which is not a sum of trees; expected onnx")
     lists = ranker.list_features_
     if lists is not None and format != "onnx":
-        one_by_one = f"{format} scores documents one by one"
-        reason = "LightGBM's text has no formula for them" if format == "lightgbm" else one_by_one
+        is_text = format == "lightgbm"
+        reason = "LightGBM's text has no formula for them" if is_text else f"{format} scores documents one by one"
         found = f"'{format}' for a model with list features, but {reason}"
         raise OptionError(f"format: found {found}; expected onnx, or a model trained without list_features")
     names, named = _feature_names(ranker, features)
@@ -126,12 +127,7 @@ def _feature_names(ranker: Ranker, given: Names | None) -> tuple[tuple[str, ...]
 
 def _read_names(target: Path) -> list[Any]:
     """Read names: one per line, a JSON list, or Solr's definition of features (JSON objects with ``name``)."""
-    try:
-        text = target.read_text(encoding="utf-8-sig")
-    except OSError as error:
-        raise DataError(f"{target}: cannot be read ({error.strerror})") from None
-    except UnicodeDecodeError:
-        raise DataError(f"{target}: found bytes that are not text; expected names in UTF-8, one per line") from None
+    text = read_text(target).decode()
     if not text.lstrip().startswith("["):
         return [line.strip() for line in text.splitlines() if line.strip()]
     try:

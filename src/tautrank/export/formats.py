@@ -122,16 +122,16 @@ def solr_thresholds(thresholds: F64) -> tuple[F32, F32]:
     >>> written, compared
     (array([ 4.99999e-01, -1.00000e-06], dtype=float32), array([0.5, 0. ], dtype=float32))
     """
-    wanted = greatest_float32(thresholds)
+    goal = greatest_float32(thresholds)
     # The subtraction is rounded: the number looked for may be next to it.
-    near = wanted - SOLR_SLACK
-    best, reached = np.full_like(wanted, -math.inf), np.full_like(wanted, -math.inf)
+    near = goal - SOLR_SLACK
+    best, reached = np.full_like(goal, -math.inf), np.full_like(goal, -math.inf)
     with np.errstate(over="ignore"):
         for end in (math.inf, -math.inf):
             written = near
             for _ in range(3):
                 sums = written + SOLR_SLACK
-                better = (sums <= wanted) & (sums > reached)
+                better = (sums <= goal) & (sums > reached)
                 best, reached = np.where(better, written, best), np.where(better, sums, reached)
                 written = np.nextafter(written, np.float32(end))
     return best, reached
@@ -191,8 +191,9 @@ def solr_model(export: Export) -> str:
         export: the model to write, with the names in Solr's feature store.
     """
     trees, names, missing = export.trees, export.names, bool(export.depends_on_missing)
-    needed = 'Solr 9.2 or newer, and "defaultValue": "NaN" in the definition of these features'
-    export.warn_of_missing(f"which needs {needed}")
+    export.warn_of_missing(
+        'which needs Solr 9.2 or newer, and "defaultValue": "NaN" in the definition of these features'
+    )
     _warn_of_moved_thresholds(export)
     # Solr computes every feature that a model lists.
     used = sorted({int(column) for tree in trees for column in tree.feature}) or range(len(names))
@@ -221,10 +222,10 @@ def _root(tree: Tree, names: Sequence[str], with_missing: bool) -> str:
 
 def _warn_of_moved_thresholds(export: Export) -> None:
     thresholds = np.concatenate([tree.threshold for tree in export.trees])
-    wanted, (_, reached) = greatest_float32(thresholds), solr_thresholds(thresholds)
-    moved = (reached < wanted) & (np.abs(wanted) > _ZERO)
+    goal, (_, reached) = greatest_float32(thresholds), solr_thresholds(thresholds)
+    moved = (reached < goal) & (np.abs(goal) > _ZERO)
     if moved.any():
-        far = float(np.max(wanted[moved].astype(np.float64) - reached[moved]))
+        far = float(np.max(goal[moved].astype(np.float64) - reached[moved]))
         lower = f"{int(moved.sum())} of {thresholds.size} come out lower than the model's, by {far:.1g} at most"
         effect = "only documents with values in between are scored otherwise"
         export.warn(f"adds 1e-6 to thresholds in float32, so {lower}; {effect}")

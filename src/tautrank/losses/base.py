@@ -24,8 +24,6 @@ from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
 from tautrank.names import Registry, changed_options, write_name
 
-"""float32 or float64, one value per document."""
-
 Ranges: TypeAlias = dict[str, tuple[Any, ...]]
 """Ranges of parameters by name, as `tautrank.tune` takes them."""
 
@@ -209,7 +207,7 @@ class Lists:
     @property
     def query(self) -> I64:
         """The query of each document."""
-        return np.repeat(np.arange(self.sizes.size), self.sizes)
+        return arrays.query_of(self.offsets)
 
     @functools.cached_property
     def arrangement(self) -> I64:

@@ -112,8 +112,8 @@ class _ListObjective(Objective):
         try:
             return self._filled_results(kernel, scores.dtype, *given)
         except Exception as error:
-            stopped = f"{one_list.__qualname__} stopped with {type(error).__name__}"
-            raise OptionError(f"one_list: {stopped}: {error}; expected code that runs for every list") from error
+            found = f"{one_list.__qualname__} stopped with {type(error).__name__}: {error}"
+            raise OptionError(f"one_list: {found}; expected code that runs for every list") from error
 
 
 def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
@@ -127,20 +127,20 @@ def _in_lane(value: Any, kind: np.dtype[Any]) -> Any:
 def _signature(cls: type[ListLoss]) -> tuple[tuple[str, ...], bool]:
     """Return the names of the parameters that ``one_list`` takes, and whether it takes ``held``."""
     function = getattr(cls, "one_list", None)
-    expected = f"expected one_list({', '.join(_LISTS)}, ...)"
+    expected = f"one_list({', '.join(_LISTS)}, ...)"
     if function is None:
-        raise OptionError(f"one_list: {cls.__name__} has none; {expected}")
+        raise OptionError(f"one_list: {cls.__name__} has none; expected {expected}")
     if not isinstance(inspect.getattr_static(cls, "one_list"), staticmethod):
         raise OptionError(f"one_list: {cls.__name__}.one_list is not a static method; expected @staticmethod above it")
     names = tuple(inspect.signature(getattr(function, "py_func", function)).parameters)
     if names[: len(_LISTS)] != _LISTS:
-        raise OptionError(f"one_list: found {cls.__name__}.one_list({', '.join(names)}); {expected}")
+        raise OptionError(f"one_list: found {cls.__name__}.one_list({', '.join(names)}); expected {expected}")
     rest = names[len(_LISTS) :]
     holds = rest[:1] == (_HELD,)
     fields = [field.name for field in dataclasses.fields(cls)]
     for name in rest[holds:]:
         if name not in fields:
-            found = f"found the argument '{name}' of {cls.__name__}.one_list"
-            known = f"parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
-            raise OptionError(f"one_list: {found}; expected {known}")
+            found = f"the argument '{name}' of {cls.__name__}.one_list"
+            expected = f"parameters of its dataclass ({', '.join(fields)}), or '{_HELD}' directly after 'hess'"
+            raise OptionError(f"one_list: found {found}; expected {expected}")
     return rest[holds:], holds

@@ -101,13 +101,13 @@ def sendable(losses: Iterable[object], needed_by: str = "workers") -> tuple[OwnL
         losses: losses, or their text.
         needed_by: name of the argument that asks for other processes.
     """
-    found = own_losses(losses)
-    for loss in found:
+    own = own_losses(losses)
+    for loss in own:
         if not loss.source:
-            typed = f"the loss '{loss.name}', which was typed into this session, where other processes cannot find it"
+            found = f"the loss '{loss.name}', which was typed into this session, where other processes cannot find it"
             expected = "its class in a file that is imported here, or workers=1"
-            raise OptionError(f"{needed_by}: found {typed}; expected {expected}")
-    return found
+            raise OptionError(f"{needed_by}: found {found}; expected {expected}")
+    return own
 
 
 def import_own(losses: Iterable[OwnLoss]) -> None:
@@ -122,11 +122,11 @@ def import_own(losses: Iterable[OwnLoss]) -> None:
         import_losses(loss.source)
         known = own_losses([loss.name])
         if not known:
-            found = f"found no loss '{loss.name}' registered by {loss.source}"
-            raise OptionError(f"import: {found}; expected its class at the top level of that file")
+            found = f"no loss '{loss.name}' registered by {loss.source}"
+            raise OptionError(f"import: found {found}; expected its class at the top level of that file")
         if known[0].code != loss.code:
-            found = f"found other code of the loss '{loss.name}' in {loss.source}"
-            raise OptionError(f"import: {found} than the work was planned with; expected the same")
+            found = f"other code of the loss '{loss.name}' in {loss.source} than the work was planned with"
+            raise OptionError(f"import: found {found}; expected the same")
 
 
 @functools.cache

@@ -88,8 +88,8 @@ class LambdaLoss(Loss):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.extend is not None and self.every_pair:
-            found = f"found {self.extend} with {self.name}, which counts pairs of equal labels too"
-            raise OptionError(f"extend: {found}; expected None, or a loss of pairs of different labels")
+            found = f"{self.extend} with {self.name}, which counts pairs of equal labels too"
+            raise OptionError(f"extend: found {found}; expected None, or a loss of pairs of different labels")
 
     @property
     def is_random(self) -> bool:
@@ -350,19 +350,19 @@ class _PairObjective(Objective):
             lists.offsets[:-1] + query_sums(each, lists.offsets).astype(np.int64)
             for each in ((labels < last) | (labels == 0), labels <= last)
         )
-        wanted = np.minimum(stop - (ends - loss.k), stop - begin)
-        static = begin if loss.extend == "all" else stop - wanted
-        return np.arange(labels.size) >= static[lists.query], np.stack((begin, stop), axis=1), wanted
+        taken = np.minimum(stop - (ends - loss.k), stop - begin)
+        static = begin if loss.extend == "all" else stop - taken
+        return np.arange(labels.size) >= static[lists.query], np.stack((begin, stop), axis=1), taken
 
     def _ideal_at(self, step: int) -> Bools | None:
         if self.loss.extend is None or self.loss.k is None:
             return None
-        ideal, ties, wanted = self._ideal
+        ideal, ties, taken = self._ideal
         if self.loss.extend == "random":
             from tautrank.losses._pairwise_kernel import draw_ties
 
             ideal = ideal.copy()
-            self._fill(draw_ties, (self.lists.offsets, ties, wanted, np.uint64(self.seed), step), ideal)
+            self._fill(draw_ties, (self.lists.offsets, ties, taken, np.uint64(self.seed), step), ideal)
         return ideal
 
     def _gains(self, scores: Floats, ranks: I32, step: int, weights: Floats) -> Floats:

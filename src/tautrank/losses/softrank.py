@@ -141,7 +141,7 @@ class SoftRank(Loss):
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         if self.estimator == "exact":
             return _ExactObjective(self, lists, seed, threads)
-        return _SampledObjective(self.sampled, lists, seed, threads)
+        return _SmoothedSoftRank(self.sampled, lists, seed, threads)
 
     @property
     def sampled(self) -> StochasticRank:
@@ -198,7 +198,7 @@ class _ExactObjective(Objective):
         return values, grad, hess
 
 
-class _SampledObjective(SmoothedObjective):
+class _SmoothedSoftRank(SmoothedObjective):
     def _values(self, scores: F64, held: F64, step: int) -> F64:
         # The smoothed value is the metric with a minus sign.
         return self._scale + super()._values(scores, held, step)

@@ -210,8 +210,7 @@ def _flat(
         if lengths.numel() != rows or lengths.is_floating_point():
             raise DataError(f"lengths: found {lengths.numel()} numbers; expected {rows} whole numbers, one per list")
         if bool(((lengths < 0) | (lengths > width)).any()):
-            outside = f"a number below 0 or above {width}"
-            raise DataError(f"lengths: found {outside}; expected at most the documents of a row")
+            raise DataError(f"lengths: found one below 0 or above {width}; expected at most the documents of a row")
         mask = torch.arange(width, device=scores.device) < lengths[:, None]
     if mask is None:
         mask = torch.ones_like(scores, dtype=torch.bool)
@@ -235,6 +234,6 @@ def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> 
     divided = int(ends[-1]) if ends.numel() else 0
     if ends.dim() != 1 or divided != scores.numel() or int(ends[0]) != 0 or bool((ends.diff() < 0).any()):
         given, expected = "offsets" if lengths is None else "lengths", f"one of {scores.numel()}"
-        found = f"found a division of {divided} documents"
-        raise DataError(f"{given}: {found}; expected {expected}, starting at 0 and never falling")
+        found = f"a division of {divided} documents"
+        raise DataError(f"{given}: found {found}; expected {expected}, starting at 0 and never falling")
     return ends

@@ -9,10 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from tautrank import arrays
 from tautrank.arguments import check_fields, checked_by, choice, whole
-from tautrank.arrays import F64, I64, Array, Bools, check_flags, check_labels, check_scores, check_weights, flat_numbers
+from tautrank.arrays import F64, I64, Array, Bools, Floats, Numbers
 from tautrank.data.arrays import checked_queries
 from tautrank.errors import DataError, OptionError
 from tautrank.files import PathLike, csv_text, write_whole
@@ -25,7 +26,7 @@ from tautrank.notebooks import html_table, pandas
 EMPTY = {"skip": math.nan, "zero": 0.0, "one": 1.0}
 """Value of a query without a relevant document."""
 
-Scorer: TypeAlias = Callable[[NDArray[np.floating]], F64]
+Scorer: TypeAlias = Callable[[Floats], F64]
 """From checked scores to one value per query."""
 
 
@@ -76,6 +77,11 @@ class Metric(ABC):
         if self.k is not None and not self.has_cutoff:
             raise OptionError(f"k: found {self.k}; expected None, {self.name} has no cutoff")
 
+    @property
+    def sign(self) -> int:
+        """1 if more is better, -1 for a cost: of two values times the sign, the greater one is better."""
+        return 1 if self.higher_is_better else -1
+
     def bind(
         self,
         labels: ArrayLike,
@@ -101,11 +107,11 @@ class Metric(ABC):
         >>> judge.mean([1.0, 2.0]), judge.mean([2.0, 1.0])
         (1.0, 0.6309297535714575)
         """
-        y = flat_numbers("labels", labels)
+        y = arrays.flat_numbers("labels", labels)
         cuts, _, order = checked_queries(y.size, offsets, qid, group)
-        y = check_labels(y, cuts if order is None else None)
+        y = arrays.check_labels(y, cuts if order is None else None)
         if judged is not None:
-            flags = check_flags("judged", judged, y.size)
+            flags = arrays.check_flags("judged", judged, y.size)
             y = np.where(flags, y, np.nan) if self.sees_unjudged else y
         scorer, filled = self._scorer(y if order is None else y[order], cuts)
         return BoundMetric(self, cuts, scorer, filled, order)
@@ -159,7 +165,7 @@ class Metric(ABC):
         return self.bind(labels, offsets, qid=qid, group=group, judged=judged).mean(scores, weights)
 
     @abstractmethod
-    def _scorer(self, labels: NDArray[np.number], offsets: I64) -> tuple[Scorer, Bools]:
+    def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         """Compute what depends on the labels alone.
 
         Returns:
@@ -202,7 +208,7 @@ class BoundMetric:
         Args:
             scores: one number per document; ``-inf`` marks a document that was not retrieved.
         """
-        checked = check_scores(scores, self.offsets, adjacent=self._order is None)
+        checked = arrays.check_scores(scores, self.offsets, adjacent=self._order is None)
         values = self._scorer(checked if self._order is None else checked[self._order])
         values[self._empty] = EMPTY[self.metric.empty]
         return values
@@ -216,7 +222,7 @@ class BoundMetric:
         """
         values = self.per_query(scores)
         if weights is not None:
-            weights = check_weights(weights, values.size)
+            weights = arrays.check_weights(weights, values.size)
         return mean_over_queries(values, weights)
 
     def __repr__(self) -> str:
@@ -390,11 +396,11 @@ def evaluate(
     if not metrics:
         raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
     chosen = tuple(m if isinstance(m, Metric) else metric(m, **options) for m in metrics)
-    y = flat_numbers("labels", labels)
+    y = arrays.flat_numbers("labels", labels)
     offsets, found, order = checked_queries(y.size, offsets, qid, group)
     if order is not None:
-        judges = None if judged is None else check_flags("judged", judged, y.size)[order]
-        scores, y, judged = flat_numbers("scores", scores, size=y.size)[order], y[order], judges
+        judges = None if judged is None else arrays.check_flags("judged", judged, y.size)[order]
+        scores, y, judged = arrays.flat_numbers("scores", scores, size=y.size)[order], y[order], judges
     values = np.stack([m.per_query(scores, y, offsets, judged=judged) for m in chosen])
     ids = found if qids is None else np.asarray(qids)
     if ids.shape != (values.shape[1],):

@@ -13,7 +13,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from tautrank.arguments import checked_by, choice
-from tautrank.arrays import F64, I64, Bools, Floats, Numbers
+from tautrank.arrays import F64, I64, Bools, Floats, Numbers, query_of
 from tautrank.metrics.base import Scorer, register
 from tautrank.metrics.ordering import TieGroups, flat_order, missing_last, query_sums, when_tied
 from tautrank.metrics.ranked import Binary, BinaryMetric
@@ -117,8 +117,7 @@ class _Counted(Binary):
         others = ~relevant & ~np.isnan(labels)
         n_relevant, n_others = query_sums(relevant, offsets), query_sums(others, offsets)
         norms = self._norms(n_relevant, n_others)
-        sizes = np.diff(offsets)
-        query = np.repeat(np.arange(sizes.size), sizes)
+        query = query_of(offsets)
         codes = when_tied(np.nan_to_num(labels), self.ties)
 
         def score(scores: Floats) -> F64:
@@ -147,7 +146,7 @@ class _Counted(Binary):
             of_tie = begins - first, ends - begins, relevant_in, bad_before[begins] - bad_before[first], others_in
             counts = *of_tie, n_relevant[of_list], n_others[of_list]
             added = self._of_ties(Ties(*(count.astype(np.float64) for count in counts)))
-            return np.bincount(of_list, added, sizes.size) / np.maximum(norms, 1.0)
+            return np.bincount(of_list, added, norms.size) / np.maximum(norms, 1.0)
 
         return score, norms > 0
 

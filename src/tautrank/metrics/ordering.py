@@ -18,9 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice
-from tautrank.arrays import F64 as F64
-from tautrank.arrays import I64 as I64
-from tautrank.arrays import Array, Floats, Numbers, check_lists, check_scores
+from tautrank.arrays import F64, I64, Array, Floats, Numbers, check_lists, check_scores
 from tautrank.errors import OptionError
 
 TIES = ("worst", "expected", "best", "input")

@@ -117,8 +117,7 @@ def preset(like: str, name: str, given: Options) -> dict[str, Any]:
     for option, means in always.items():
         if option in given and given[option] != means:
             rule = f"like='{like}', which means {option}={write_value(means)}"
-            raise OptionError(
-                f"{option}: found {write_value(given[option])} together with {rule}; expected one of the two"
-            )
+            found = f"{write_value(given[option])} together with {rule}"
+            raise OptionError(f"{option}: found {found}; expected one of the two")
     usual = {option: value for option, value in tool.usual.get(name, {}).items() if option not in given}
     return always | usual

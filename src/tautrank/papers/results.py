@@ -165,7 +165,7 @@ class _Judged(Gathered):
 
     def sign(self, name: str) -> int:
         """1 where more is better, -1 for a cost; what a measurement gives is taken as it is."""
-        return 1 if self.plan.study.measures_only or metric(name).higher_is_better else -1
+        return 1 if self.plan.study.measures_only else metric(name).sign
 
     def advantage(self, claim: Claim, cells: tuple[Cell, ...]) -> Advantage:
         """What a claim says should be positive, in the trials that all of its cells have done."""

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import tautrank
 from tautrank.arguments import whole
 from tautrank.errors import DataError, OptionError
-from tautrank.experiments.data_source import NONE, DataSource, read_source, recognise
+from tautrank.experiments.data_source import NONE, DataSource, read_source
 from tautrank.experiments.plan import Budget, Condition, Plan, settle, title_of
 from tautrank.experiments.store import DONE, FAILED, Store
 from tautrank.experiments.workers import Progress, Workers, choose_workers, run_waiting
@@ -22,6 +22,19 @@ from tautrank.papers.study import OTHER_DATA, Recipe, Study
 
 if TYPE_CHECKING:
     from tautrank.papers.results import StudyResult
+
+
+# The published data sets: the widths of their files, and their number of queries. Yahoo! numbers its features up to 700
+# in both sets; 519 and 596 of them are used.
+PUBLISHED = {
+    "web30k": ((136,), 31531),
+    "web10k": ((136,), 10000),
+    "yahoo1": ((519, 699, 700), 29921),
+    "yahoo2": ((596, 699, 700), 6330),
+    "istella": ((220,), 33018),
+    "mq2007": ((46,), 1692),
+    "mq2008": ((46,), 784),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +146,26 @@ def _recipe_for(study: Study, n_features: int, n_queries: int) -> str:
     return next((name for name in (alike, families.get(alike, "")) if name in names), names[0])
 
 
+def recognise(n_features: int, n_queries: int) -> tuple[str, bool]:
+    """Name the published data set that some data is, or looks most like; empty if it looks like none.
+
+    Args:
+        n_features: the number of columns.
+        n_queries: the number of queries, of all parts.
+
+    Returns:
+        The name, and whether the data has less than a tenth of the queries of every data set of that width.
+
+    >>> recognise(136, 10000), recognise(700, 30000), recognise(136, 500), recognise(3, 2)
+    (('web10k', False), ('yahoo1', False), ('web30k', True), ('', False))
+    """
+    alike = {name: size for name, (widths, size) in PUBLISHED.items() if n_features in widths}
+    near = [name for name, size in alike.items() if 0.5 < n_queries / size < 2]
+    # Few queries may be a sample of any of them; the first, the one most papers use, is as good as another.
+    name = min(near, key=lambda name: abs(alike[name] - n_queries), default=next(iter(alike), ""))
+    return name, n_queries < min(alike.values(), default=0) / 10
+
+
 def run_study(
     study: Study,
     data: str | Sequence[str] = "",
@@ -205,8 +238,8 @@ class StudyStore(Store):
             if plan and _is_more_of(found, plan):
                 self.set_meta(_plan_meta(plan))
             elif plan and found.key != plan.key:
-                other = "another --store, or 'tautrank study resume' to go on with that one"
-                raise DataError(f"{path}: holds {_difference(found, plan)}; expected a store of this run ({other})")
+                hint = "another --store, or 'tautrank study resume' to go on with that one"
+                raise DataError(f"{path}: holds {_difference(found, plan)}; expected a store of this run ({hint})")
         except DataError:
             self.close()
             raise
@@ -255,8 +288,8 @@ class StudyStore(Store):
         elif changed:
             found = f"was begun with other code of the loss '{changed[0]}'"
         if found:
-            why = "expected the same version, since another may give other numbers (a new run needs another --store)"
-            raise DataError(f"{self.path}: {found}; {why}")
+            expected = "the same version, since another may give other numbers (a new run needs another --store)"
+            raise DataError(f"{self.path}: {found}; expected {expected}")
 
 
 def _plan_meta(plan: StudyPlan) -> dict[str, str]:

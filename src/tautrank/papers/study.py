@@ -55,6 +55,7 @@ from tautrank.errors import OptionError
 from tautrank.experiments.plan import PLAIN, Experiment, by_name
 from tautrank.json_values import declare
 from tautrank.papers.claims import Claim
+from tautrank.significance.paired import fraction
 
 OTHER_DATA = "other"
 """The name of a recipe whose parameters are for other data than the paper's."""
@@ -86,7 +87,7 @@ class Recipe:
     """The parameters and numbers of a paper on one data set.
 
     Args:
-        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `data_source`);
+        data: the name of the data set: ``"web30k"``, ``"web10k"``, ``"yahoo1"``, ``"yahoo2"``, ... (see `papers.run`);
             or `OTHER_DATA`, first of the recipes, if the paper's parameters would not suit other data.
         title: the paper's name for it.
         parameters: parameters of every `Ranker`.
@@ -125,8 +126,7 @@ class PaperTest:
     def __post_init__(self) -> None:
         choice("kind of test", self.kind, ("paired-t", "intervals"))
         choice("over of test", self.over, ("trials", "queries"))
-        if not 0 < self.level < 1:
-            raise OptionError(f"level: found {self.level!r}; expected a number between 0 and 1")
+        fraction("level", self.level)
 
     def __str__(self) -> str:
         if self.kind == "intervals":

@@ -1,24 +1,9 @@
-"""The scikit-learn estimator and its model file."""
+"""The scikit-learn estimator, what it answers, and its model file.
 
-from typing import TYPE_CHECKING, Any
+`Ranker` is in `tautrank.ranker.estimator`: it needs scikit-learn, which takes a second to import.
+"""
 
 from tautrank.ranker.answers import Ranking
 from tautrank.ranker.list_features import ListFeatures
 
-if TYPE_CHECKING:
-    from tautrank.ranker.estimator import Ranker
-
-
-def __getattr__(name: str) -> Any:
-    if name == "Ranker":  # needs scikit-learn, which takes a second to import
-        from tautrank.ranker.estimator import Ranker
-
-        return Ranker
-    raise AttributeError(f"module 'tautrank.ranker' has no attribute '{name}'")
-
-
-def __dir__() -> list[str]:
-    return __all__
-
-
-__all__ = ["ListFeatures", "Ranker", "Ranking"]
+__all__ = ["ListFeatures", "Ranking"]

@@ -147,8 +147,8 @@ class Explanation:
         if not found.size and str(document).isdecimal() and int(document) < self.documents.size:
             return int(document)
         if found.size != 1:
-            known = f"one of {self.documents.size}, such as {self.documents[0] if self.documents.size else 'none'}"
-            raise DataError(f"{name}: found document {document}; expected {known}")
+            expected = f"one of {self.documents.size}, such as {self.documents[0] if self.documents.size else 'none'}"
+            raise DataError(f"{name}: found document {document}; expected {expected}")
         return int(found[0])
 
     def to_dict(self) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
 from tautrank.arguments import job_count, whole
-from tautrank.arrays import F64, Array, dense
+from tautrank.arrays import F64, Array, dense, query_of, ranks_in
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.columns import with_levels
 from tautrank.engines import DEFAULT_ENGINE, Callback, Settings, Task, engine_for, read_loss
@@ -302,8 +302,8 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         seed = inputs.drawn_seed(self.random_state)
         own = {field.name for field in dataclasses.fields(Settings)} & {*self._get_param_names()}
         given = {name: getattr(self, name) for name in own}
-        called, said, records = inputs.from_callbacks(callbacks or ())
-        settings = Settings(**{**given, **said}, seed=seed, callbacks=called, extra=extra)
+        called, changed, records = inputs.from_callbacks(callbacks or ())
+        settings = Settings(**{**given, **changed}, seed=seed, callbacks=called, extra=extra)
         if valid is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)
         trees = min(settings.n_estimators, PROBE_TREES)
@@ -377,8 +377,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         judge = metric(self.metric)
         data = inputs.ranking_data(X, y, qid, group)
         weights = inputs.query_weights(sample_weight, data, "sample_weight")
-        value = judge.mean(self.predict(data), data.labels, data.offsets, weights)
-        return value if judge.higher_is_better else -value
+        return judge.sign * judge.mean(self.predict(data), data.labels, data.offsets, weights)
 
     def rank(self, X: Any, qid: Any = None, *, group: Any = None) -> Ranking:
         """Sort the documents of each query, the best first; equal scores keep the order of the rows.
@@ -397,10 +396,9 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         data = inputs.documents(X, qid, group)
         rows = np.arange(data.n_documents) if data is X or data.source_rows is None else data.source_rows
         scores = self.predict(data)
-        order = np.lexsort((-scores, np.repeat(np.arange(data.n_queries), data.sizes)))
-        rank = np.arange(scores.size) - np.repeat(data.offsets[:-1], data.sizes) + 1
+        order = np.lexsort((-scores, query_of(data.offsets)))
         named = None if data.doc_ids is None else data.doc_ids[order]
-        return Ranking(data.qid_of_document, rows[order], rank, scores[order], named)
+        return Ranking(data.qid_of_document, rows[order], ranks_in(data.offsets), scores[order], named)
 
     def explain(self, X: Any, qid: Any = None) -> Explanation:
         """Explain the scores of documents: what each feature adds to each, and why one is above another.

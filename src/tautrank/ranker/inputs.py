@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,13 +15,12 @@ from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
 from tautrank.data.columns import with_levels
 from tautrank.data.distributed import DistributedData
+from tautrank.data.ranking_data import Names
 from tautrank.engines import AnyLoss, NativeLoss, members_of, read_loss
 from tautrank.engines.lightgbm import LightGBM, main_names
 from tautrank.errors import DataError, OptionError, counted, refuse, unknown
 from tautrank.losses import Loss, SoftmaxLoss
 from tautrank.metrics import Metric, metric
-
-Names: TypeAlias = tuple[str, ...] | None
 
 # LightGBM, XGBoost and CatBoost take seeds of 31 bits.
 _SEEDS = 2**31
@@ -65,9 +64,10 @@ def ranking_data(X: Any, y: Any, qid: Any = None, group: Any = None, names: Any 
     if y is None:
         raise DataError("y: found none; expected one label per document")
     if qid is None and group is None:
+        expected = "one of them, to say which documents belong together"
         routing = "sklearn.set_config(enable_metadata_routing=True), then fit(X, y, qid=qid)"
-        expected = "expected one of them, to say which documents belong together"
-        raise DataError(f"qid, group: found neither; {expected} (inside a pipeline or GridSearchCV: {routing})")
+        hint = f"inside a pipeline or GridSearchCV: {routing}"
+        raise DataError(f"qid, group: found neither; expected {expected} ({hint})")
     data = RankingData.from_arrays(X, y, qid, group=group, feature_names=names)
     if data.n_documents == 0:
         raise DataError("X: found no documents; expected at least one")
@@ -220,9 +220,9 @@ def check_columns(where: str, n_features: int, names: Names, expected: int, know
         hint = _PADDING if n_features < expected else ""
         raise DataError(f"{where}: found {counted(n_features, 'feature')}; expected {expected}, {as_in}{hint}")
     pairs = zip(names, known, strict=True) if names is not None and known is not None else ()
-    for column, (name, wanted) in enumerate(pairs):
-        if name != wanted:
-            raise DataError(f"{where}: column {column} is '{name}'; expected '{wanted}', {as_in}")
+    for column, (name, known_name) in enumerate(pairs):
+        if name != known_name:
+            raise DataError(f"{where}: column {column} is '{name}'; expected '{known_name}', {as_in}")
 
 
 def query_weights(weights: ArrayLike | None, data: RankingData, name: str) -> F64 | None:
@@ -276,10 +276,10 @@ def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
     """
     none = given is None or (isinstance(given, str) and given in ("", "auto"))
     columns = () if none else [given] if np.isscalar(given) else given
-    return column_numbers("categorical_feature", [*columns, *train.categories], train)
+    return column_positions("categorical_feature", [*columns, *train.categories], train)
 
 
-def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:
+def column_positions(name: str, given: Iterable[Any], train: RankingData) -> tuple[int, ...]:
     """Return the numbers of columns, each once.
 
     Args:
@@ -287,19 +287,19 @@ def column_numbers(name: str, given: Iterable[Any], train: RankingData) -> tuple
         given: numbers or names of columns; a number may be text if the data has no names.
         train: the training data.
     """
-    names, found = train.feature_names, []
+    names, positions = train.feature_names, []
     for column in given:
         if isinstance(column, str) and names is not None:
             if column not in names:
                 raise unknown(f"column of {name}", column, names)
-            found.append(names.index(column))
+            positions.append(names.index(column))
         elif isinstance(column, str) and not column.isdecimal():
-            nameless = f"found the name '{column}', but the data has no names"
-            raise OptionError(f"{name}: {nameless}; expected numbers of columns")
+            found = f"the name '{column}', but the data has no names"
+            raise OptionError(f"{name}: found {found}; expected numbers of columns")
         else:
             number = int(column) if isinstance(column, str) else column
-            found.append(whole(name, number, least=0, most=train.n_features - 1))
-    return tuple(dict.fromkeys(found))
+            positions.append(whole(name, number, least=0, most=train.n_features - 1))
+    return tuple(dict.fromkeys(positions))
 
 
 def constraints(given: Any, train: RankingData) -> list[int]:
@@ -316,7 +316,7 @@ def constraints(given: Any, train: RankingData) -> list[int]:
         given = dict(enumerate(given))
     found = [0] * train.n_features
     for column, sign in given.items():
-        (number,) = column_numbers("monotone_constraints", [column], train)
+        (number,) = column_positions("monotone_constraints", [column], train)
         found[number] = whole("monotone_constraints", sign, least=-1, most=1)
     return found
 
@@ -417,8 +417,8 @@ def from_callbacks(callbacks: Iterable[Any]) -> tuple[tuple[Any, ...], dict[str,
         elif not hasattr(callback, "eval_result"):
             found = f"{type(callback).__name__.strip('_')} of lightgbm.callback with options that have no counterpart"
             known = "early_stopping without min_delta, reset_parameter of the learning_rate, log_evaluation"
-            own = "record_evaluation, or functions of one argument, a Step"
-            raise OptionError(f"callbacks: found {found}; expected {known}, {own}")
+            expected = f"{known}, record_evaluation, or functions of one argument, a Step"
+            raise OptionError(f"callbacks: found {found}; expected {expected}")
     records = [each.eval_result for each in theirs if hasattr(each, "eval_result")]
     return tuple(each for each in callbacks if each not in theirs), settings, records
 

@@ -185,9 +185,9 @@ def with_list_features(
         threads: number of threads.
         before: the list features of the model that training continues, if it does.
     """
-    wanted = read_list_features(given)
-    lists = None if wanted is None else _with_numbers(wanted, task)
-    automatic = wanted is not None and wanted.columns == "auto"
+    asked = read_list_features(given)
+    lists = None if asked is None else _with_numbers(asked, task)
+    automatic = asked is not None and asked.columns == "auto"
     if task.start is not None:
         if not automatic and lists != before:
             known = "none" if before is None else repr(before)
@@ -198,22 +198,22 @@ def with_list_features(
     return (task if lists is None else lists.added_to(task, threads)), lists
 
 
-def _with_numbers(wanted: ListFeatures, task: Task) -> ListFeatures | None:
-    if wanted.columns in ("all", "auto"):
+def _with_numbers(asked: ListFeatures, task: Task) -> ListFeatures | None:
+    if asked.columns in ("all", "auto"):
         columns = tuple(column for column in range(task.train.n_features) if column not in task.categorical)
-        return dataclasses.replace(wanted, columns=columns) if columns else None
-    columns = inputs.column_numbers("list_features", wanted.columns, task.train)
+        return dataclasses.replace(asked, columns=columns) if columns else None
+    columns = inputs.column_positions("list_features", asked.columns, task.train)
     for column in columns:
         if column in task.categorical:
             raise OptionError(f"list_features: column {column} holds category codes; expected columns of numbers")
-    return dataclasses.replace(wanted, columns=columns)
+    return dataclasses.replace(asked, columns=columns)
 
 
 def _chosen(lists: ListFeatures, task: Task, fit: Training, threads: int) -> ListFeatures | None:
     """Return the columns that validate best: all, or the half, quarter, ... of those in use with the most gain."""
     if task.valid is None:
         raise OptionError("list_features: found 'auto' without validation data; expected an eval_set to choose by")
-    sign = 1.0 if task.metric.higher_is_better else -1.0
+    sign = task.metric.sign
     model, record = fit(lists.added_to(task, threads))
     gains = model.importances()[-lists.width :].reshape(-1, len(lists.columns)).sum(axis=0)
     order = np.argsort(-gains, kind="stable")[: np.count_nonzero(gains)]

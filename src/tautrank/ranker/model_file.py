@@ -21,6 +21,7 @@ from contextlib import nullcontext
 from typing import IO, Any, NamedTuple
 
 from tautrank.data.columns import Levels, level_text
+from tautrank.data.ranking_data import Names
 from tautrank.engines import FittedModel, NativeLoss, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
@@ -28,7 +29,6 @@ from tautrank.engines.registry import engine_named, package
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
-from tautrank.ranker.inputs import Names
 from tautrank.ranker.list_features import ListFeatures, read_list_features
 
 FORMAT_VERSION = 4

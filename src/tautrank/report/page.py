@@ -14,7 +14,7 @@ from string import Template
 from typing import Any, NamedTuple, TypeAlias
 
 from tautrank.errors import DataError, OptionError, counted
-from tautrank.files import PathLike, handed_out
+from tautrank.files import PathLike, also_written
 from tautrank.report.table import Cell, Column, ReportTable, missing
 
 _LONG_TEXT = 30  # from this length on, the text of a cell is a sentence rather than a name
@@ -262,7 +262,7 @@ class Page:
             sections=_sections(self.sections, "section", 2),
             scripts="".join(f"{script}\n" for script in [*data, *(f"<script>{s}</script>" for s in scripts)]),
         )
-        return handed_out(text, path)
+        return also_written(text, path)
 
 
 def _sections(sections: Sequence[Section], name: str, level: int) -> str:

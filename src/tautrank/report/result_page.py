@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 import tautrank
+from tautrank.errors import counted
 from tautrank.experiments.data_source import MEMORY
 from tautrank.experiments.plan import System
 from tautrank.experiments.result import FAILS, HOLDS, UNDECIDED, CellResult, Comparison, Result
@@ -100,7 +101,7 @@ def answer(result: Comparison) -> list[str]:
     if isinstance(result, StudyResult) and result.n_done and result.verdicts:
         own, tested = (_counts([getattr(v, test).verdict for v in result.verdicts]) for test in ("own", "tested"))
         counts = tested if own == tested else f"{tested}; by the paper's own test: {own}"
-        comparisons = "1 comparison" if len(result.verdicts) == 1 else f"{len(result.verdicts)} comparisons"
+        comparisons = counted(len(result.verdicts), "comparison")
         found.append(f"{_WHOLE[result.verdict]}. Verdicts on {comparisons}: {counts}.")
         found.append(power_note({"": [v.tested for v in result.verdicts]}, result.alpha))
     if result.n_done < plan.size:

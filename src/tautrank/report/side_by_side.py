@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 
 from tautrank.arguments import whole
-from tautrank.arrays import F64
+from tautrank.arrays import F64, query_of, ranks_in
 from tautrank.data import RankingData
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.metrics import Metric, rank_order
 from tautrank.metrics import metric as read_metric
-from tautrank.ranker import Ranker
+from tautrank.ranker.estimator import Ranker
 from tautrank.report.page import Page, Section, Text, data_script, packaged
 from tautrank.significance.systems import systems_test
 
@@ -79,20 +79,19 @@ def side_by_side(
     judge = read_metric(metric)
     scores = [_scores(given, data, name) for given, name in zip((a, b), names, strict=True)]
     values = np.array([judge.per_query(each, data.labels, data.offsets) for each in scores])
-    gains = (values[1] - values[0]) * (1.0 if judge.higher_is_better else -1.0)
+    gains = judge.sign * (values[1] - values[0])
     known = np.flatnonzero(~np.isnan(gains))
     if not known.size:
         raise DataError(f"data: found no query that {judge} can judge; expected labels")
     chosen = np.sort(known[np.argsort(-np.abs(gains[known]), kind="stable")[:_MOST_QUERIES]])
     some = data.subset(chosen)
-    rows = np.concatenate([np.arange(data.offsets[at], data.offsets[at + 1]) for at in chosen])
-    places = np.arange(some.n_documents) - np.repeat(some.offsets[:-1], some.sizes)
+    rows = np.isin(query_of(data.offsets), chosen)
     ranks = np.empty((2, some.n_documents), dtype=np.int64)
     for found, each in zip(ranks, scores, strict=True):  # equal scores as metrics rank them by default
-        found[rank_order(each[rows], some.labels, some.offsets)] = places + 1
+        found[rank_order(each[rows], some.labels, some.offsets)] = ranks_in(some.offsets)
     shown = ranks.min(axis=0) <= documents
     weighed = [_reasons(given, some, shown) for given in (a, b)]
-    called = places if some.doc_ids is None else some.doc_ids
+    called = ranks_in(some.offsets) - 1 if some.doc_ids is None else some.doc_ids
     queries = []
     for at, (start, end) in enumerate(zip(some.offsets[:-1], some.offsets[1:], strict=True)):
         listed = []
@@ -117,7 +116,7 @@ def _summary(gains: F64, values: F64, names: Sequence[str], judge: Metric, shown
     by = f" by {abs(mean):.4f} {judge} on average" if mean else f" in {judge}"
     up, down = int(np.sum(gains > 0)), int(np.sum(gains < 0))
     counts = f"{up} better, {down} worse, {n - up - down} as before"
-    found = [f"{names[1]} is {words} {names[0]}{by} over {n} quer{'y' if n == 1 else 'ies'}: {counts}."]
+    found = [f"{names[1]} is {words} {names[0]}{by} over {counted(n, 'query')}: {counts}."]
     if n > 1:
         test = systems_test(values[:, np.newaxis, :])
         low, high = sorted((test.low[1, 0], test.high[1, 0]))

@@ -73,9 +73,9 @@ def difference_sections(result: Comparison) -> Sections:
         caption += "p-values of the table are also corrected for the number of comparisons."
         caption += f" Lower is better: {', '.join(lower)}." if lower else ""
         pairs = [(cell, cell.tested) for cell in every if cell.tested]
-        told = [f"{c.system} {t.difference:+.4f} ({t.low:+.4f} to {t.high:+.4f}) on {c.metric}" for c, t in pairs]
+        intervals = [f"{c.system} {t.difference:+.4f} ({t.low:+.4f} to {t.high:+.4f}) on {c.metric}" for c, t in pairs]
         title = f"Differences from {study.baseline}{_under(condition)}"
-        yield FigureSection(title, figure, caption, f"{'; '.join(told)}.")
+        yield FigureSection(title, figure, caption, f"{'; '.join(intervals)}.")
 
 
 def _in_rows(figure: Any, names: Sequence[str], height: int) -> Any:
@@ -244,14 +244,14 @@ def _single_conditions(result: Comparison) -> Sections:
 def _measured(result: Comparison) -> Sections:
     """The figure that each kind of measurement names."""
     draw = {"clouds": _clouds, "curves": _point_curves, "rows": _rows}
-    for kind, wanted in MEASURED_FIGURES.items():
+    for kind, measured in MEASURED_FIGURES.items():
         systems = [str(s) for s in result.plan.study.systems if isinstance(s, Measurement) and s.kind == kind]
         if systems:
-            yield from draw[wanted.form](result, wanted, systems)
+            yield from draw[measured.form](result, measured, systems)
 
 
-def _clouds(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
-    (x, x_title), (y, y_title) = wanted.series.items()
+def _clouds(result: Comparison, measured: MeasuredFigure, systems: Sequence[str]) -> Sections:
+    (x, x_title), (y, y_title) = measured.series.items()
     for system, condition in itertools.product(systems, result.plan.study.condition_names):
         points = result.points.get((condition, system))
         if points is None:
@@ -263,44 +263,44 @@ def _clouds(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) 
         figure = curve_figure(clouds, x_title=x_title, y_title=y_title, mode="markers")
         heights = [np.ptp(cloud.mean) for cloud in clouds]
         summary = f"{len(clouds)} clouds, from {min(heights):.3g} to {max(heights):.3g} tall."
-        yield FigureSection(wanted.title + _under(condition), figure, wanted.caption, summary)
+        yield FigureSection(measured.title + _under(condition), figure, measured.caption, summary)
 
 
-def _point_curves(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
+def _point_curves(result: Comparison, measured: MeasuredFigure, systems: Sequence[str]) -> Sections:
     along = _along(result)
     for system in systems:
         known = [(along[c], result.points[c, system]) for c in along if (c, system) in result.points]
         if not known:
             continue
         x = [value for value, _ in known]
-        values = {name: [or_nan(points.get(field)) for _, points in known] for field, name in wanted.series.items()}
+        values = {name: [or_nan(points.get(field)) for _, points in known] for field, name in measured.series.items()}
         curves = [Curve(name, x, found) for name, found in values.items() if not np.isnan(found).all()]
-        figure = _condition_figure(result, curves, wanted.axis, type="log", exponentformat="power", dtick=2)
+        figure = _condition_figure(result, curves, measured.axis, type="log", exponentformat="power", dtick=2)
         figure.update_traces(hovertemplate="%{y:.3g} at %{x}")
         summary = "; ".join(f"{c.name} from {c.mean[-1]:.3g} to {c.mean[0]:.3g}" for c in curves)
         summary = f"Lines, from the largest to the smallest {_axis(result)}: {summary}."
-        yield FigureSection(wanted.title, figure, wanted.caption, summary)
+        yield FigureSection(measured.title, figure, measured.caption, summary)
 
 
-def _rows(result: Comparison, wanted: MeasuredFigure, systems: Sequence[str]) -> Sections:
+def _rows(result: Comparison, measured: MeasuredFigure, systems: Sequence[str]) -> Sections:
     study = result.plan.study
-    first, first_title = next(iter(wanted.series.items()))
+    first, first_title = next(iter(measured.series.items()))
     for condition in study.condition_names:
         clouds = []
-        for quantity in (name for name in wanted.series if name in study.metrics_under(condition)):
+        for quantity in (name for name in measured.series if name in study.metrics_under(condition)):
             cells = [result.cell(condition, name, quantity) for name in systems]
             places = np.concatenate([np.full(cell.means.size, place) for place, cell in enumerate(cells)])
             # Quantities count costs as negative numbers; a logarithmic axis has no place for 0.
             values = np.abs(np.concatenate([cell.means for cell in cells]))
-            clouds.append(Curve(wanted.series[quantity], np.where(values > 0, values, np.nan), places))
+            clouds.append(Curve(measured.series[quantity], np.where(values > 0, values, np.nan), places))
         if first not in study.metrics_under(condition) or not any(cloud.x.size for cloud in clouds):
             continue
-        figure = curve_figure(clouds, x_title=wanted.axis, y_title="", mode="markers")
+        figure = curve_figure(clouds, x_title=measured.axis, y_title="", mode="markers")
         figure.update_xaxes(type="log", dtick=1, tickformat="~g", tickangle=0)
         _in_rows(figure, systems, _ROW * len(systems)).update_traces(hovertemplate="%{x:.4g}")
         zeros = {cloud.name: int(np.isnan(cloud.x).sum()) for cloud in clouds}
         hidden = "".join(f" Not shown: {n} values of 0 ({name})." for name, n in zeros.items() if n)
         means = {name: abs(result.cell(condition, name, first).mean) for name in systems}
         summary = "; ".join(f"{name} {mean:.3g}" for name, mean in means.items())
-        title = wanted.title + _under(condition)
-        yield FigureSection(title, figure, wanted.caption + hidden, f"Points; {first_title}, mean: {summary}.")
+        title = measured.title + _under(condition)
+        yield FigureSection(title, figure, measured.caption + hidden, f"Points; {first_title}, mean: {summary}.")

@@ -369,13 +369,13 @@ def _note(systems: int, runs: int, freedom: int) -> str:
 
 def _checked(values: ArrayLike, each: str) -> F64:
     """Return values as ``[systems, runs, queries]`` with at least two systems, finite or NaN in all systems alike."""
-    expected = f"expected numbers of shape [systems, {each}, queries]"
+    expected = f"numbers of shape [systems, {each}, queries]"
     try:
         x = np.asarray(values)
     except ValueError:
-        raise DataError(f"values: found lists of different lengths; {expected}") from None
+        raise DataError(f"values: found lists of different lengths; expected {expected}") from None
     if x.ndim != 3 or x.dtype.kind not in "biuf":
-        raise DataError(f"values: found an array of shape {x.shape} and type {x.dtype}; {expected}")
+        raise DataError(f"values: found an array of shape {x.shape} and type {x.dtype}; expected {expected}")
     if x.shape[0] < 2 or x.shape[1] < 1:
         found = f"{x.shape[0]} system(s) of {x.shape[1]} {each}"
         raise DataError(f"values: found {found}; expected at least 2 systems of 1")

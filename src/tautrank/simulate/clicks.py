@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores
+from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores, query_of, ranks_in
 from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
 from tautrank.metrics.ordering import query_maxima
-from tautrank.simulate.perturbations import checked_seed, probabilities_by_label, ranking_data
+from tautrank.simulate.perturbations import check_ranking_data, checked_seed, probabilities_by_label
 
 # Click probabilities of the labels 0 to 4 that the noise starts from: Bruch 2020, appendix E.
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)
@@ -114,8 +114,7 @@ def simulate_position_clicks(
     count, chance, query, seed = _checked(data, impressions, probabilities, seed)
     fall = real("severity", severity)
     order = np.lexsort((-check_finite_scores(scores, data.offsets), query))
-    rank = np.arange(1, query.size + 1) - np.repeat(data.offsets[:-1], data.sizes)
-    looked_at = rank.astype(np.float64) ** -fall
+    looked_at = ranks_in(data.offsets).astype(np.float64) ** -fall
     draws = (np.random.default_rng((seed, number)).random(query.size) for number in range(count))
     clicks = (draw < looked_at * chance[order] for draw in draws)
     if merged:
@@ -129,13 +128,13 @@ def _checked(
     data: RankingData, impressions: int, probabilities: Sequence[float], seed: int
 ) -> tuple[int, F64, I64, int]:
     """Return the number of impressions, each document's probability of a click and query, and the seed."""
-    ranking_data(data)
+    check_ranking_data(data)
     count = whole("impressions", impressions, 1)
     table = probabilities_by_label("probabilities", probabilities)
     has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)
     expected = f"a whole number from 0 to {table.size - 1}, one with a click probability"
     check_each("labels", data.labels, has_chance, expected, data.offsets)
-    query = np.repeat(np.arange(data.n_queries), data.sizes)
+    query = query_of(data.offsets)
     return count, table[data.labels.astype(np.int64)], query, checked_seed(seed)
 
 

@@ -316,6 +316,6 @@ def label_cuts(shape: Shape, noise: float) -> F64:
     return np.asarray(np.quantile(truth + noise * drawn, np.cumsum(shape.label_shares)[:-1]))
 
 
-def _spread_columns(width: int, wanted: int) -> I64:
-    """Choose up to ``wanted`` of ``width`` columns, in order; each choice contains all smaller ones."""
-    return np.sort(np.random.default_rng(width).permutation(width)[:wanted])
+def _spread_columns(width: int, count: int) -> I64:
+    """Choose up to ``count`` of ``width`` columns, in order; each choice contains all smaller ones."""
+    return np.sort(np.random.default_rng(width).permutation(width)[:count])

@@ -27,11 +27,11 @@ from numpy.typing import ArrayLike
 
 from tautrank import losses
 from tautrank.arguments import whole
+from tautrank.arrays import F64, I64
 from tautrank.errors import DataError, OptionError
 from tautrank.losses import Loss
 from tautrank.metrics import ARP, NDCG, Metric, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64, I64
 from tautrank.theory.loss_bounds import lambdaloss_bound, ndcg_cost
 from tautrank.theory.theorem import check_scored_lists
 
@@ -198,14 +198,19 @@ class Directness(NamedTuple):
     metric_costs: F64
 
     @property
+    def gaps(self) -> F64:
+        """``O1 - O2`` of each query at ``w1`` and at ``w2``, ``[2, queries]``."""
+        return self.loss_costs - self.metric_costs
+
+    @property
     def eps1(self) -> float:
         """The largest ``|O1 - O2|`` of a query at ``w1``; NaN without queries."""
-        return float(np.fmax.reduce(np.abs(self.loss_costs - self.metric_costs)[0], initial=np.nan))
+        return float(np.fmax.reduce(np.abs(self.gaps[0]), initial=np.nan))
 
     @property
     def eps2(self) -> float:
         """The largest ``|O1 - O2|`` of a query at ``w2``; NaN without queries."""
-        return float(np.fmax.reduce(np.abs(self.loss_costs - self.metric_costs)[1], initial=np.nan))
+        return float(np.fmax.reduce(np.abs(self.gaps[1]), initial=np.nan))
 
     @property
     def guarantee(self) -> float:
@@ -215,8 +220,7 @@ class Directness(NamedTuple):
     @property
     def guarantee_of_means(self) -> float:
         """``mean(O2 - O1)`` at ``w1`` plus ``mean(O1 - O2)`` at ``w2``: all that the premises imply."""
-        gaps = self.loss_costs - self.metric_costs
-        return mean_over_queries(gaps[1]) - mean_over_queries(gaps[0])
+        return mean_over_queries(self.gaps[1]) - mean_over_queries(self.gaps[0])
 
     @property
     def difference(self) -> float:

@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import whole
-from tautrank.arrays import check_each, numbers
+from tautrank.arrays import F64, I64, check_each, numbers
 from tautrank.losses import XENDCG
 from tautrank.losses.base import Lists
-from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
-from tautrank.theory.theorem import check_scored_lists, check_scores
+from tautrank.metrics.ordering import query_maxima, query_sums
+from tautrank.theory.theorem import check_list_scores, check_scored_lists
 
 LABEL_PROBABILITIES = (0.5, 0.2, 0.15, 0.1, 0.05)
 """Of the labels 0 to 4: what the paper draws labels from in sec. 5.4; Figure 1 does not say its own."""
@@ -33,7 +33,7 @@ def log_softmax(scores: ArrayLike, offsets: ArrayLike) -> F64:
     >>> log_softmax([0.0, 0.0, 7.0], [0, 2, 3])
     array([-0.69314718, -0.69314718,  0.        ])
     """
-    s, cuts = check_scores(scores, offsets)
+    s, cuts = check_list_scores(scores, offsets)
     sizes = np.diff(cuts)
     centred = s - np.repeat(query_maxima(s, cuts), sizes)
     totals = query_sums(np.exp(centred), cuts)

@@ -20,10 +20,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
+from tautrank.arrays import F64, I64
 from tautrank.errors import OptionError
 from tautrank.losses import REGISTRY, LambdaLoss, LambdaRank, Loss, SoftmaxLoss
 from tautrank.losses.base import Lists
-from tautrank.metrics.ordering import F64, I64, query_sums
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.theorem import document_pairs
 
 LogCovering: TypeAlias = Callable[[float], float]

@@ -21,12 +21,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank import losses
+from tautrank.arrays import F64
 from tautrank.losses import XENDCG, LambdaLoss, LambdaRank, ListNet, Loss, SoftmaxLoss
 from tautrank.losses.base import Lists
 from tautrank.losses.pairwise import _PairObjective
 from tautrank.metrics import DCG, NDCG, Metric, discount_values, gain_values, metric
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64, query_sums
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory import gamma as gammas
 from tautrank.theory import theorem
 from tautrank.theory.theorem import Bound, Condition, check_scored_lists

@@ -25,11 +25,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
+from tautrank.arrays import F64, I64, query_of
 from tautrank.losses import MSE, REGISTRY, XENDCG, LambdaLoss, ListNet, Loss
 from tautrank.metrics import NDCG
-from tautrank.metrics.ordering import F64, I64, query_maxima, query_sums
+from tautrank.metrics.ordering import query_maxima, query_sums
 from tautrank.theory.lipschitz import differences
-from tautrank.theory.theorem import check_scored_lists, check_scores
+from tautrank.theory.theorem import check_list_scores, check_scored_lists
 
 # A longer lead of the best document makes no difference to `spectral_gap`: probabilities below exp(-300) leave the sums
 # that they are added to as they are, and exp(-708) is where floats end.
@@ -70,7 +71,7 @@ class DampedSoftmax(NamedTuple):
             epsilon: the constant of eq. 14, above 0.
         """
         log_e = np.log(real("epsilon", epsilon, 0.0, above=True))
-        s, cuts = check_scores(scores, offsets)
+        s, cuts = check_list_scores(scores, offsets)
         sizes = np.diff(cuts)
         # epsilon is as one more document, of score log epsilon; all are in units of the largest.
         top = np.maximum(query_maxima(s, cuts), log_e)
@@ -129,7 +130,7 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
     >>> spectral_gap([0.0, 0.0], [0, 2], epsilon=1e-10)
     array([1.e-10])
     """
-    s, cuts = check_scores(scores, offsets)
+    s, cuts = check_list_scores(scores, offsets)
     sizes = np.diff(cuts)
     best = _best(s, cuts)
     others = s.copy()
@@ -145,7 +146,7 @@ def spectral_gap(scores: ArrayLike, offsets: ArrayLike, epsilon: float = 1e-10) 
 
 def _best(scores: F64, offsets: I64) -> I64:
     """Return the flat index of the best document of each query that has documents."""
-    query = np.repeat(np.arange(offsets.size - 1), np.diff(offsets))
+    query = query_of(offsets)
     return np.lexsort((-scores, query))[np.unique(query, return_index=True)[1]]
 
 

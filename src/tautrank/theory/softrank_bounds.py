@@ -23,14 +23,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import choice, real
-from tautrank.arrays import I64, Array, numbers
+from tautrank.arrays import F64, I64, Array, numbers, query_of
 from tautrank.losses import REGISTRY, Loss, SoftRank
 from tautrank.losses.base import Lists
 from tautrank.metrics import Discount, discount_values, metric
-from tautrank.metrics.ordering import F64, query_maxima
+from tautrank.metrics.ordering import query_maxima
 from tautrank.theory.loss_bounds import full_lists
 from tautrank.theory.theorem import Bound, about, about_kind, document_pairs, in_scope
 
@@ -247,8 +247,7 @@ def flip_sums(
     """
     from scipy.special import erfc
 
-    sums = np.zeros(offsets.size - 1)
-    query = np.repeat(np.arange(sums.size), np.diff(offsets))
+    sums, query = np.zeros(offsets.size - 1), query_of(offsets)
     for i, j in document_pairs(offsets):
         gap, pull = scores[i] - scores[j], mus[query[i]] * (labels[i] - labels[j])
         with np.errstate(divide="ignore", over="ignore"):
@@ -257,15 +256,14 @@ def flip_sums(
     return sums
 
 
-def least_distances(scores: F64, offsets: NDArray[np.int64]) -> F64:
+def least_distances(scores: F64, offsets: I64) -> F64:
     """Return the least distance of two scores in each query: 0 with ties, infinity with one document or none.
 
     >>> least_distances(np.array([0.0, 3.0, 1.0, 5.0]), np.array([0, 3, 4]))
     array([ 1., inf])
     """
     sizes = np.diff(offsets)
-    query = np.repeat(np.arange(sizes.size), sizes)
-    gaps = np.diff(scores[np.lexsort((scores, query))], prepend=0.0)
+    gaps = np.diff(scores[np.lexsort((scores, query_of(offsets)))], prepend=0.0)
     gaps[offsets[:-1][sizes > 0]] = np.inf  # the first document of a query has none before it
     return np.where(sizes > 0, -query_maxima(-gaps, offsets), np.inf)
 

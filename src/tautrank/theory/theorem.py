@@ -10,12 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.arrays import check_finite_scores, check_offsets, numbers
+from tautrank.arrays import F64, I64, check_finite_scores, check_offsets, numbers
 from tautrank.errors import OptionError, counted
 from tautrank.losses import REGISTRY, Loss
 from tautrank.losses.base import Lists
 from tautrank.metrics.base import mean_over_queries
-from tautrank.metrics.ordering import F64, I64
 
 Condition: TypeAlias = Callable[[Any, F64, Lists], str | None]
 """From a loss, scores and lists to the reason why a theorem or a check is not about them, or to None where it is."""
@@ -115,10 +114,10 @@ def negative_log(values: ArrayLike) -> F64:
         return np.asarray(0.0 - np.log(values))
 
 
-def check_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
-    """Return scores as float64 and offsets as int64.
+def check_list_scores(scores: ArrayLike, offsets: ArrayLike) -> tuple[F64, I64]:
+    """Return scores as float64 and offsets as int64, for lists without labels.
 
-    >>> check_scores([0.0, float("nan")], [0, 2])
+    >>> check_list_scores([0.0, float("nan")], [0, 2])
     Traceback (most recent call last):
     tautrank.errors.DataError: scores[1] (query 0, document 1): found nan; expected a finite number
     """

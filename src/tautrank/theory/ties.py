@@ -18,13 +18,14 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from tautrank.arguments import real, whole
+from tautrank.arrays import F64, Bools
 from tautrank.errors import DataError, OptionError
 from tautrank.losses.base import Lists
 from tautrank.metrics import DCG, DCGRR, NDCG, Metric, discount_values, gain_values, metric
-from tautrank.metrics.ordering import F64, query_sums
+from tautrank.metrics.ordering import query_sums
 from tautrank.theory.softrank_bounds import flip_sums
 from tautrank.theory.theorem import check_scored_lists
 
@@ -266,7 +267,7 @@ def flipped_pairs(scores: F64, lists: Lists, sigmas: F64, mus: F64) -> F64:
     return flip_sums(scores[order], y, lambda i, j: y[i] != y[j], lists.offsets, sigmas, mus)
 
 
-def _turning_point(holds: Callable[[F64], NDArray[np.bool_]], queries: int) -> tuple[F64, F64]:
+def _turning_point(holds: Callable[[F64], Bools], queries: int) -> tuple[F64, F64]:
     """Return the largest number for which it holds, one per query, and the smallest for which it no longer does."""
     low, high = np.full(queries, _TINY), np.full(queries, _HUGE)
     for _ in range(_HALVINGS):

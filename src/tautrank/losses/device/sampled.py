@@ -153,9 +153,9 @@ class DeviceSmoothed(DeviceObjective):
             self._weights, self._drops = lists.placed(weights), lists.placed(-np.diff(weights, append=0.0))
             self._k = max(int(np.count_nonzero(weights)), 1)
         else:
-            able = "dcg, ndcg, err, mrr or dcg-rr, or tensors on the CPU"
-            found = f"found {metric}, which is Python code and cannot run on a CUDA device"
-            raise OptionError(f"metric: {found}; expected {able}")
+            expected = "dcg, ndcg, err, mrr or dcg-rr, or tensors on the CPU"
+            found = f"{metric}, which is Python code and cannot run on a CUDA device"
+            raise OptionError(f"metric: found {found}; expected {expected}")
         self._gains = gains
         self._scale = lists.weights_of(gains)
         self._shift = loss._shift_by_label * labels.double()[self._order]

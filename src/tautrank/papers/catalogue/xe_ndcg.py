@@ -14,7 +14,7 @@ from tautrank.simulate.clicks import CLICK_PROBABILITIES
 
 # Sec. 4.4 approximates the inverse hessian of both softmax losses; neumann is the default of xendcg.
 LISTNET = System("listnet(target=softmax,hessian=neumann)", "listnet")
-# LightGBM's sigmoid is 1, as the paper's sigma, unless it is told otherwise.
+# LightGBM's sigmoid is 1, as the paper's sigma, unless it is parameters otherwise.
 LAMBDAMART = System("lightgbm:lambdarank", "lambdamart", {"lambdarank_norm": False})
 XENDCG = System("xendcg", "xendcg")
 
@@ -78,8 +78,8 @@ FIGURE3_LABELS = _degrading("xe-figure3-labels", _PERTURBED, version=2)
 
 def _clicks(p: float) -> Change:
     """Clicks in place of labels, with probability p on documents of label 0."""
-    told = {"impressions": 10, "probabilities": (p, *CLICK_PROBABILITIES[1:])}
-    return Change("clicks", told, parts=("train", "valid"))
+    parameters = {"impressions": 10, "probabilities": (p, *CLICK_PROBABILITIES[1:])}
+    return Change("clicks", parameters, parts=("train", "valid"))
 
 
 _CLICKED = tuple(Condition(f"{p:g}", p, (_clicks(p),)) for p in (0.05, 0.1, 0.15, 0.2, 0.25, 0.3))

@@ -1,11 +1,9 @@
-"""Data sets as they are unpacked, tables of all kinds, TREC files."""
+"""Tables of all kinds, read by the ending of their names, and what people get wrong in them."""
 
 from __future__ import annotations
 
 import builtins
 import contextlib
-import gzip
-import math
 
 import numpy as np
 import pandas as pd
@@ -17,60 +15,6 @@ from tautrank.data.files import read_data
 from tautrank.data.trec import read_judged_scores
 from tautrank.errors import DataError, MissingDependencyError
 from tests.command_line import run
-
-
-def lines(first_qid: int, queries: int, width: int) -> str:
-    return "".join(f"{q % 3} qid:{first_qid + q} {width}:1\n" for q in range(queries))
-
-
-@pytest.mark.parametrize(
-    ("names", "sizes"),
-    [
-        (["Fold2/train.txt", "Fold2/vali.txt", "Fold2/test.txt"], (3, 1, 2)),
-        (["MSLR-WEB10K/Fold2/train.txt", "MSLR-WEB10K/Fold2/vali.txt", "MSLR-WEB10K/Fold2/test.txt"], (3, 1, 2)),
-        (["set2.train.txt", "set2.valid.txt", "set2.test.txt"], (3, 1, 2)),
-        (["Fold2/train.txt.gz", "Fold2/vali.txt.gz", "Fold2/test.txt.gz"], (3, 1, 2)),
-    ],
-)
-def test_published_layouts(tmp_path, names, sizes):
-    for i, (name, size) in enumerate(zip(names, sizes, strict=True)):
-        file = tmp_path / name
-        file.parent.mkdir(parents=True, exist_ok=True)
-        text = lines(10 * i, size, width=3 - i).encode()
-        file.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
-    splits = tr.read_folder(tmp_path, fold=2)
-    assert tuple(part.n_queries for part in splits) == sizes
-    assert [part.n_features for part in splits] == [3, 3, 3]  # the widest decides
-    assert tr.list_folds(tmp_path) == [2]
-
-
-def test_istella_full_has_no_validation_part(tmp_path):
-    (tmp_path / "train.txt").write_text(lines(0, 3, 2))
-    (tmp_path / "test.txt").write_text(lines(5, 2, 2))
-    splits = tr.read_folder(tmp_path)
-    assert splits.valid is None
-    assert (splits.train.n_queries, splits.test.n_queries) == (3, 2)
-
-
-def test_letor_parts_make_the_published_folds(tmp_path):
-    for i in range(1, 6):
-        (tmp_path / f"S{i}.txt").write_text(f"1 qid:{i} 1:1\n")
-    for fold, (train, valid, test) in {1: ([1, 2, 3], [4], [5]), 4: ([4, 5, 1], [2], [3])}.items():
-        splits = tr.read_folder(tmp_path, fold)
-        assert [part.qids.tolist() for part in splits] == [train, valid, test]
-    assert tr.list_folds(tmp_path) == [1, 2, 3, 4, 5]
-
-
-def test_folder_errors(tmp_path):
-    with pytest.raises(DataError, match=r"absent: cannot be listed \(No such file or directory\); expected Fold1/"):
-        tr.read_folder(tmp_path / "absent")
-    with pytest.raises(DataError, match=r"found no known data set; expected Fold1/"):
-        tr.read_folder(tmp_path)
-    (tmp_path / "Fold1").mkdir()
-    (tmp_path / "Fold1" / "train.txt").write_text("1 qid:1 1:1\n")
-    (tmp_path / "Fold1" / "test.txt").write_text("1 qid:2 1:1\n")
-    with pytest.raises(DataError, match=r"found no complete fold 7; expected one of: 1"):
-        tr.read_folder(tmp_path, 7)
 
 
 @pytest.fixture
@@ -265,64 +209,6 @@ def test_missing_pyarrow_is_one_sentence(tmp_path, frame, monkeypatch):
         read_csv(tmp_path / "t.csv")
 
 
-def test_blank_lines_of_a_run_are_passed_over_and_an_empty_one_is_refused(tmp_path):
-    file = tmp_path / "run.txt"
-    file.write_text("\nq1 Q0 d1 1 9.5 me\n \nq1 Q0 d2 2 8 me\n")
-    assert tr.data.read_run(file) == {"q1": {"d1": 9.5, "d2": 8.0}}
-    file.write_text("\n\n")
-    with pytest.raises(DataError, match=r"run.txt: found an empty file; expected lines of 6 columns"):
-        tr.data.read_run(file)
-
-
-def test_side_files_may_end_in_blank_lines_and_hold_no_binary_data(tmp_path):
-    (tmp_path / "a.txt").write_text("1 1:1\n0 1:2\n")
-    (tmp_path / "a.txt.group").write_text("1\n\n1\n")
-    assert tr.read_letor(tmp_path / "a.txt").sizes.tolist() == [1, 1]
-    (tmp_path / "a.txt.group").write_bytes(b"1\n\0\n")
-    with pytest.raises(DataError, match=r"a.txt.group:2: found binary data; expected text"):
-        tr.read_letor(tmp_path / "a.txt")
-
-
 def test_a_name_too_long_for_the_system_is_one_sentence(tmp_path):
     with pytest.raises(DataError, match=r": cannot be opened \("):
         tr.read_letor(tmp_path / ("x" * 5000))
-
-
-def test_the_folds_of_a_folder(tmp_path):
-    assert tr.data.list_folds(tmp_path) == []
-    (tmp_path / "train.txt").write_text("1 qid:1 1:1\n")
-    assert tr.data.list_folds(tmp_path) == [1]
-    for part in range(1, 6):
-        (tmp_path / f"part{part}.txt").write_text(f"1 qid:{part} 1:1\n")
-    assert tr.data.list_folds(tmp_path) == [1, 2, 3, 4, 5]
-    with pytest.raises(DataError, match=r"absent: cannot be listed \("):
-        tr.data.list_folds(tmp_path / "absent")
-
-
-def test_a_run_under_judgments():
-    run = {"q1": {"d1": 3.0, "d2": 2.0}, "q3": {"d1": 1.0}}
-    qrels = {"q1": {"d2": 1.0, "d7": 2.0, "d8": -2.0}, "q2": {"d5": 1.0}}
-    judged = tr.judge_run(run, qrels)
-    assert judged.qids.tolist() == ["q1", "q2"]
-    assert judged.offsets.tolist() == [0, 4, 5]
-    assert judged.scores.tolist() == [3.0, 2.0, -math.inf, -math.inf, -math.inf]
-    assert judged.labels.tolist() == [0, 1, 2, 0, 1]
-    assert (judged.not_in_run, judged.not_judged) == (1, 1)
-    recall = tr.metric("recall@10").per_query(judged.scores, judged.labels, judged.offsets)
-    assert recall.tolist() == [0.5, 0.0]
-
-
-def test_a_run_scores_as_trec_eval_scores_it():
-    import pytrec_eval
-
-    rng = np.random.default_rng(4)
-    qrels = {f"q{q}": {f"d{d}": int(rng.integers(0, 3)) for d in rng.choice(60, 25, False)} for q in range(30)}
-    run = {
-        q: {f"d{d}": float(s) for d, s in zip(rng.choice(60, 20, False), rng.random(20), strict=True)} for q in qrels
-    }
-    names = {"ndcg_cut_10": "ndcg(gain=linear)@10", "map": "map", "recip_rank": "mrr", "recall_10": "recall@10"}
-    theirs = pytrec_eval.RelevanceEvaluator(qrels, set(names)).evaluate(run)
-    judged = tr.judge_run(run, {q: {d: float(v) for d, v in docs.items()} for q, docs in qrels.items()})
-    for trec, ours in names.items():
-        values = tr.metric(ours, empty="zero").per_query(judged.scores, judged.labels, judged.offsets)
-        np.testing.assert_allclose(values, [theirs[q][trec] for q in judged.qids], atol=1e-12)
