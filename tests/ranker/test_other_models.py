@@ -61,6 +61,20 @@ def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):
     np.testing.assert_allclose(vespa, scores, rtol=0, atol=2e-6)
 
 
+@pytest.mark.parametrize("gamma", [0.3, 1e9])
+def test_pruned_trees_of_xgboost_keep_their_scores(gamma, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    data = xgboost.DMatrix(X, Y, group=GROUP, feature_names=NAMES)
+    how = {"objective": "rank:ndcg", "tree_method": "exact", "gamma": gamma, "nthread": 1}
+    booster = xgboost.train(how, data, 10)
+    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
+    assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
+    ranker, scores = tr.Ranker.load(bytes(booster.save_raw("ubj"))), booster.predict(data, output_margin=True)
+    np.testing.assert_array_equal(ranker.predict(X), scores)
+    vespa = INTERPRETERS["vespa"](exported(ranker, tmp_path, "vespa"), X[:100], NAMES)
+    np.testing.assert_allclose(vespa, scores[:100], rtol=0, atol=1e-5)
+
+
 def test_boosters_are_continued():
     booster = lightgbm_model(names=None)
     ranker = tr.Ranker("xendcg", n_estimators=2).fit(X, Y, group=GROUP, init_model=booster)
@@ -92,6 +106,42 @@ def test_what_is_no_model_of_one_score_is_refused(tmp_path):
         tr.Ranker.load(b'{"learner":{}}')
     with pytest.raises(DataError, match="found an object of int"):
         tr.Ranker.load(3)
+
+
+# A node that is not there ends the process inside XGBoost, and a loop never ends.
+_DAMAGED_NODES = {
+    "left_children": [7, 999, -2, 0],
+    "right_children": [-1, 1],
+    "parents": [-5, 2**31 - 2],
+    "split_indices": [5],
+    "categories_nodes": [-1, 999],
+}
+
+
+@pytest.mark.parametrize("kind", ["json", "ubj"])
+@pytest.mark.parametrize(("name", "value"), [(name, each) for name, some in _DAMAGED_NODES.items() for each in some])
+def test_damaged_nodes_of_xgboost_are_refused(name, value, kind):
+    content = bytes(xgboost_model().save_raw(kind))
+    tree = json.loads(xgboost_model().save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"][0]
+    numbers = tree[name]
+    at = 1 if numbers else 0
+    changed = [*numbers[:at], value, *numbers[at + 1 :]]
+    if kind == "json":
+        found, damaged = (f'"{name}":{json.dumps(each, separators=(",", ":"))}'.encode() for each in (numbers, changed))
+    else:
+        key = b"L" + len(name).to_bytes(8, "big") + name.encode() + b"[$l#L"
+        found, damaged = (
+            key + len(each).to_bytes(8, "big") + np.array(each, ">i4").tobytes() for each in (numbers, changed)
+        )
+    assert found in content
+    with pytest.raises(DataError, match="XGBoost cannot read the model; expected a whole file"):
+        tr.Ranker.load(content.replace(found, damaged, 1))
+
+
+@pytest.mark.parametrize("end", [*range(0, 4000, 97)])
+def test_ubjson_that_ends_too_early_is_refused(end):
+    with pytest.raises(DataError):
+        tr.Ranker.load(bytes(xgboost_model().save_raw("ubj"))[:end])
 
 
 def test_file_objects_bytes_and_every_damaged_byte():

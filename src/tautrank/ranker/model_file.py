@@ -20,6 +20,8 @@ import zipfile
 from contextlib import nullcontext
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
 from tautrank.data.columns import Levels, level_text
 from tautrank.engines import FittedModel, NativeLoss, Record
 from tautrank.engines.base import read_model
@@ -30,6 +32,7 @@ from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
 from tautrank.ranker.inputs import Names
 from tautrank.ranker.list_features import ListFeatures, read_list_features
+from tautrank.ranker.ubjson import from_ubjson
 
 FORMAT_VERSION = 4
 
@@ -48,6 +51,7 @@ _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, Re
 # The numbers of a tree in LightGBM's text: of its splits and leaves, and of the whole tree.
 _OF_SPLITS = ("split_feature", "threshold", "decision_type", "left_child", "right_child", "split_gain")
 _OF_NODES = ("internal_value", "internal_weight", "internal_count", "leaf_value", "leaf_weight", "leaf_count")
+_OF_XGBOOST = ("left_children", "right_children", "split_indices", "parents")
 _OF_TREES = ("num_cat", "cat_boundaries", "cat_threshold", "shrinkage", "is_linear")
 
 
@@ -368,7 +372,39 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
             raise ValueError
 
 
+def _check_nodes(model: dict[str, Any], outputs: int) -> None:
+    """Refuse damaged trees of XGBoost, which trusts them too, and does not survive a node that is not there."""
+    if not all(output in range(outputs) for output in model["tree_info"]):
+        raise ValueError
+    for tree in model["trees"]:
+        left, right, feature, parents = (np.array(tree[name], np.int64) for name in _OF_XGBOOST)
+        sets = (np.array(tree.get(f"categories{name}", []), np.int64) for name in ("", "_nodes", "_segments", "_sizes"))
+        codes, nodes, segments, sizes = sets
+        links = np.concatenate([left, right, nodes, parents[1:]])
+        if links.min() < -1 or links.max() >= left.size or np.concatenate([nodes, segments, sizes]).min(initial=0) < 0:
+            raise ValueError
+        reached = level = np.array([0])
+        while level.size and reached.size <= left.size:
+            level = np.concatenate([left[level], right[level]])
+            level = level[level >= 0]
+            reached = np.append(reached, level)
+        whole = (
+            # Every node is reached once, but for those that pruning has removed.
+            np.unique(reached).size == reached.size == left.size - int(tree["tree_param"]["num_deleted"])
+            and np.array_equal(left < 0, right < 0)
+            and feature[left >= 0].max(initial=0) < int(tree["tree_param"]["num_feature"])
+            and (segments + sizes).max(initial=0) <= codes.size
+        )
+        if not whole:
+            raise ValueError
+
+
 def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
+    given = (from_ubjson if content.startswith(_UBJSON) else json.loads)(content)["learner"]
+    shape, trees = given["learner_model_param"], given["gradient_booster"]
+    outputs = max(1, int(shape["num_class"]), int(shape.get("num_target", "1")))
+    if trees["name"] != "gblinear":
+        _check_nodes(trees.get("gbtree", trees)["model"], outputs)
     booster = package("xgboost").Booster(model_file=bytearray(content))
     learner = json.loads(booster.save_raw("json"))["learner"]
     kind, classes = learner["gradient_booster"]["name"], int(learner["learner_model_param"]["num_class"])
