@@ -173,6 +173,13 @@ def test_a_split_on_missing_is_valid_json_for_vespa(tmp_path):
     np.testing.assert_array_equal(found, ranker.predict(x))
 
 
+def test_an_export_goes_to_standard_output(tmp_path, capsys):
+    lightgbm_model().save_model(tmp_path / "lgb.txt")
+    code, out, err = run(capsys, "export -o - --format solr", tmp_path / "lgb.txt")
+    assert (code, err) == (0, "-: 10 trees for solr\n")
+    assert json.loads(out)["name"] == "model"
+
+
 def test_commands_take_a_lightgbm_model(tmp_path, capsys):
     booster = lightgbm_model()
     model, data = tmp_path / "lgb.txt", tmp_path / "data.txt"

@@ -7,10 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tautrank.files import STANDARD
 
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
@@ -27,6 +30,16 @@ def say(text: str, style: str | None = None) -> None:
         style: style of the line, such as bold.
     """
     OUT.print(text, style=style, markup=False, soft_wrap=not OUT.is_terminal)
+
+
+def say_written(path: Path, text: str) -> None:
+    """Say what a file now holds: on standard error if the file is standard output.
+
+    Args:
+        path: the file.
+        text: what it holds.
+    """
+    (ERR.print if str(path) == STANDARD else say)(f"{path}: {text}")
 
 
 def json_text(value: Any) -> str:

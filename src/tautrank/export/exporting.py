@@ -12,7 +12,7 @@ from tautrank.arguments import choice
 from tautrank.errors import DataError, OptionError
 from tautrank.export.formats import Export, lightgbm_text, plugin_model, ranklib_model, solr_model, vespa_model
 from tautrank.export.onnx_graph import onnx_model
-from tautrank.files import write_whole
+from tautrank.files import STANDARD, write_whole
 
 if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker
@@ -96,7 +96,7 @@ def export_model(
         found = f"'{format}' for a model with list features, but {reason}"
         raise OptionError(f"format: found {found}; expected onnx, or a model trained without list_features")
     names, named = _feature_names(ranker, features)
-    export = Export(format, ranker.model_, names, named, name or Path(path).stem, store, lists, directions)
+    export = Export(format, ranker.model_, names, named, name or (Path(path).stem if str(path) != STANDARD else "model"), store, lists, directions)
     write_whole(path, FORMATS[format](export))
 
 
