@@ -206,12 +206,7 @@ def explain(
     else:
         documents = f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
         say(f"{data}, query {query}: {documents}", "bold")
-        width = max(len(str(document)) for document in explained.documents)
-        for row in (-explained.scores).argsort(kind="stable"):
-            parts = explained.contributions[row]
-            largest = [at for at in (-abs(parts)).argsort(kind="stable")[:4] if parts[at]]
-            why = ", ".join(f"{explained.features[at]} {parts[at]:+.4f}" for at in largest)
-            say(f"{explained.documents[row]!s:>{width}}  {explained.scores[row]:+.4f}  {why}")
+        say(explained.to_text())
 
 
 @model_app.command("info")

@@ -62,10 +62,10 @@ class TextSource:
         self.path = path
         self._compression: str | None = None
         try:
-            # A pipe of the shell, `<(zcat run.gz)` or /dev/stdin; one with a name of its own is another at each opening.
-            piped = str(path) == STANDARD or (str(path).startswith(("/dev/", "/proc/")) and path.is_fifo())
-            number = os.stat(path).st_ino if piped and str(path) != STANDARD else 0
-            self._raw: Any = io.BytesIO(_piped(str(path), number)) if piped else open(path, "rb")  # noqa: SIM115
+            # A pipe of the shell, such as `<(zcat run.gz)`; one with a name of its own is another at each opening.
+            in_shell = str(path).startswith(("/dev/", "/proc/")) and path.is_fifo()
+            pipe = 0 if str(path) == STANDARD else path.stat().st_ino if in_shell else None
+            self._raw: Any = open(path, "rb") if pipe is None else io.BytesIO(_piped(str(path), pipe))  # noqa: SIM115
             # Of a pipe `peek` would see only what was written first.
             head = self._start = self._raw.read(6)
             if self._raw.seekable():

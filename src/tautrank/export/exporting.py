@@ -96,7 +96,8 @@ def export_model(
         found = f"'{format}' for a model with list features, but {reason}"
         raise OptionError(f"format: found {found}; expected onnx, or a model trained without list_features")
     names, named = _feature_names(ranker, features)
-    export = Export(format, ranker.model_, names, named, name or (Path(path).stem if str(path) != STANDARD else "model"), store, lists, directions)
+    name = name or Path("model" if str(path) == STANDARD else path).stem
+    export = Export(format, ranker.model_, names, named, name, store, lists, directions)
     write_whole(path, FORMATS[format](export))
 
 
