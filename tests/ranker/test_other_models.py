@@ -48,6 +48,35 @@ def test_lightgbm_text_is_exported_to_every_format(format, tmp_path):
     np.testing.assert_allclose(found, booster.predict(X[:100]), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_lightgbm_models_of_decimals_keep_their_scores(format, tmp_path):
+    # Splits lie in the middle between two values, and there are values for which float32 has a larger number.
+    values = np.round(RNG.random((800, 5)), 2)
+    trained = values * 50 // 1 / 50  # 0, 0.02, 0.04, ...: the others lie in the middle
+    booster = lightgbm.train(
+        {"objective": "lambdarank", "verbosity": -1, "min_data_in_leaf": 2, "num_threads": 1},
+        lightgbm.Dataset(trained, Y, group=GROUP, feature_name=NAMES),
+        20,
+    )
+    scores = booster.predict(values)
+    assert np.count_nonzero(booster.predict(values.astype(np.float32)) != scores) > 10
+    for ranker in (tr.Ranker.load(booster), tr.Ranker.load(tr.Ranker.load(booster).model_.booster)):
+        np.testing.assert_array_equal(ranker.predict(values), scores)
+        np.testing.assert_array_equal(ranker.predict(values.astype(np.float32)), scores)
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), values.astype(np.float32), NAMES)
+    np.testing.assert_allclose(found, scores, rtol=0, atol=1e-5)
+
+
+def test_lightgbm_models_of_float32_data_keep_their_thresholds():
+    booster = lightgbm_model()
+    kept = tr.Ranker.load(booster).model_.booster
+    assert kept.trees_to_dataframe().threshold.equals(booster.trees_to_dataframe().threshold)
+    # Time stamps, which float32 cannot hold, are compared as doubles.
+    large = 1.7e9 + RNG.integers(0, 40, (800, 1)) + 0.125
+    booster = lightgbm.train({"objective": "lambdarank", "verbosity": -1}, lightgbm.Dataset(large, Y, group=GROUP), 5)
+    np.testing.assert_array_equal(tr.Ranker.load(booster).predict(large), booster.predict(large))
+
+
 @pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic", "count:poisson", "reg:squarederror"])
 @pytest.mark.parametrize("kind", ["json", "ubj"])
 def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):

@@ -26,6 +26,7 @@ from tautrank.data.columns import Levels, level_text
 from tautrank.engines import FittedModel, NativeLoss, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
+from tautrank.engines.lightgbm import text_for_float32
 from tautrank.engines.registry import engine_named, package
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
@@ -328,7 +329,7 @@ def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     names = tuple(head["feature_names"].split(" "))
     unnamed = all(name == f"Column_{column}" for column, name in enumerate(names))
     _check_trees(text, [int(size) for size in head["tree_sizes"].split()], len(names))
-    model = engine_named("lightgbm").model_class.from_bytes(text.encode(), len(names))
+    model = engine_named("lightgbm").model_class.from_bytes(text_for_float32(text).encode(), len(names))
     if model.n_features != len(names):
         raise ValueError
     # The levels of a frame's categories, which stand in the columns that the parameters name.
