@@ -207,5 +207,10 @@ def test_a_plain_name_finds_a_metric_that_has_options_only_if_it_is_the_only_one
         both.mean("ndcg@1")
 
 
+def test_a_function_is_told_of_list_metrics():
+    with pytest.raises(OptionError, match="metric: found a function; expected a name, or a ListMetric for a metric"):
+        metric(lambda scores, labels: 0.0)
+
+
 def test_no_weights_for_no_queries():
     assert check_weights([], 0).size == 0

@@ -33,13 +33,14 @@ def say(text: str, style: str | None = None) -> None:
 
 
 def say_written(path: Path, text: str) -> None:
-    """Say what a file now holds: on standard error if the file is standard output.
+    """Say what a file now holds; nothing if it is standard output, which then holds only that.
 
     Args:
         path: the file.
         text: what it holds.
     """
-    (ERR.print if str(path) == STANDARD else say)(f"{path}: {text}")
+    if str(path) != STANDARD:
+        say(f"{path}: {text}")
 
 
 def json_text(value: Any) -> str:

@@ -272,6 +272,8 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)
     """
+    if callable(name):
+        raise OptionError("metric: found a function; expected a name, or a ListMetric for a metric of your own")
     if isinstance(name, str):
         name = name.lower()
         name = name if name in METRICS else respelled(name)
