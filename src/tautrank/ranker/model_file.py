@@ -384,14 +384,11 @@ def _check_nodes(model: dict[str, Any], outputs: int) -> None:
         links = np.concatenate([left, right, nodes, parents[1:]])
         if links.min() < -1 or links.max() >= left.size or np.concatenate([nodes, segments, sizes]).min(initial=0) < 0:
             raise ValueError
-        reached = level = np.array([0])
-        while level.size and reached.size <= left.size:
-            level = np.concatenate([left[level], right[level]])
-            level = level[level >= 0]
-            reached = np.append(reached, level)
+        children = np.sort(np.concatenate([left[left >= 0], right[right >= 0]]))
         whole = (
-            # Every node is reached once, but for those that pruning has removed.
-            np.unique(reached).size == reached.size == left.size - int(tree["tree_param"]["num_deleted"])
+            # Every node but the first is somebody's child, unless pruning has removed it.
+            children.size == left.size - 1 - int(tree["tree_param"]["num_deleted"])
+            and np.all(np.diff(children, prepend=0) > 0)
             and np.array_equal(left < 0, right < 0)
             and feature[left >= 0].max(initial=0) < int(tree["tree_param"]["num_feature"])
             and (segments + sizes).max(initial=0) <= codes.size

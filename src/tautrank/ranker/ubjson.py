@@ -12,7 +12,7 @@ _WORDS = {b"T": True, b"F": False, b"N": None}
 
 
 def from_ubjson(content: bytes) -> Any:
-    """Return the value that UBJSON denotes; what is damaged is a ValueError, KeyError or RecursionError.
+    """Return the value that UBJSON denotes; what is damaged raises one of many errors.
 
     Args:
         content: the value as XGBoost writes it (https://ubjson.org).
@@ -22,18 +22,12 @@ def from_ubjson(content: bytes) -> Any:
     """
     file = io.BytesIO(content)
 
-    def numbers(kind: bytes, count: int) -> list[Any]:
+    def numbers(kind: bytes, count: int = 1) -> list[Any]:
         form = np.dtype(_NUMBERS[kind])
         return np.frombuffer(file.read(form.itemsize * count), form, count).tolist() if count else []
 
-    def size(kind: bytes) -> int:
-        (found,) = numbers(kind, 1)
-        if found not in range(len(content)):
-            raise ValueError
-        return int(found)
-
     def text(kind: bytes) -> str:
-        return file.read(size(kind)).decode()
+        return file.read(numbers(kind)[0]).decode()
 
     def value(kind: bytes) -> Any:
         if kind == b"{":
@@ -41,10 +35,10 @@ def from_ubjson(content: bytes) -> Any:
         if kind == b"[":
             first = file.read(1)
             if first == b"$":
-                form, _ = file.read(1), file.read(1)
-                return numbers(form, size(file.read(1)))
+                form, _, kind = file.read(1), file.read(1), file.read(1)
+                return numbers(form, numbers(kind)[0])
             if first == b"#":
-                return [value(file.read(1)) for _ in range(size(file.read(1)))]
+                return [value(file.read(1)) for _ in range(numbers(file.read(1))[0])]
             items = []
             while first != b"]":
                 items.append(value(first))
@@ -52,6 +46,6 @@ def from_ubjson(content: bytes) -> Any:
             return items
         if kind == b"S":
             return text(file.read(1))
-        return _WORDS[kind] if kind in _WORDS else numbers(kind, 1)[0]
+        return _WORDS[kind] if kind in _WORDS else numbers(kind)[0]
 
     return value(file.read(1))
