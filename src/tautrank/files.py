@@ -5,15 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import os
+import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import BinaryIO, TypeAlias, cast
 
 from tautrank.errors import DataError
 
 PathLike: TypeAlias = str | os.PathLike[str]
+STANDARD = "-"
+"""What stands for standard input or output in place of a file."""
 
 
 def require_writable(path: PathLike) -> None:
@@ -26,7 +29,9 @@ def require_writable(path: PathLike) -> None:
     Traceback (most recent call last):
     tautrank.errors.DataError: no/such/folder/out.txt: cannot be written (No such file or directory)
     """
-    target = Path(path)
+    target = _behind_links(path)
+    if _is_stream(path):
+        return
     with _in_a_sentence(target):
         if target.is_dir():
             raise IsADirectoryError(0, "Is a directory")
@@ -59,7 +64,8 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
 
     The bytes go to a temporary file in the same folder, are flushed to disk, and replace `path` in one step. If the
     block raises, nothing is left behind and an existing `path` is untouched. ``durable=False`` skips the flush, for
-    files that can be made again.
+    files that can be made again. Where a path leads to no file but to a pipe or a device, such as ``/dev/stdout``, and
+    to standard output, ``-``, the bytes are written as they come.
 
     >>> import tempfile, pathlib
     >>> folder = pathlib.Path(tempfile.mkdtemp())
@@ -68,7 +74,12 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
     >>> [p.name for p in folder.iterdir()]
     ['out.txt']
     """
-    target = Path(path)
+    target = _behind_links(path)
+    if _is_stream(path):
+        with nullcontext(sys.stdout.buffer) if str(path) == STANDARD else open(path, "wb") as stream:
+            yield stream
+            stream.flush()
+        return
     with _in_a_sentence(target):
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:
@@ -87,6 +98,16 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def _is_stream(path: PathLike) -> bool:
+    """Whether a path is standard output, a pipe or a device, which cannot be replaced as a file can."""
+    return str(path) == STANDARD or (os.path.exists(path) and not os.path.isfile(path) and not os.path.isdir(path))
+
+
+def _behind_links(path: PathLike) -> Path:
+    """The file to write where a path is a link, which stays one."""
+    return Path(os.path.realpath(path) if os.path.islink(path) else path)
 
 
 def write_whole(path: PathLike, content: str | bytes) -> None:

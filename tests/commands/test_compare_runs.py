@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,25 @@ def test_runs_are_compared_in_a_table_and_on_a_page(runs, capsys):
     assert f"tautrank {command} --html page.html" in page
     assert r"\toprule" in run(capsys, command, "--latex")[1]
     assert run(capsys, command, "--csv")[1].startswith("system,")
+
+
+@pytest.mark.parametrize("kind", ["run", "scores"])
+def test_pipes_are_read_from_their_beginning(kind, tmp_path, capsys):
+    # Larger than what is read of a file to see what it is.
+    letor = "".join(f"{d % 3} qid:{q} 1:1 #docid = a-long-name-{d}\n" for q in range(400) for d in range(30))
+    scores = [[(d * 7919 + q) % 97 for d in range(30)] for q in range(400)]
+    one_per_line = "".join(f"{score}\n" for each in scores for score in each)
+    trec = [f"{q} Q0 a-long-name-{d} 1 {score} me\n" for q, each in enumerate(scores) for d, score in enumerate(each)]
+    given = {"data.txt": letor, "run": "".join(trec), "scores": one_per_line}
+    for name, content in given.items():
+        (tmp_path / name).write_text(content)
+    command = f"evaluate {tmp_path}/data.txt -m ndcg@10 --json --scores"
+    _, whole, _ = run(capsys, command, tmp_path / kind)
+    with subprocess.Popen(["cat", tmp_path / kind], stdout=subprocess.PIPE) as writer:
+        assert writer.stdout is not None
+        code, out, err = run(capsys, command, f"/dev/fd/{writer.stdout.fileno()}")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["metrics"] == json.loads(whole)["metrics"]
 
 
 def test_systems_are_named_by_their_files_or_as_one_likes(runs, capsys):

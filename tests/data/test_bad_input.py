@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import gzip
 import math
+import os
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -140,6 +142,27 @@ def test_an_existing_file_survives_a_failed_write(tmp_path, monkeypatch):
         write_half()
     assert target.read_text() == "old"
     assert [p.name for p in tmp_path.iterdir()] == ["out.csv"]
+
+
+def test_a_link_stays_a_link_and_a_pipe_a_pipe(tmp_path):
+    from tautrank.files import require_writable, write_whole
+
+    (tmp_path / "v1.taut").write_text("old")
+    (tmp_path / "latest.taut").symlink_to("v1.taut")
+    write_whole(tmp_path / "latest.taut", "new")
+    assert (tmp_path / "latest.taut").is_symlink()
+    assert (tmp_path / "v1.taut").read_text() == "new"
+
+    pipe, read = tmp_path / "pipe", []
+    os.mkfifo(pipe)
+    reader = threading.Thread(target=lambda: read.append(pipe.read_text()), daemon=True)
+    reader.start()
+    require_writable(pipe)
+    write_whole(pipe, "through")
+    assert pipe.is_fifo()  # as root, /dev/null would have become a file
+    reader.join(10)
+    assert read == ["through"]
+    assert sorted(each.name for each in tmp_path.iterdir()) == ["latest.taut", "pipe", "v1.taut"]
 
 
 OK = np.zeros((3, 2))

@@ -14,6 +14,7 @@ from scipy import sparse
 
 import tautrank as tr
 from tautrank.engines.boosting import Gradients, round_to_grid
+from tautrank.errors import DataError
 from tautrank.losses.base import Loss, Objective
 from tautrank.ranker.estimator import Ranker
 from tests.ranker_examples import TRAIN, VALID, ranker, synthetic
@@ -412,3 +413,13 @@ def test_random_thresholds_are_others_for_every_tree_if_the_rate_changes(how):
     drawn = np.concatenate([tree.threshold for tree in fitted.model_.trees()])
     assert np.unique(drawn).size > 8
     assert abs(np.diff(drawn, n=2)).max() > 0.1  # not one after the other
+
+
+def test_what_lightgbm_requires_is_said_in_plain_terms():
+    for given, sentence in (
+        ({"max_bin": 1}, "(expected max_bin > 1)"),
+        ({"boosting": "rf"}, "(expected (bagging_freq > 0 && bagging_fraction < 1.0 && bagging_fraction > 0.0) ||"),
+    ):
+        with pytest.raises(DataError) as error:
+            tr.Ranker(n_estimators=2, **given).fit(np.arange(40.0)[:, None], np.arange(40) % 2, group=[40])
+        assert f"LightGBM cannot train on this {sentence}" in str(error.value)

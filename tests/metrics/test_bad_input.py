@@ -196,5 +196,21 @@ def test_evaluation_refuses_and_writes(tmp_path):
     assert found.to_dict()["metrics"]["mrr"]["standard_error"] is None
 
 
+def test_a_plain_name_finds_a_metric_that_has_options_only_if_it_is_the_only_one():
+    found = evaluate(["ndcg@1", metric("ndcg@1", gain="linear"), "P@1"], [2.0, 1.0], [0, 1], like="ranx")
+    assert found.mean("P@1") == found.mean("precision@1") == 0
+    for name in ("ndcg", "precision(ties=expected)@1"):
+        with pytest.raises(OptionError, match="expected one of ndcg"):
+            found.mean(name)
+    both = evaluate([metric("ndcg@1", ties=ties) for ties in ("best", "expected")], [2.0, 1.0], [0, 1])
+    with pytest.raises(OptionError, match="found ndcg@1; expected one of"):
+        both.mean("ndcg@1")
+
+
+def test_a_function_is_told_of_list_metrics():
+    with pytest.raises(OptionError, match="metric: found a function; expected a name, or a ListMetric for a metric"):
+        metric(lambda scores, labels: 0.0)
+
+
 def test_no_weights_for_no_queries():
     assert check_weights([], 0).size == 0

@@ -126,7 +126,7 @@ def test_several_validation_sets_and_metrics():
         ({"eval_group": [GROUP[40:50], GROUP[50:]], "eval_names": ["a", "train"]}, "none of them 'train'"),
         (
             {"eval_metric": lambda y, s: ("mine", 1.0, True)},
-            "eval_metric: found a function; expected names, or a ListM",
+            "metric: found a function; expected a name, or a ListM",
         ),
         ({"init_score": Y}, "init_score: has no counterpart here; expected init_model=, a model to add trees to"),
         ({"position": Y}, "expected propensities=, the probability that a user looked at each document"),

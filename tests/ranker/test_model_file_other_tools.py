@@ -48,6 +48,35 @@ def test_lightgbm_text_is_exported_to_every_format(format, tmp_path):
     np.testing.assert_allclose(found, booster.predict(X[:100]), rtol=0, atol=1e-6)
 
 
+@pytest.mark.parametrize("format", FORMATS)
+def test_lightgbm_models_of_decimals_keep_their_scores(format, tmp_path):
+    # Splits lie in the middle between two values, and there are values for which float32 has a larger number.
+    values = np.round(RNG.random((800, 5)), 2)
+    trained = values * 50 // 1 / 50  # 0, 0.02, 0.04, ...: the others lie in the middle
+    booster = lightgbm.train(
+        {"objective": "lambdarank", "verbosity": -1, "min_data_in_leaf": 2, "num_threads": 1},
+        lightgbm.Dataset(trained, Y, group=GROUP, feature_name=NAMES),
+        20,
+    )
+    scores = booster.predict(values)
+    assert np.count_nonzero(booster.predict(values.astype(np.float32)) != scores) > 10
+    for ranker in (tr.Ranker.load(booster), tr.Ranker.load(tr.Ranker.load(booster).model_.booster)):
+        np.testing.assert_array_equal(ranker.predict(values), scores)
+        np.testing.assert_array_equal(ranker.predict(values.astype(np.float32)), scores)
+    found = INTERPRETERS[format](exported(ranker, tmp_path, format), values.astype(np.float32), NAMES)
+    np.testing.assert_allclose(found, scores, rtol=0, atol=1e-5)
+
+
+def test_lightgbm_models_of_float32_data_keep_their_thresholds():
+    booster = lightgbm_model()
+    kept = tr.Ranker.load(booster).model_.booster
+    assert kept.trees_to_dataframe().threshold.equals(booster.trees_to_dataframe().threshold)
+    # Time stamps, which float32 cannot hold, are compared as doubles.
+    large = 1.7e9 + RNG.integers(0, 40, (800, 1)) + 0.125
+    booster = lightgbm.train({"objective": "lambdarank", "verbosity": -1}, lightgbm.Dataset(large, Y, group=GROUP), 5)
+    np.testing.assert_array_equal(tr.Ranker.load(booster).predict(large), booster.predict(large))
+
+
 @pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic", "count:poisson", "reg:squarederror"])
 @pytest.mark.parametrize("kind", ["json", "ubj"])
 def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):
@@ -59,6 +88,20 @@ def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):
     np.testing.assert_array_equal(ranker.predict(X[:100]), scores)
     vespa = INTERPRETERS["vespa"](exported(ranker, tmp_path, "vespa"), X[:100], NAMES)
     np.testing.assert_allclose(vespa, scores, rtol=0, atol=2e-6)
+
+
+@pytest.mark.parametrize("gamma", [0.3, 1e9])
+def test_pruned_trees_of_xgboost_keep_their_scores(gamma, tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    data = xgboost.DMatrix(X, Y, group=GROUP, feature_names=NAMES)
+    how = {"objective": "rank:ndcg", "tree_method": "exact", "gamma": gamma, "nthread": 1}
+    booster = xgboost.train(how, data, 10)
+    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
+    assert any(int(tree["tree_param"]["num_deleted"]) for tree in trees)
+    ranker, scores = tr.Ranker.load(bytes(booster.save_raw("ubj"))), booster.predict(data, output_margin=True)
+    np.testing.assert_array_equal(ranker.predict(X), scores)
+    vespa = INTERPRETERS["vespa"](exported(ranker, tmp_path, "vespa"), X[:100], NAMES)
+    np.testing.assert_allclose(vespa, scores[:100], rtol=0, atol=1e-5)
 
 
 def test_boosters_are_continued():
@@ -94,6 +137,42 @@ def test_what_is_no_model_of_one_score_is_refused(tmp_path):
         tr.Ranker.load(3)
 
 
+# A node that is not there ends the process inside XGBoost, and a loop never ends.
+_DAMAGED_NODES = {
+    "left_children": [7, 999, -2, 0],
+    "right_children": [-1, 1],
+    "parents": [-5, 2**31 - 2],
+    "split_indices": [5],
+    "categories_nodes": [-1, 999],
+}
+
+
+@pytest.mark.parametrize("kind", ["json", "ubj"])
+@pytest.mark.parametrize(("name", "value"), [(name, each) for name, some in _DAMAGED_NODES.items() for each in some])
+def test_damaged_nodes_of_xgboost_are_refused(name, value, kind):
+    content = bytes(xgboost_model().save_raw(kind))
+    tree = json.loads(xgboost_model().save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"][0]
+    numbers = tree[name]
+    at = 1 if numbers else 0
+    changed = [*numbers[:at], value, *numbers[at + 1 :]]
+    if kind == "json":
+        found, damaged = (f'"{name}":{json.dumps(each, separators=(",", ":"))}'.encode() for each in (numbers, changed))
+    else:
+        key = b"L" + len(name).to_bytes(8, "big") + name.encode() + b"[$l#L"
+        found, damaged = (
+            key + len(each).to_bytes(8, "big") + np.array(each, ">i4").tobytes() for each in (numbers, changed)
+        )
+    assert found in content
+    with pytest.raises(DataError, match="XGBoost cannot read the model; expected a whole file"):
+        tr.Ranker.load(content.replace(found, damaged, 1))
+
+
+@pytest.mark.parametrize("end", [*range(0, 4000, 97)])
+def test_ubjson_that_ends_too_early_is_refused(end):
+    with pytest.raises(DataError):
+        tr.Ranker.load(bytes(xgboost_model().save_raw("ubj"))[:end])
+
+
 def test_file_objects_bytes_and_every_damaged_byte():
     ranker = tr.Ranker(n_estimators=1, num_leaves=2).fit(X, Y, group=GROUP)
     buffer = io.BytesIO()
@@ -121,6 +200,13 @@ def test_a_split_on_missing_is_valid_json_for_vespa(tmp_path):
     json.loads(content, parse_constant=lambda name: pytest.fail(name))
     found = INTERPRETERS["vespa"](content, x.astype(np.float32), ["f1"])
     np.testing.assert_array_equal(found, ranker.predict(x))
+
+
+def test_an_export_goes_to_standard_output(tmp_path, capsys):
+    lightgbm_model().save_model(tmp_path / "lgb.txt")
+    code, out, err = run(capsys, "export -o - --format solr", tmp_path / "lgb.txt")
+    assert (code, err) == (0, "")
+    assert json.loads(out)["name"] == "model"
 
 
 def test_commands_take_a_lightgbm_model(tmp_path, capsys):

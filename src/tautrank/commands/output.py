@@ -7,10 +7,13 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from tautrank.files import STANDARD
 
 OUT = Console(highlight=False, soft_wrap=False)
 """Standard output: results."""
@@ -40,6 +43,17 @@ def show(result: Any, reading: str) -> None:
 
     OUT.print(*result.tables(), reading, markup=False)
     say("\n".join(answer(result)), "bold")
+
+
+def say_written(path: Path, text: str) -> None:
+    """Say what a file now holds; nothing if it is standard output, which then holds only that.
+
+    Args:
+        path: the file.
+        text: what it holds.
+    """
+    if str(path) != STANDARD:
+        say(f"{path}: {text}")
 
 
 def json_text(value: Any) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -17,10 +16,9 @@ from tautrank.arguments import choice
 from tautrank.arrays import query_of
 from tautrank.commands import options
 from tautrank.commands.options import argument, flag, option, several
-from tautrank.commands.output import ERR, OUT, print_json, reading_bar, say
+from tautrank.commands.output import ERR, OUT, print_json, reading_bar, say, say_written
 from tautrank.data import Judged
 from tautrank.data.arrays import offsets_from_sizes
-from tautrank.data.text_source import STANDARD
 from tautrank.data.trec import csv_lines, run_lines
 from tautrank.errors import OptionError, counted
 from tautrank.files import require_writable, write_whole
@@ -143,9 +141,7 @@ def rank(
     choice("format", kind, ("scores", "trec", "csv"))
     if kind == "trec" and (not tag or any(c.isspace() for c in tag)):
         raise OptionError(f"--tag: found '{tag}'; expected text without spaces")
-    to_screen = str(output) == STANDARD
-    if not to_screen:
-        require_writable(output)
+    require_writable(output)
     ranker = options.load_ranker(model, data)
     documents = reading.for_ranker(ranker, data, unlabelled=True, memory=memory)
     if kind == "scores":
@@ -154,11 +150,8 @@ def rank(
         ranking = ranker.rank(documents)
         columns = ranking.qid, documents.document_names[ranking.document], ranking.rank, ranking.score
         text = run_lines(*columns, tag) if kind == "trec" else csv_lines(*columns)
-    if to_screen:
-        sys.stdout.write(text)
-        return
     write_whole(output, text)
-    say(f"{output}: {counted(documents.n_documents, 'document')} of {counted(documents.n_queries, 'query')}")
+    say_written(output, f"{counted(documents.n_documents, 'document')} of {counted(documents.n_queries, 'query')}")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -214,12 +207,7 @@ def explain(
     else:
         documents = f"{explained.scores.size} documents; every score starts from {explained.base:.4f}"
         say(f"{data}, query {query}: {documents}", "bold")
-        width = max(len(str(document)) for document in explained.documents)
-        for row in (-explained.scores).argsort(kind="stable"):
-            parts = explained.contributions[row]
-            largest = [at for at in (-abs(parts)).argsort(kind="stable")[:4] if parts[at]]
-            why = ", ".join(f"{explained.features[at]} {parts[at]:+.4f}" for at in largest)
-            say(f"{explained.documents[row]!s:>{width}}  {explained.scores[row]:+.4f}  {why}")
+        say(explained.to_text())
 
 
 @model_app.command("info")
@@ -296,7 +284,7 @@ def sparkline(values: Sequence[float]) -> str:
 
 def export(
     model: Path = options.MODEL,
-    output: Path = option("File to write.", ..., "--output", "-o"),
+    output: Path = option("File to write; - for standard output.", ..., "--output", "-o"),
     kind: str = option("solr, elasticsearch, opensearch, ranklib, vespa, onnx or lightgbm.", ..., "--format", "-f"),
     features: Path | None = option("File of feature names in the model's order: lines, or JSON; default f1, f2, ..."),
     name: str | None = option("Name of the model in the search engine; default the name of the file."),
@@ -314,7 +302,7 @@ def export(
     choice("format", kind, FORMATS)  # refuse a wrong name before reading the model
     ranker = options.load_ranker(model)
     tr.export_model(ranker, output, kind, features=features, name=name, store=store, directions=directions)
-    say(f"{output}: {size_of(ranker)} for {kind}")
+    say_written(output, f"{size_of(ranker)} for {kind}")
 
 
 @theory_app.command("check")

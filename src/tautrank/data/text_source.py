@@ -12,10 +12,12 @@ import os
 import sys
 import zlib
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from tautrank.errors import DataError
+from tautrank.files import STANDARD
 
 # Formats are recognised by their first bytes: names lie.
 _UNREADABLE = {
@@ -27,8 +29,6 @@ _UNREADABLE = {
     b"\xfe\xff": "UTF-16 text; expected UTF-8 or ASCII",
 }
 _BOM = b"\xef\xbb\xbf"
-STANDARD = "-"
-"""What stands for standard input or output in place of a file."""
 LONGEST_LINE = 256 * 2**20
 _COMPRESSED: dict[bytes, tuple[str, Callable[[BinaryIO], Any]]] = {
     b"\x1f\x8b": ("gzip", gzip.open),
@@ -48,10 +48,11 @@ def ending(path: Path) -> str:
     return next((suffix for suffix in reversed(endings) if suffix not in COMPRESSED_ENDINGS), "")
 
 
-@functools.cache
-def _standard_input() -> bytes:
-    """Return standard input; a file is opened several times, to see first what it holds."""
-    return sys.stdin.buffer.read()
+@functools.lru_cache(maxsize=4)
+def _piped(path: str, pipe: int) -> bytes:
+    """Return what a pipe holds, which can be read only once: a file is opened several times, to see what it is."""
+    with nullcontext(sys.stdin.buffer) if path == STANDARD else open(path, "rb") as file:
+        return file.read()
 
 
 class TextSource:
@@ -61,8 +62,10 @@ class TextSource:
         self.path = path
         self._compression: str | None = None
         try:
-            piped = str(path) == STANDARD
-            self._raw: Any = io.BytesIO(_standard_input()) if piped else open(path, "rb")  # noqa: SIM115
+            # A pipe of the shell, such as `<(zcat run.gz)`; one with a name of its own is another at each opening.
+            in_shell = str(path).startswith(("/dev/", "/proc/")) and path.is_fifo()
+            pipe = 0 if str(path) == STANDARD else path.stat().st_ino if in_shell else None
+            self._raw: Any = open(path, "rb") if pipe is None else io.BytesIO(_piped(str(path), pipe))  # noqa: SIM115
             # Of a pipe `peek` would see only what was written first.
             head = self._start = self._raw.read(6)
             if self._raw.seekable():

@@ -606,6 +606,9 @@ class Engine(abc.ABC):
             reason = re.sub(r"^\[[\d:]+\] \S+:\d+: | at \S+, line \d+ *\.?$", "", first).strip()
             if "num_features()) > (0)" in reason:
                 reason = "no feature varies enough to be split"
+            # "Check failed: (max_bin) > (1)" and "config->bagging_freq > 0", as a user would write it
+            plain = re.sub(r"(?<!\w)\(([\w.]+)\)", r"\1", re.sub(r"config->|(?<=\d)f\b", "", reason))
+            reason = plain.replace("Check failed: ", "expected ")
             raise DataError(f"loss {loss}: {self.written} cannot train on this ({reason})") from None
 
 

@@ -19,7 +19,7 @@ from tautrank.engines.binned import LightGBMBinning, check_memory, is_joined, is
 from tautrank.engines.boosting import QueryBagging
 from tautrank.engines.langevin import check_leaves
 from tautrank.engines.registry import OTHER_NAMES, AnyLoss, NativeLoss, make_safe, other_name, package
-from tautrank.engines.trees import Tree
+from tautrank.engines.trees import Tree, greatest_float32
 from tautrank.errors import DataError, OptionError, refuse, unknown
 
 if TYPE_CHECKING:
@@ -494,6 +494,31 @@ def scaled_text(text: str, scale: float) -> str:
 
     text = re.sub(r"^(leaf_value|leaf_const|leaf_coeff|internal_value|shrinkage)=(.*)$", product, text, flags=re.M)
     return _with_sizes(text)
+
+
+def text_for_float32(text: str) -> str:
+    """Move thresholds that LightGBM found in doubles to where float32 values go as the doubles that they stand for.
+
+    Between 0.71 and 0.73 LightGBM splits just above 0.72. The float32 nearest to 0.72 is larger still, and so is the
+    threshold that this returns. Thresholds found in float32 data, whose means have few digits, stay as they are.
+
+    Args:
+        text: a model as LightGBM writes it.
+
+    >>> text_for_float32("tree_sizes=\\n\\nTree=0\\nthreshold=0.72000000000000008 0.5000000000000001\\nend of trees\\n")
+    'tree_sizes=57\\n\\nTree=0\\nthreshold=0.72000002861022949 0.50000000000000011\\nend of trees\\n'
+    """
+
+    def moved(line: re.Match[str]) -> str:
+        given = _numbers(line[1], np.float64)
+        below = greatest_float32(given)
+        with np.errstate(over="ignore"):
+            above = np.nextafter(below, np.float32(np.inf))
+        in_doubles = np.nextafter(given, -np.inf).view(np.int64) % 2**12 != 0
+        up = in_doubles & (above - given < given - below) & (abs(given) < 2**24)
+        return "threshold=" + " ".join(f"{number:.17g}" for number in np.where(up, above, given))
+
+    return _with_sizes(re.sub(r"^threshold=(.+)$", moved, text, flags=re.M))
 
 
 def joined_text(texts: Sequence[str]) -> str:

@@ -23,6 +23,9 @@ from tautrank.errors import DataError, OptionError, unknown
 if TYPE_CHECKING:
     from xgboost import Booster
 
+_REMOVED = 2**31 - 1
+"""The feature of a node that pruning (``gamma`` with ``tree_method="exact"``) has removed and left in its place."""
+
 
 class XGBoostModel(FittedModel):
     """Trees in XGBoost's memory; kept in a file as UBJSON, which is data only.
@@ -395,8 +398,10 @@ def _tree(described: Mapping[str, Any]) -> Tree:
     left, right = (np.array(described[name], np.int64) for name in ("left_children", "right_children"))
     numbers = np.array(described["split_conditions"], np.float32)
     default_left = np.array(described["default_left"], np.int64) != 0
+    features = np.array(described["split_indices"], np.int64)
     inner = left >= 0
-    place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
+    leaf = ~inner & (features != _REMOVED)
+    place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(leaf) - 1))
     by_category = np.array(described["categories_nodes"], np.int64)
     # The categories of a set go right here, and left in a `Tree`.
     left[by_category], right[by_category] = right[by_category], left[by_category]
@@ -404,10 +409,9 @@ def _tree(described: Mapping[str, Any]) -> Tree:
     codes = np.array(described["categories"], np.int64)
     parts = zip(by_category, described["categories_segments"], described["categories_sizes"], strict=True)
     sets = {int(place[node]): codes[first : first + size] for node, first, size in parts}
-    feature = np.array(described["split_indices"], np.int64)[inner]
     threshold = np.nextafter(numbers[inner], np.float32(-math.inf))
     children = place[left[inner]], place[right[inner]]
-    return Tree.of(feature, threshold, default_left[inner], *children, numbers[~inner], categories=sets)
+    return Tree.of(features[inner], threshold, default_left[inner], *children, numbers[leaf], categories=sets)
 
 
 def _base_score(learner: Mapping[str, Any]) -> float:

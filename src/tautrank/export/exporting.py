@@ -13,7 +13,7 @@ from tautrank.data.text_source import read_text
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.export.formats import Export, lightgbm_text, plugin_model, ranklib_model, solr_model, vespa_model
 from tautrank.export.onnx_graph import onnx_model
-from tautrank.files import write_whole
+from tautrank.files import STANDARD, write_whole
 
 if TYPE_CHECKING:
     from tautrank.ranker.estimator import Ranker
@@ -97,7 +97,8 @@ def export_model(
         found = f"'{format}' for a model with list features, but {reason}"
         raise OptionError(f"format: found {found}; expected onnx, or a model trained without list_features")
     names, named = _feature_names(ranker, features)
-    export = Export(format, ranker.model_, names, named, name or Path(path).stem, store, lists, directions)
+    name = name or Path("model" if str(path) == STANDARD else path).stem
+    export = Export(format, ranker.model_, names, named, name, store, lists, directions)
     write_whole(path, FORMATS[format](export))
 
 

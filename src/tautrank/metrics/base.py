@@ -278,6 +278,8 @@ def metric(name: str | Metric, *, like: str | None = None, **options: Any) -> Me
     Traceback (most recent call last):
     tautrank.errors.OptionError: unknown metric 'ndgc'; did you mean 'ndcg'? (known: ...)
     """
+    if callable(name):
+        raise OptionError("metric: found a function; expected a name, or a ListMetric for a metric of your own")
     if isinstance(name, str):
         name = name.lower()
         name = name if name in METRICS else respelled(name)
@@ -310,11 +312,20 @@ class Evaluation:
 
         Args:
             which: the metric, its name, or its number.
+
+        >>> evaluate(["P@1", "ndcg"], [3.0, 2.0], [0, 1], like="trec_eval").of("P@1").tolist()
+        [0.0]
         """
-        known = [str(each) for each in self.metrics]
-        if not isinstance(which, int) and str(metric(which)) not in known:
-            raise OptionError(f"metric: found {which}; expected one of {', '.join(known)}")
-        return np.asarray(self.values[which if isinstance(which, int) else known.index(str(metric(which)))])
+        if isinstance(which, int):
+            return np.asarray(self.values[which])
+        sought = metric(which)
+        # A name without options also finds a metric that another tool's rules (`like`) gave options.
+        plain = isinstance(which, str) and "(" not in which
+        alike = [at for at, each in enumerate(self.metrics) if plain and (each.name, each.k) == (sought.name, sought.k)]
+        places = [at for at, each in enumerate(self.metrics) if each == sought] or alike
+        if len(places) != 1:
+            raise OptionError(f"metric: found {which}; expected one of {', '.join(map(str, self.metrics))}")
+        return np.asarray(self.values[places[0]])
 
     def mean(self, which: int | str | Metric) -> float:
         """Return the mean of a metric, given as in `of`, over the queries it did not skip; NaN if it skipped all."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from tautrank.errors import DataError
 from tautrank.json_values import to_json
 from tautrank.notebooks import html_table, pandas
 
-_SHOWN, _MOST_NAMED = 20, 3  # documents of a table in a notebook, and features of each
+_SHOWN, _MOST_NAMED = 20, 4  # documents of a table in a notebook, and features of each
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Ranking:
         return int(self.document.size)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Explanation:
     """What each feature adds to the score of each document, by exact TreeSHAP; ``base + contributions`` is the score.
 
@@ -87,7 +87,7 @@ class Explanation:
     contributions: F64
     base: float
     scores: F64
-    predict: Callable[[Any], F64] = field(repr=False)
+    predict: Callable[[Any], F64]
     by_list: bool = False
 
     def why(self, above: Any, below: Any) -> Difference:
@@ -161,15 +161,34 @@ class Explanation:
         frame = pandas().DataFrame(self.contributions, index=self.documents, columns=list(self.features))
         return frame.assign(base=self.base, score=self.scores)
 
+    def to_text(self, most: int | None = None) -> str:
+        """Return a line per document, the best first: its score, and the features that add or take most.
+
+        Args:
+            most: the number of documents to show; None for all.
+        """
+        rows = self._rows(most)
+        width = max((len(document) for document, *_ in rows), default=0)
+        return "\n".join(f"{document:>{width}}  {score}  {parts}" for document, score, parts in rows)
+
+    def _rows(self, most: int | None) -> list[tuple[str, str, str]]:
+        rows = []
+        for document in (-self.scores).argsort(kind="stable")[:most]:
+            parts = self.contributions[document]
+            largest = [at for at in (-abs(parts)).argsort(kind="stable")[:_MOST_NAMED] if parts[at]]
+            named = ", ".join(f"{self.features[at]} {parts[at]:+.4f}" for at in largest)
+            rows.append((str(self.documents[document]), f"{self.scores[document]:+.4f}", named))
+        return rows
+
+    def _note(self) -> str:
+        more = f"; {len(self.documents) - _SHOWN:,} more are not shown" if len(self.documents) > _SHOWN else ""
+        return f"Every document starts from {self.base:.4f}{more}"
+
+    def __repr__(self) -> str:
+        return f"{self.to_text(_SHOWN)}\n{self._note()}"
+
     def _repr_html_(self) -> str:
-        lines = []
-        for place in np.argsort(-self.scores, kind="stable")[:_SHOWN]:
-            row = self.contributions[place]
-            parts = [f"{self.features[at]} {row[at]:+.4f}" for at in np.argsort(-np.abs(row), kind="stable")]
-            lines.append((self.documents[place], f"{self.scores[place]:.6g}", ", ".join(parts[:_MOST_NAMED])))
-        note = f"Every score starts from {self.base:.6g}"
-        note += f"; {len(self.documents) - _SHOWN:,} more documents follow" if len(self.documents) > _SHOWN else ""
-        return html_table(("document", "score", "largest contributions"), lines, note)
+        return html_table(("document", "score", "largest contributions"), self._rows(_SHOWN), self._note())
 
 
 @dataclass(frozen=True, eq=False)

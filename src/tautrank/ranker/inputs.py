@@ -387,8 +387,6 @@ def judging(given: Any, at: Any, first: Metric) -> tuple[Metric, ...]:
     (metric('ndcg@1'), metric('map@1'), metric('map@3'))
     """
     names = [given] if isinstance(given, str | Metric) or callable(given) else [*(given or ())]
-    if any(callable(name) for name in names):
-        raise OptionError("eval_metric: found a function; expected names, or a ListMetric for a metric of your own")
     found = [metric(name) for name in names or (["ndcg"] if at is not None else [])]
     cuts = [None] if at is None else [at] if isinstance(at, int) else [*at]
     each = [m if m.k is not None else dataclasses.replace(m, k=k) for m in found for k in cuts]

@@ -20,16 +20,20 @@ import zipfile
 from contextlib import nullcontext
 from typing import IO, Any, NamedTuple
 
+import numpy as np
+
 from tautrank.data.columns import Levels, level_text
 from tautrank.data.ranking_data import Names
 from tautrank.engines import FittedModel, NativeLoss, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
+from tautrank.engines.lightgbm import text_for_float32
 from tautrank.engines.registry import engine_named, package
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
 from tautrank.json_values import or_nan, to_json
 from tautrank.ranker.list_features import ListFeatures, read_list_features
+from tautrank.ranker.ubjson import from_ubjson
 
 FORMAT_VERSION = 4
 
@@ -48,6 +52,7 @@ _DAMAGE = (ValueError, TypeError, LookupError, AttributeError, OverflowError, Re
 # The numbers of a tree in LightGBM's text: of its splits and leaves, and of the whole tree.
 _OF_SPLITS = ("split_feature", "threshold", "decision_type", "left_child", "right_child", "split_gain")
 _OF_NODES = ("internal_value", "internal_weight", "internal_count", "leaf_value", "leaf_weight", "leaf_count")
+_OF_XGBOOST = ("left_children", "right_children", "split_indices", "parents")
 _OF_TREES = ("num_cat", "cat_boundaries", "cat_threshold", "shrinkage", "is_linear")
 
 
@@ -324,7 +329,7 @@ def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     names = tuple(head["feature_names"].split(" "))
     unnamed = all(name == f"Column_{column}" for column, name in enumerate(names))
     _check_trees(text, [int(size) for size in head["tree_sizes"].split()], len(names))
-    model = engine_named("lightgbm").model_class.from_bytes(text.encode(), len(names))
+    model = engine_named("lightgbm").model_class.from_bytes(text_for_float32(text).encode(), len(names))
     if model.n_features != len(names):
         raise ValueError
     # The levels of a frame's categories, which stand in the columns that the parameters name.
@@ -368,7 +373,36 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
             raise ValueError
 
 
+def _check_nodes(model: dict[str, Any], outputs: int) -> None:
+    """Refuse damaged trees of XGBoost, which trusts them too, and does not survive a node that is not there."""
+    if not all(output in range(outputs) for output in model["tree_info"]):
+        raise ValueError
+    for tree in model["trees"]:
+        left, right, feature, parents = (np.array(tree[name], np.int64) for name in _OF_XGBOOST)
+        sets = (np.array(tree.get(f"categories{name}", []), np.int64) for name in ("", "_nodes", "_segments", "_sizes"))
+        codes, nodes, segments, sizes = sets
+        links = np.concatenate([left, right, nodes, parents[1:]])
+        if links.min() < -1 or links.max() >= left.size or np.concatenate([nodes, segments, sizes]).min(initial=0) < 0:
+            raise ValueError
+        children = np.sort(np.concatenate([left[left >= 0], right[right >= 0]]))
+        whole = (
+            # Every node but the first is somebody's child, unless pruning has removed it.
+            children.size == left.size - 1 - int(tree["tree_param"]["num_deleted"])
+            and np.all(np.diff(children, prepend=0) > 0)
+            and np.array_equal(left < 0, right < 0)
+            and feature[left >= 0].max(initial=0) < int(tree["tree_param"]["num_feature"])
+            and (segments + sizes).max(initial=0) <= codes.size
+        )
+        if not whole:
+            raise ValueError
+
+
 def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
+    given = (from_ubjson if content.startswith(_UBJSON) else json.loads)(content)["learner"]
+    shape, trees = given["learner_model_param"], given["gradient_booster"]
+    outputs = max(1, int(shape["num_class"]), int(shape.get("num_target", "1")))
+    if trees["name"] != "gblinear":
+        _check_nodes(trees.get("gbtree", trees)["model"], outputs)
     booster = package("xgboost").Booster(model_file=bytearray(content))
     learner = json.loads(booster.save_raw("json"))["learner"]
     kind, classes = learner["gradient_booster"]["name"], int(learner["learner_model_param"]["num_class"])
