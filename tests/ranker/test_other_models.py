@@ -94,6 +94,26 @@ def test_what_is_no_model_of_one_score_is_refused(tmp_path):
         tr.Ranker.load(3)
 
 
+@pytest.mark.parametrize("kind", ["json", "ubj"])
+def test_trees_of_xgboost_that_lead_nowhere_are_refused(kind):
+    xgboost, model = pytest.importorskip("xgboost"), json.loads(xgboost_model().save_raw("json"))
+    tree = model["learner"]["gradient_booster"]["model"]["trees"][0]
+    for name, node, value in (
+        ("left_children", 1, 0),  # back to the root, for ever
+        ("right_children", 0, 2**20),  # far outside
+        ("right_children", 0, tree["left_children"][0]),  # two ways to one node, none to another
+        ("split_indices", 0, 77),
+    ):
+        kept, tree[name][node] = tree[name][node], value
+        content = json.dumps(model).encode()
+        if kind == "ubj" and name != "right_children":
+            content = bytes(xgboost.Booster(model_file=bytearray(content)).save_raw("ubj"))
+        with pytest.raises(DataError, match="XGBoost cannot read the model"):
+            tr.Ranker.load(content)
+        tree[name][node] = kept
+    np.testing.assert_array_equal(tr.Ranker.load(json.dumps(model).encode()).predict(X).shape, Y.shape)
+
+
 def test_file_objects_bytes_and_every_damaged_byte():
     ranker = tr.Ranker(n_estimators=1, num_leaves=2).fit(X, Y, group=GROUP)
     buffer = io.BytesIO()

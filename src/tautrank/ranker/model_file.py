@@ -104,7 +104,7 @@ def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str,
         "model": {"member": model.member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
     }
     text = json.dumps(to_json(meta, "model"), indent=1, ensure_ascii=False, allow_nan=False)
-    opened = atomic_write(path) if isinstance(path, str | os.PathLike) else nullcontext(path)
+    opened: Any = nullcontext(path) if hasattr(path, "write") else atomic_write(path)
     with opened as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in ((_META, text.encode("utf-8", "surrogatepass")), (model.member, content)):
             # The oldest date zip knows, and fixed permissions: bytes depend on the model alone.
@@ -369,8 +369,10 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
 
 
 def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
+    if not content.startswith(_UBJSON):
+        _check_xgboost_trees(json.loads(content))
     booster = package("xgboost").Booster(model_file=bytearray(content))
-    learner = json.loads(booster.save_raw("json"))["learner"]
+    learner = _check_xgboost_trees(json.loads(booster.save_raw("json")))
     kind, classes = learner["gradient_booster"]["name"], int(learner["learner_model_param"]["num_class"])
     if kind == "gblinear" or classes > 1 or int(learner["learner_model_param"].get("num_target", "1")) > 1:
         found = "gblinear, a linear model" if kind == "gblinear" else "a model of several classes or targets"
@@ -380,3 +382,24 @@ def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     kept = booster if best is None else booster[: int(best) + 1]
     model = engine_named("xgboost").model_class.from_bytes(bytes(kept.save_raw("ubj")), booster.num_features())
     return model, learner["objective"]["name"], None if names is None else tuple(names), {}
+
+
+def _check_xgboost_trees(described: dict[str, Any]) -> dict[str, Any]:
+    """Return the learner of a model as XGBoost describes it, unless its trees are damaged: XGBoost trusts them."""
+    learner: dict[str, Any] = described.get("Model", described)["learner"]
+    booster, n_features = learner["gradient_booster"], int(learner["learner_model_param"]["num_feature"])
+    for tree in booster.get("gbtree", booster).get("model", {}).get("trees", ()):
+        left, right, sizes = tree["left_children"], tree["right_children"], tree["tree_param"]
+        splits = [node for node, child in enumerate(left) if child != -1]
+        children = [child for node in splits for child in (left[node], right[node])]
+        whole = (
+            # No split has the root or a child of another split as its child, so that every way ends in a leaf.
+            len({*children}) == len(children)
+            and all(child in range(1, len(left)) for child in children)
+            and {*(len(tree[name]) for name in ("right_children", "default_left", "split_conditions"))} == {len(left)}
+            and all(tree["split_indices"][node] in range(n_features) for node in splits)
+            and (sizes["num_nodes"], int(sizes["size_leaf_vector"]) < 2) == (str(len(left)), True)
+        )
+        if not whole:
+            raise ValueError
+    return learner
