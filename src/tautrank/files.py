@@ -9,11 +9,35 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
+from tautrank.arguments import one_or_more
 from tautrank.errors import DataError
 
 PathLike: TypeAlias = str | os.PathLike[str]
+
+
+def path_of(given: Any) -> Path:
+    """Return a path, or raise an error about what is none.
+
+    >>> path_of(3)
+    Traceback (most recent call last):
+    tautrank.errors.DataError: path: found 3; expected the path of a file
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise DataError(f"path: found {given!r}; expected the path of a file")
+    return Path(given)
+
+
+def paths_of(given: Any) -> list[Path]:
+    """Return the paths that one path, or a list of them, stands for.
+
+    >>> [path.name for path in paths_of(["a.txt", "b.txt"])]
+    ['a.txt', 'b.txt']
+    """
+    if paths := [path_of(path) for path in one_or_more(given)]:
+        return paths
+    raise DataError("paths: found an empty list; expected at least one file")
 
 
 def require_writable(path: PathLike) -> None:
@@ -26,7 +50,7 @@ def require_writable(path: PathLike) -> None:
     Traceback (most recent call last):
     tautrank.errors.DataError: no/such/folder/out.txt: cannot be written (No such file or directory)
     """
-    target = Path(path)
+    target = path_of(path)
     with _in_a_sentence(target):
         if target.is_dir():
             raise IsADirectoryError(0, "Is a directory")
@@ -68,7 +92,7 @@ def atomic_write(path: PathLike, *, durable: bool = True) -> Iterator[BinaryIO]:
     >>> [p.name for p in folder.iterdir()]
     ['out.txt']
     """
-    target = Path(path)
+    target = path_of(path)
     with _in_a_sentence(target):
         descriptor, temporary = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.", suffix=".part")
     try:

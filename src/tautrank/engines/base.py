@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from tautrank.arguments import choice, job_count, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, flag, job_count, real, whole
 from tautrank.arrays import F32, F64, I64, Array
 from tautrank.data import RankingData, StreamedRows
 from tautrank.engines import registry
@@ -157,35 +157,27 @@ class Settings:
     tautrank.errors.OptionError: learning_rate: found 0; expected a number above 0
     """
 
-    n_estimators: int = 500
-    learning_rate: float = 0.05
-    num_leaves: int = 31
-    early_stopping_rounds: int | None = 50
+    n_estimators: int = field(default=500, metadata=checked_by(whole, least=1, most=2**31 - 1))
+    learning_rate: float = field(default=0.05, metadata=checked_by(real, above=True))
+    num_leaves: int = field(default=31, metadata=checked_by(whole, least=2, most=131072))
+    early_stopping_rounds: int | None = field(default=50, metadata=checked_by(whole, least=1))
     seed: int = 0
     n_jobs: int | None = None
-    eval_train: bool = False
+    eval_train: bool = field(default=False, metadata=checked_by(flag, expected="True or False"))
     verbose: int | None = None
     callbacks: tuple[Callback, ...] = ()
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
-    refit: bool = False
-    speed: str = "exact"
+    refit: bool = field(default=False, metadata=checked_by(flag, expected="True or False"))
+    speed: str = field(default="exact", metadata=checked_by(choice, known=("exact", "fast")))
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None
 
     def __post_init__(self) -> None:
-        def put(name: str, value: object) -> None:
-            object.__setattr__(self, name, value)
-
-        put("n_estimators", whole("n_estimators", self.n_estimators, least=1, most=2**31 - 1))
-        put("learning_rate", real("learning_rate", self.learning_rate, least=0.0, above=True))
-        put("num_leaves", whole("num_leaves", self.num_leaves, least=2, most=131072))
-        if self.early_stopping_rounds is not None:
-            put("early_stopping_rounds", whole("early_stopping_rounds", self.early_stopping_rounds, least=1))
+        check_fields(self)
         job_count(self.n_jobs)
-        if not isinstance(self.refit, bool | np.bool_):
-            raise OptionError(f"refit: found {self.refit!r}; expected True or False")
-        choice("speed", self.speed, ("exact", "fast"))
+        if not isinstance(self.verbose, int | np.integer | None):
+            raise OptionError(f"verbose: found {self.verbose!r}; expected a whole number, or None")
         for callback in self.callbacks:
             kind, expected = type(callback), "expected functions of one argument, a Step"
             if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments

@@ -29,12 +29,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tautrank.arguments import real
+from tautrank.arguments import check_fields, checked_by, real
 from tautrank.arrays import F32, F64, I64, Array
 from tautrank.errors import OptionError
 from tautrank.kernels.threads import balanced_ranges, run
@@ -76,12 +76,11 @@ class Langevin:
     tautrank.errors.OptionError: temperature: found 0; expected a number above 0
     """
 
-    temperature: float = 1e8
-    shrink_rate: float = 1e-4
+    temperature: float = field(default=1e8, metadata=checked_by(real, above=True))
+    shrink_rate: float = field(default=1e-4, metadata=checked_by(real, least=0.0))
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "temperature", real("temperature", self.temperature, least=0.0, above=True))
-        object.__setattr__(self, "shrink_rate", real("shrink_rate", self.shrink_rate, least=0.0))
+        check_fields(self)
 
     def __repr__(self) -> str:
         return f"Langevin(temperature={_format(self.temperature)}, shrink_rate={_format(self.shrink_rate)})"

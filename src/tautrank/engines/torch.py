@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arguments import choice, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, one_or_more, real, whole
 from tautrank.arrays import F32, F64, Array, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
@@ -54,29 +54,20 @@ class Shape:
     """
 
     hidden: tuple[int, ...] = (256, 128)
-    dropout: float = 0.1
-    noise: float = 0.1
-    batch_queries: int = 64
-    weight_decay: float = 0.01
-    attention: int = 0
-    epochs: int | None = None
-    device: str | None = None
+    dropout: float = dataclasses.field(default=0.1, metadata=checked_by(real, most=0.95))
+    noise: float = dataclasses.field(default=0.1, metadata=checked_by(real, least=0.0))
+    batch_queries: int = dataclasses.field(default=64, metadata=checked_by(whole, least=1))
+    weight_decay: float = dataclasses.field(default=0.01, metadata=checked_by(real, least=0.0))
+    attention: int = dataclasses.field(default=0, metadata=checked_by(whole, least=0))
+    epochs: int | None = dataclasses.field(default=None, metadata=checked_by(whole, least=1))
+    device: str | None = dataclasses.field(default=None, metadata=checked_by(choice, known=("cpu", "cuda")))
 
     def __post_init__(self) -> None:
-        sizes = self.hidden if isinstance(self.hidden, tuple | list) else (self.hidden,)
-        object.__setattr__(self, "hidden", tuple(whole("hidden", size, least=1) for size in sizes))
-        object.__setattr__(self, "batch_queries", whole("batch_queries", self.batch_queries, least=1))
-        real("dropout", self.dropout, least=0.0, most=0.95)
-        real("noise", self.noise, least=0.0)
-        real("weight_decay", self.weight_decay, least=0.0)
-        heads = whole("attention", self.attention, least=0)
-        if heads and (not self.hidden or self.hidden[-1] % heads):
-            found = f"{heads} heads with the hidden layers {self.hidden}"
+        object.__setattr__(self, "hidden", tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden)))
+        check_fields(self)
+        if self.attention and (not self.hidden or self.hidden[-1] % self.attention):
+            found = f"{self.attention} heads with the hidden layers {self.hidden}"
             raise OptionError(f"attention: found {found}; expected a divisor of the units of the last layer")
-        if self.epochs is not None:
-            whole("epochs", self.epochs, least=1)
-        if self.device is not None:
-            choice("device", self.device, ("cpu", "cuda"))
 
 
 _PARAMETERS = {field.name for field in dataclasses.fields(Shape)}

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from tautrank.arguments import choice
+from tautrank.arguments import check_fields, checked_by, choice
 from tautrank.arrays import I64
 from tautrank.data import RankingData, Splits
 from tautrank.errors import DataError, OptionError
@@ -83,10 +83,10 @@ class GivenSplits:
             after the first, ``"seeds"`` changes only the random seed.
     """
 
-    vary: str = "splits"
+    vary: str = field(default="splits", metadata=checked_by(choice, known=("splits", "seeds")))
 
     def __post_init__(self) -> None:
-        choice("vary", self.vary, ("splits", "seeds"))
+        check_fields(self)
 
 
 Protocol: TypeAlias = Resampling | OwnFolds | FixedParts | OnItself | GivenSplits

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
-from tautrank.arguments import checked_by, choice, real, whole
+from tautrank.arguments import checked_by, choice, flag, real, whole
 from tautrank.arrays import F64, Floats, naming_queries, spot
 from tautrank.errors import DataError, OptionError, unknown
 from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
@@ -147,12 +147,6 @@ def checked_metric(given: object) -> Metric | ScaleFreeMetric:
     raise OptionError(f"metric: found {given!r}; {expected}")
 
 
-def _true_or_false(sfa: object) -> bool:
-    if not isinstance(sfa, bool | np.bool_):
-        raise OptionError(f"sfa: found {sfa!r}; expected true or false")
-    return bool(sfa)
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SmoothedLoss(Loss):
     """The base of the family.
@@ -189,7 +183,7 @@ class SmoothedLoss(Loss):
     sigma: float = field(default=1.0, metadata=checked_by(real, above=True))
     mu: float | None = field(default=None, metadata=checked_by(real, least=0.0))
     nu: float = field(default=1e-2, metadata=checked_by(real, above=True))
-    sfa: bool | None = field(default=None, metadata=checked_by(_true_or_false))
+    sfa: bool | None = field(default=None, metadata=checked_by(flag, expected="true or false"))
     samples: int = field(default=1, metadata=checked_by(whole, least=1, most=2**16))
     scale: str | None = field(default=None, metadata=checked_by(choice, known=("curvature", "plain")))
 

@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arguments import checked_by, choice, real
+from tautrank.arguments import checked_by, choice, flag, real
 from tautrank.arrays import F64, I64, Bools, Floats, Numbers
-from tautrank.errors import OptionError
 from tautrank.metrics.base import Metric, Scorer, register
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values, gain_values
 from tautrank.metrics.ordering import TieGroups, blocks, query_sums
@@ -308,12 +307,7 @@ class RBP(BinaryMetric, _Positional):
     stops: ClassVar[bool] = False
 
     p: float = field(default=0.8, metadata=checked_by(real, above=True, most=_MOST_PERSISTENT))
-    graded: bool = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if not isinstance(self.graded, bool):
-            raise OptionError(f"graded: found {self.graded!r}; expected true or false")
+    graded: bool = field(default=False, metadata=checked_by(flag, expected="true or false"))
 
     @property
     def discount(self) -> tuple[float, ...]:

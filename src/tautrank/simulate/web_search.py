@@ -244,7 +244,8 @@ def _simulate_blocks(
     offsets = offsets_from_sizes(sizes[:n_queries])
     n = int(offsets[-1])
 
-    columns = _spread_columns(shape.n_features, n_features)
+    # Some of the columns, in order; each choice contains all smaller ones.
+    columns = np.sort(np.random.default_rng(shape.n_features).permutation(shape.n_features)[:n_features])
     X = np.zeros((n, n_features), np.float32)
     labels = np.empty(n, np.float32)
     truth = np.empty(n)
@@ -314,8 +315,3 @@ def label_cuts(shape: Shape, noise: float) -> F64:
     """
     _, _, truth, drawn = _reference(shape)
     return np.asarray(np.quantile(truth + noise * drawn, np.cumsum(shape.label_shares)[:-1]))
-
-
-def _spread_columns(width: int, wanted: int) -> I64:
-    """Choose up to ``wanted`` of ``width`` columns, in order; each choice contains all smaller ones."""
-    return np.sort(np.random.default_rng(width).permutation(width)[:wanted])
