@@ -94,6 +94,22 @@ def test_what_is_no_model_of_one_score_is_refused(tmp_path):
         tr.Ranker.load(3)
 
 
+def test_trees_of_xgboost_that_were_pruned_keep_their_scores(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    how = {"objective": "reg:squarederror", "tree_method": "exact", "gamma": 1.0, "nthread": 1}
+    booster = xgboost.train(how, xgboost.DMatrix(X, Y, feature_names=NAMES), 8)
+    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
+    assert any(tree["tree_param"]["num_deleted"] != "0" for tree in trees)
+    ranker = tr.Ranker.load(booster)
+    expected = booster.predict(xgboost.DMatrix(X, feature_names=NAMES))
+    np.testing.assert_array_equal(ranker.predict(X), expected)
+    found = INTERPRETERS["vespa"](exported(ranker, tmp_path, "vespa"), X[:100], NAMES)
+    np.testing.assert_allclose(found, expected[:100], rtol=0, atol=1e-6)
+    how = {"tree_method": "exact", "gamma": 1.0, "max_depth": 6}
+    trained = tr.Ranker(engine="xgboost", n_estimators=4, **how).fit(X, Y, group=GROUP)
+    assert trained.predict(X).shape == Y.shape
+
+
 @pytest.mark.parametrize("kind", ["json", "ubj"])
 def test_trees_of_xgboost_that_lead_nowhere_are_refused(kind):
     xgboost, model = pytest.importorskip("xgboost"), json.loads(xgboost_model().save_raw("json"))

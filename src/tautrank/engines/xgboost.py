@@ -396,7 +396,9 @@ def _tree(described: Mapping[str, Any]) -> Tree:
     numbers = np.array(described["split_conditions"], np.float32)
     default_left = np.array(described["default_left"], np.int64) != 0
     inner = left >= 0
-    place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(~inner) - 1))
+    # Nodes that were pruned are kept in the file as leaves that no split leads to.
+    leaf = np.isin(np.arange(left.size), [0, *left[inner], *right[inner]]) & ~inner
+    place = np.where(inner, np.cumsum(inner) - 1, ~(np.cumsum(leaf) - 1))
     by_category = np.array(described["categories_nodes"], np.int64)
     # The categories of a set go right here, and left in a `Tree`.
     left[by_category], right[by_category] = right[by_category], left[by_category]
@@ -404,10 +406,9 @@ def _tree(described: Mapping[str, Any]) -> Tree:
     codes = np.array(described["categories"], np.int64)
     parts = zip(by_category, described["categories_segments"], described["categories_sizes"], strict=True)
     sets = {int(place[node]): codes[first : first + size] for node, first, size in parts}
-    feature = np.array(described["split_indices"], np.int64)[inner]
-    threshold = np.nextafter(numbers[inner], np.float32(-math.inf))
+    feature, threshold = np.array(described["split_indices"]), np.nextafter(numbers, np.float32(-math.inf))
     children = place[left[inner]], place[right[inner]]
-    return Tree.of(feature, threshold, default_left[inner], *children, numbers[~inner], categories=sets)
+    return Tree.of(feature[inner], threshold[inner], default_left[inner], *children, numbers[leaf], categories=sets)
 
 
 def _base_score(learner: Mapping[str, Any]) -> float:
