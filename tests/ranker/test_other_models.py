@@ -48,6 +48,14 @@ def test_lightgbm_text_is_exported_to_every_format(format, tmp_path):
     np.testing.assert_allclose(found, booster.predict(X[:100]), rtol=0, atol=1e-6)
 
 
+def test_a_lightgbm_model_without_a_split_is_read():
+    data, how = lightgbm.Dataset(X, Y, group=GROUP), {"objective": "lambdarank", "verbosity": -1}
+    booster = lightgbm.train({**how, "min_gain_to_split": 1e9}, data, 3)
+    ranker = tr.Ranker.load(booster.model_to_string().encode())
+    np.testing.assert_array_equal(ranker.predict(X), booster.predict(X))
+    assert ranker.explain(X[:3]).contributions.tolist() == [[0.0] * 5] * 3
+
+
 @pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic", "count:poisson", "reg:squarederror"])
 @pytest.mark.parametrize("kind", ["json", "ubj"])
 def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):

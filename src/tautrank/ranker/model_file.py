@@ -355,7 +355,8 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
         # Every leaf and every split but the first is somebody's child.
         children = sorted(numbers["left_child"] + numbers["right_child"]) if leaves > 1 else [-1]
         whole = (
-            all(size == leaves - (not name.startswith("leaf")) for name, size in given.items())
+            # The only leaf of a tree without splits has no weight.
+            all(size == leaves - (not name.startswith("leaf")) or size < leaves == 1 for name, size in given.items())
             and all(feature in range(n_features) for feature in numbers["split_feature"])
             and children == [*range(-leaves, 0), *range(1, leaves - 1)]
             and numbers["num_cat"] == [len(categories) - 1]
