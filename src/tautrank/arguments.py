@@ -7,7 +7,7 @@ import functools
 import math
 import operator
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 from typing import Any
 
@@ -79,7 +79,7 @@ def choice(name: str, value: object, known: Collection[str]) -> str:
     return str(value)
 
 
-def truth(name: str, value: object, expected: str) -> bool:
+def truth(name: str, value: object, expected: str = "True or False") -> bool:
     """Return ``value`` if it is true or false, or raise an error.
 
     Args:
@@ -87,7 +87,7 @@ def truth(name: str, value: object, expected: str) -> bool:
         value: the value given.
         expected: the two as a user writes them, for the error.
 
-    >>> truth("refit", "yes", "True or False")
+    >>> truth("refit", "yes")
     Traceback (most recent call last):
     tautrank.errors.OptionError: refit: found 'yes'; expected True or False
     """
@@ -96,12 +96,21 @@ def truth(name: str, value: object, expected: str) -> bool:
     return bool(value)
 
 
+def one_or_more(given: Any) -> tuple[Any, ...]:
+    """Return what was given for a list: its items, or the one thing, such as a text, that stands there instead.
+
+    >>> one_or_more(["ndcg@5", "map"]), one_or_more("ndcg@5")
+    (('ndcg@5', 'map'), ('ndcg@5',))
+    """
+    return tuple(given) if isinstance(given, Iterable) and not isinstance(given, str | bytes) else (given,)
+
+
 def checked_by(check: Callable[..., Any], **limits: Any) -> dict[str, Any]:
     """Return the metadata of a dataclass's field: how its value is checked and brought to its one canonical form.
 
     Args:
         check: ``check(name, value, **limits)``, or ``check(value)`` where there are no limits, returns the value to
-            keep, or raises an error. None is kept unchecked where it is the default.
+            keep, or raises an error. None is kept unchecked where the type of the field allows it.
         **limits: what else it is given.
     """
     return {"check": check, "limits": limits}
@@ -130,7 +139,7 @@ def check_fields(made: Any) -> None:
     """
     for name, declared in _checks(made.__class__).items():
         value, check, limits = getattr(made, name), declared.metadata["check"], declared.metadata["limits"]
-        if value is not None or declared.default is not None:
+        if value is not None or "None" not in str(declared.type):
             object.__setattr__(made, name, check(name, value, **limits) if limits else check(value))
 
 

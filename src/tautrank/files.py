@@ -10,13 +10,37 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
-from typing import BinaryIO, TypeAlias, cast
+from typing import Any, BinaryIO, TypeAlias, cast
 
+from tautrank.arguments import one_or_more
 from tautrank.errors import DataError
 
 PathLike: TypeAlias = str | os.PathLike[str]
 STANDARD = "-"
 """What stands for standard input or output in place of a file."""
+
+
+def path_of(given: Any) -> Path:
+    """Return a path, or raise an error about what is none.
+
+    >>> path_of(3)
+    Traceback (most recent call last):
+    tautrank.errors.DataError: path: found 3; expected the path of a file
+    """
+    if not isinstance(given, str | os.PathLike):
+        raise DataError(f"path: found {given!r}; expected the path of a file")
+    return Path(given)
+
+
+def paths_of(given: Any) -> list[Path]:
+    """Return the paths that one path, or a list of them, stands for.
+
+    >>> [path.name for path in paths_of(["a.txt", "b.txt"])]
+    ['a.txt', 'b.txt']
+    """
+    if paths := [path_of(path) for path in one_or_more(given)]:
+        return paths
+    raise DataError("paths: found an empty list; expected at least one file")
 
 
 def require_writable(path: PathLike) -> None:
@@ -107,7 +131,8 @@ def _is_stream(path: PathLike) -> bool:
 
 def _behind_links(path: PathLike) -> Path:
     """The file to write where a path is a link, which stays one."""
-    return Path(os.path.realpath(path) if os.path.islink(path) else path)
+    given = path_of(path)
+    return Path(os.path.realpath(given)) if given.is_symlink() else given
 
 
 def write_whole(path: PathLike, content: str | bytes) -> None:

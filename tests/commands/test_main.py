@@ -25,6 +25,7 @@ WRONG = [
     ("train absent.txt --model no/m --trees 2", "no/m: cannot be written (No such file or directory)"),
     ("train train.txt --model .", ".: cannot be written (Is a directory)"),
     ("rank absent.txt --model absent -o no/o", "no/o: cannot be written (No such file or directory)"),
+    ("train train.txt --model m --workers 0", "--workers: found 0; expected a whole number of at least 1"),
     ("train absent.txt --model m --trees 0", "--trees: found 0; expected a whole number of at least 1"),
     ("rank test.txt --model train.txt -o o", "train.txt: "),
     ("rank test.txt --model absent -o o", "absent: "),

@@ -225,3 +225,11 @@ def test_list_features_of_a_model(search, capsys):
     assert code == 2
     assert "list_features: found the name 'bm25', but the data has no names" in " ".join(err.split())
     assert run(capsys, f"{train} ','")[0] == 2
+
+
+def test_an_error_of_a_worker_is_said_once(tmp_path, monkeypatch, capfd):
+    monkeypatch.chdir(tmp_path)
+    Path("broken.txt").write_text("1 qid:a 1:3\nx qid:a 1:2\n")
+    code, _, err = run(capfd, "train broken.txt --model m.taut --workers 1")
+    assert (code, err) == (2, "error: broken.txt:2: found label 'x'; expected a finite number of at least 0\n")
+    assert [path.name for path in tmp_path.iterdir()] == ["broken.txt"]

@@ -265,3 +265,32 @@ def test_scattered_rows_are_said_once_on_the_command_line(tmp_path, capsys):
     # qid 1 has labels 1, 2 with scores 3, 1: the second score belongs to qid 2, not to the second document of qid 1.
     ndcg = (1 + 3 / math.log2(3)) / (3 + 1 / math.log2(3))
     assert f'"mean": {ndcg}' in out
+
+
+NO_PATH = "path: found 3; expected the path of a file"
+NOT_OF_THE_KIND = {
+    "a number of a file": (lambda data: tr.read_letor(3), NO_PATH),
+    "bytes for a path": (lambda data: tr.read_letor(b"x"), "path: found b'x'; expected the path of a file"),
+    "a number among paths": (lambda data: tr.read_letor(["a.txt", 3]), NO_PATH),
+    "a number of a table": (lambda data: tr.read_csv(3), NO_PATH),
+    "a number of a stream": (lambda data: tr.read_streamed(3), NO_PATH),
+    "a number of qrels": (lambda data: tr.read_qrels(3), NO_PATH),
+    "no folder": (lambda data: tr.read_folder(None), "path: found None; expected the path of a file"),
+    "written nowhere": (lambda data: tr.write_letor(data, 3), NO_PATH),
+    "nothing to write": (lambda data: tr.write_letor(None, "z.txt"), "data: found NoneType; expected RankingData"),
+    "joined with a number": (lambda data: tr.RankingData.concat([data, 3]), r"parts\[1\]: found int; expected Rank"),
+    "shares of text": (lambda data: data.split("a"), "fractions: found an array of shape"),
+    "one share": (lambda data: data.split(0.5), "fractions: found an array of shape"),
+    "one name twice": (
+        lambda data: tr.RankingData.from_arrays([[1.0, 2.0]], [1], group=[1], feature_names=["a", "a"]),
+        "feature_names: found several columns named 'a'; expected every name once",
+    ),
+    "a width of text": (lambda data: data.with_n_features("a"), "n_features: found 'a'; expected a whole number"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", NOT_OF_THE_KIND)
+def test_things_of_another_kind(case):
+    call, sentence = NOT_OF_THE_KIND[case]
+    with pytest.raises(TautrankError, match=sentence):
+        call(tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], group=[2]))

@@ -53,6 +53,15 @@ def test_from_frame(frame: Any, kind: str) -> None:
             tr.RankingData.from_frame(made, **options)  # type: ignore[arg-type]
 
 
+def test_one_column_needs_no_list(frame: Any) -> None:
+    assert tr.RankingData.from_frame(frame, features="price").feature_names == ("price",)
+    with pytest.warns(TautrankWarning, match="left out 'day', without numbers"):
+        data = tr.RankingData.from_frame(frame, drop="title", categorical="sku")
+    assert data.feature_names == ("sku", "price", "stock")
+    with pytest.raises(DataError, match="frame: drop: unknown column 'titel'; did you mean 'title'"):
+        tr.RankingData.from_frame(frame, drop="titel")
+
+
 def test_what_is_no_frame_is_refused() -> None:
     with pytest.raises(DataError, match="frame: found list; expected a pandas or Polars frame"):
         tr.RankingData.from_frame([1, 2])

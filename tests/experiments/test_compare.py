@@ -86,6 +86,30 @@ def test_tables_show_what_systems_test_says(parts, result, name):
     assert first in at_first.split(" at the first step")[0].split(", ")
 
 
+def test_one_loss_and_one_metric_need_no_list_and_a_list_is_a_committee(parts):
+    result = tr.compare(*parts, losses="mse", metrics="ndcg@5", repeats=1, **SMALL)
+    assert [system.name for system in result.systems] == ["mse"]
+    assert list(result.systems[0].values) == ["ndcg@5"]
+    assert comparison([["mse", "xendcg"], tr.loss("ndcg-loss2++", k=5)], ["map"]).system_names == (
+        "committee(of=mse|xendcg)", "ndcg-loss2++(k=5)",
+    )  # fmt: skip
+    assert tr.evaluate("ndcg@5", [1.0, 0.0], [1, 0]).mean("ndcg@5") == 1.0
+    runs = {"a": [1.0, 0.0, 3.0], "b": [0.0, 1.0, 2.0]}
+    judged = tr.RankingData.from_arrays([[0.0]] * 3, [1, 0, 1], qid=[1, 1, 2])
+    assert list(tr.compare_runs(runs, judged, metrics="mrr").systems[0].values) == ["mrr"]
+
+
+def test_what_is_no_data_is_refused_before_anything_is_trained(parts):
+    train, valid, test = parts
+    for given, name in (
+        (("train.txt", None, test), "train"),
+        ((train, (1, 2), test), "valid"),
+        ((train, valid, 3), "test"),
+    ):
+        with pytest.raises(DataError, match=f"^{name}: found (str|tuple|int); expected RankingData"):
+            tr.compare(*given)
+
+
 def test_all_pairs_and_another_baseline_are_options(parts, result):
     names = [system.name for system in result.systems]
     options = {"losses": names, "metrics": ["ndcg@5"], "repeats": 3, "pairs": "all", "baseline": "mse", **SMALL}

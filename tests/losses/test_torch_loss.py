@@ -189,6 +189,10 @@ def test_a_second_derivative_is_refused_in_one_sentence() -> None:
         ({"scores": torch.zeros(2, 2), "labels": torch.zeros(2, 2), "lengths": torch.tensor([2, 0])},
          "lengths: list 1 has no document"),
         ({"scores": torch.zeros(2, 2), "labels": torch.zeros(2, 2), "lengths": torch.tensor([2, 3])}, "above 2"),
+        ({"lengths": "two"}, "lengths: found str; expected whole numbers"),
+        ({"lengths": torch.tensor([1.0, 1.0])}, "lengths: found values of type torch.float32; expected whole numbers"),
+        ({"offsets": torch.tensor([0.0, 0.5, 2.0])}, "offsets: found values of type torch.float32"),
+        ({"weights": "heavy"}, "weights: found str; expected a tensor"),
         ({"scores": torch.zeros(1, 2, 2), "labels": torch.zeros(1, 2, 2)}, "3 dimensions"),
     ],
 )  # fmt: skip
@@ -196,6 +200,16 @@ def test_bad_input_is_one_sentence(given: dict[str, torch.Tensor], sentence: str
     batch = {"scores": torch.tensor([0.0, 1.0]), "labels": torch.tensor([0.0, 1.0])} | given
     with pytest.raises(TautrankError, match=sentence):
         tr.torch_loss("lambdarank")(**batch)
+
+
+def test_lists_and_arrays_divide_as_tensors_do() -> None:
+    scores, labels = torch.tensor([[0.0, 2.0, 1.0], [1.0, 3.0, 0.0]]), torch.tensor([[0, 1, 2], [1, 0, 0]])
+    module, mask = tr.torch_loss("lambdarank"), [[True, True, True], [True, True, False]]
+    expected = module(scores, labels, mask=torch.tensor(mask), weights=torch.tensor([1.0, 2.0]))
+    for how in ({"mask": mask}, {"lengths": [3, 2]}, {"lengths": np.array([3, 2])}):
+        assert float(module(scores, labels, **how, weights=[1.0, 2.0])) == float(expected)
+    flat = scores[torch.tensor(mask)], labels[torch.tensor(mask)]
+    assert float(module(*flat, offsets=[0, 3, 5], weights=[1.0, 2.0])) == pytest.approx(float(expected))
 
 
 def test_bad_options_are_one_sentence() -> None:

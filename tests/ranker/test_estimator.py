@@ -319,3 +319,17 @@ def test_on_real_data(shared_data):
     fitted.fit(data.train, data.valid)
     assert fitted.n_trees_ < 200
     assert fitted.score(data.test) > 0.55
+
+
+def test_values_of_another_kind_are_one_sentence(tmp_path):
+    for given, sentence in (
+        ({"verbose": "loud"}, "verbose: found 'loud'; expected a whole number, or None"),
+        ({"eval_train": "yes"}, "eval_train: found 'yes'; expected True or False"),
+    ):
+        with pytest.raises(tr.OptionError, match=sentence):
+            ranker(**given).fit(TRAIN)
+    with pytest.raises(tr.OptionError, match="callbacks: found 3; expected functions of one argument, a Step"):
+        ranker().fit(TRAIN, callbacks=3)
+    ranker(n_estimators=2, verbose=False).fit(TRAIN, callbacks=lambda step: False)
+    with pytest.raises(tr.DataError, match="path: found 3; expected the path of a file"):
+        ranker(n_estimators=1).fit(TRAIN).save(3)

@@ -282,7 +282,7 @@ def test_other_wrong_arguments_are_one_sentence(fitted):
         ranker(list_features="bm25").fit(TRAIN)
     with pytest.raises(OptionError, match=r"^list_features: found nothing to add; expected z_score, rank, difference"):
         tr.ListFeatures(z_score=False, rank=False)
-    with pytest.raises(OptionError, match=r"^list_features: found rank=2; expected True or False$"):
+    with pytest.raises(OptionError, match=r"^list_features: rank: found 2; expected True or False$"):
         tr.ListFeatures(rank=2)
     with pytest.raises(DataError, match=r"^qid: found 1 ids, but X has 2 rows; expected one id per row$"):
         fitted.predict(DATA.X[:2], qid=[1])

@@ -77,6 +77,14 @@ def test_lightgbm_models_of_float32_data_keep_their_thresholds():
     np.testing.assert_array_equal(tr.Ranker.load(booster).predict(large), booster.predict(large))
 
 
+def test_a_lightgbm_model_without_a_split_is_read():
+    data, how = lightgbm.Dataset(X, Y, group=GROUP), {"objective": "lambdarank", "verbosity": -1}
+    booster = lightgbm.train({**how, "min_gain_to_split": 1e9}, data, 3)
+    ranker = tr.Ranker.load(booster.model_to_string().encode())
+    np.testing.assert_array_equal(ranker.predict(X), booster.predict(X))
+    assert ranker.explain(X[:3]).contributions.tolist() == [[0.0] * 5] * 3
+
+
 @pytest.mark.parametrize("objective", ["rank:ndcg", "binary:logistic", "count:poisson", "reg:squarederror"])
 @pytest.mark.parametrize("kind", ["json", "ubj"])
 def test_xgboost_files_keep_their_scores(objective, kind, tmp_path):
@@ -171,6 +179,42 @@ def test_damaged_nodes_of_xgboost_are_refused(name, value, kind):
 def test_ubjson_that_ends_too_early_is_refused(end):
     with pytest.raises(DataError):
         tr.Ranker.load(bytes(xgboost_model().save_raw("ubj"))[:end])
+
+
+def test_trees_of_xgboost_that_were_pruned_keep_their_scores(tmp_path):
+    xgboost = pytest.importorskip("xgboost")
+    how = {"objective": "reg:squarederror", "tree_method": "exact", "gamma": 1.0, "nthread": 1}
+    booster = xgboost.train(how, xgboost.DMatrix(X, Y, feature_names=NAMES), 8)
+    trees = json.loads(booster.save_raw("json"))["learner"]["gradient_booster"]["model"]["trees"]
+    assert any(tree["tree_param"]["num_deleted"] != "0" for tree in trees)
+    ranker = tr.Ranker.load(booster)
+    expected = booster.predict(xgboost.DMatrix(X, feature_names=NAMES))
+    np.testing.assert_array_equal(ranker.predict(X), expected)
+    found = INTERPRETERS["vespa"](exported(ranker, tmp_path, "vespa"), X[:100], NAMES)
+    np.testing.assert_allclose(found, expected[:100], rtol=0, atol=1e-6)
+    how = {"tree_method": "exact", "gamma": 1.0, "max_depth": 6}
+    trained = tr.Ranker(engine="xgboost", n_estimators=4, **how).fit(X, Y, group=GROUP)
+    assert trained.predict(X).shape == Y.shape
+
+
+@pytest.mark.parametrize("kind", ["json", "ubj"])
+def test_trees_of_xgboost_that_lead_nowhere_are_refused(kind):
+    xgboost, model = pytest.importorskip("xgboost"), json.loads(xgboost_model().save_raw("json"))
+    tree = model["learner"]["gradient_booster"]["model"]["trees"][0]
+    for name, node, value in (
+        ("left_children", 1, 0),  # back to the root, for ever
+        ("right_children", 0, 2**20),  # far outside
+        ("right_children", 0, tree["left_children"][0]),  # two ways to one node, none to another
+        ("split_indices", 0, 77),
+    ):
+        kept, tree[name][node] = tree[name][node], value
+        content = json.dumps(model).encode()
+        if kind == "ubj" and name != "right_children":
+            content = bytes(xgboost.Booster(model_file=bytearray(content)).save_raw("ubj"))
+        with pytest.raises(DataError, match="XGBoost cannot read the model"):
+            tr.Ranker.load(content)
+        tree[name][node] = kept
+    np.testing.assert_array_equal(tr.Ranker.load(json.dumps(model).encode()).predict(X).shape, Y.shape)
 
 
 def test_file_objects_bytes_and_every_damaged_byte():

@@ -181,7 +181,7 @@ WRONG = {
     ),
     "data": (
         lambda: simulate_clicks(None),
-        "data: found a NoneType; expected RankingData (RankingData.from_arrays makes it of arrays)",
+        "data: found NoneType; expected RankingData (RankingData.from_arrays makes it of arrays)",
     ),
 }
 

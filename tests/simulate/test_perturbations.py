@@ -206,7 +206,7 @@ def test_wrong_data():
         add_negatives(ONE, 1)
     assert add_negatives(ONE, 0).n_documents == 1
     for change in (lambda d: add_negatives(d, 1), lambda d: perturb_labels(d, 1), binarise):
-        with pytest.raises(DataError, match=r"^data: found a list; expected RankingData"):
+        with pytest.raises(DataError, match=r"^data: found list; expected RankingData"):
             change([0, 1])
 
 

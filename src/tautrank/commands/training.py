@@ -153,7 +153,7 @@ def train(
         if not elsewhere:
             parts, aside = reading.files(data, valid, weights=weights, propensities=propensity)
         else:
-            processes = whole("--workers", workers or 1, 1)
+            processes = whole("--workers", 1 if workers is None else workers, 1)
             client = connect(cluster or LOCAL, processes, stack, "--cluster") if memory is None else None
             parts, aside = reading.in_files(data, valid, memory=memory, client=client), {}
         interrupts = stack.enter_context(_interrupted())

@@ -42,6 +42,7 @@ def checked_features(X: Any, names: Sequence[str] | None = None, categorical: Co
     if len(names) != matrix.shape[1]:
         raise DataError(f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one per column of X")
     found = tuple(str(name) for name in names)
+    check_different(found, "feature_names: found several columns named")
     return matrix, found, {found[column]: of_column for column, of_column in levels.items()}
 
 

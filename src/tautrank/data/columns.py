@@ -102,9 +102,8 @@ def column_names(frame: Any, where: str) -> list[str]:
 
 def check_different(names: Sequence[Any], found: str) -> None:
     """Raise an error, which says what was found, about the first name that is there twice."""
-    for name, times in Counter(names).items():
-        if times > 1:
-            raise DataError(f"{found} '{name}'; expected every name once")
+    if repeated := [name for name, times in Counter(names).items() if times > 1]:
+        raise DataError(f"{found} '{repeated[0]}'; expected every name once")
 
 
 def empty_cells(column: Any) -> int:

@@ -124,7 +124,8 @@ def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
     """
     dask = require("distributed", "a cluster needs Dask", "distributed")
     if address == LOCAL:
-        how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 40}
+        # Errors of workers are raised here too: their logs would say them again, with a traceback.
+        how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
         return stack.enter_context(dask.Client(stack.enter_context(dask.LocalCluster(n_workers=n, **how))))
     where = {"address": address}
     if "://" not in address and Path(address).is_file():

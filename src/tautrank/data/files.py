@@ -20,10 +20,10 @@ from tautrank.arrays import F64, Array
 from tautrank.data.arrays import check_words, checked_features
 from tautrank.data.columns import column_names
 from tautrank.data.letor import read_letor
-from tautrank.data.ranking_data import RankingData
+from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.data.text_source import ending, finite_number, read_lines, require_files
 from tautrank.errors import DataError, MissingDependencyError, OptionError, require
-from tautrank.files import PathLike, atomic_write
+from tautrank.files import PathLike, atomic_write, path_of
 
 _OFTABLES = ("label", "qid", "doc", "features", "drop", "categorical", "unlabelled")
 # Modules and functions of PyArrow; any other ending is Parquet.
@@ -45,8 +45,8 @@ def read_parquet(path: PathLike, **columns: Any) -> RankingData:
         **columns: `label`, `qid`, `doc_id`, `features`, `drop`, `categorical` as in :meth:`RankingData.from_frame`; for
             documents to rank also ``unlabelled=True``: the column of labels may be missing, and every label is then 0.
     """
-    module, name = _READERS.get(ending(Path(path)), ("parquet", "read_table"))
-    table = _read_table(Path(path), getattr(_pyarrow(f"pyarrow.{module}"), name))
+    module, name = _READERS.get(ending(path_of(path)), ("parquet", "read_table"))
+    table = _read_table(path_of(path), getattr(_pyarrow(f"pyarrow.{module}"), name))
     return RankingData.from_frame(table, where=str(path), **columns)
 
 
@@ -60,7 +60,7 @@ def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) ->
         separator: what separates the columns; by default a comma, or a tab if the file's name ends in ``.tsv``.
         **columns: as in :func:`read_parquet`; an empty cell is a missing value.
     """
-    mark = separator or ("\t" if ending(Path(path)) == ".tsv" else ",")
+    mark = separator or ("\t" if ending(path_of(path)) == ".tsv" else ",")
     if len(mark) != 1:
         raise OptionError(f"separator: found '{mark}'; expected one character")
     try:
@@ -72,7 +72,7 @@ def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) ->
         except ImportError:
             how = "install one with: pip install 'tautrank[parquet]'"
             raise MissingDependencyError(f"reading CSV needs PyArrow or pandas; {how}") from None
-    return RankingData.from_frame(_read_table(Path(path), read, mark), where=str(path), **columns)
+    return RankingData.from_frame(_read_table(path_of(path), read, mark), where=str(path), **columns)
 
 
 def _pyarrow(module: str) -> Any:
@@ -192,7 +192,7 @@ def read_scores(path: PathLike) -> F64:
     >>> read_scores(file).tolist()
     [0.5, -1000.0]
     """
-    file = Path(path)
+    file = path_of(path)
     lines = read_lines(file)
     if not lines:
         raise DataError(f"{file}: found an empty file; expected one score per line")
@@ -224,10 +224,10 @@ def write_letor(data: RankingData, path: PathLike, *, zero_based: bool = False) 
     >>> print(file.read_text(), end="")
     1 qid:7 1:0.1 2:2.0
     """
-    check_words("data: the query id", data.qids, "spaces or '#'")
+    check_words("data: the query id", checked_data("data", data).qids, "spaces or '#'")
     check_words("data: the document id", data.doc_ids)
     first = 0 if zero_based else 1
-    with atomic_write(path) as raw, _compressor(Path(path), raw) as file:
+    with atomic_write(path) as raw, _compressor(path_of(path), raw) as file:
         for lines in _lines(data, first):
             file.write(lines)
 

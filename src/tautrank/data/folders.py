@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -11,7 +12,7 @@ from tautrank.data.letor import read_letor
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import COMPRESSED_ENDINGS, first_file
 from tautrank.errors import DataError
-from tautrank.files import PathLike
+from tautrank.files import PathLike, path_of
 
 _VALIDATION_NAMES = ("vali", "valid", "validation")
 _PARTS = 5
@@ -56,7 +57,7 @@ def read_folder(path: PathLike, fold: int = 1, **options: Any) -> Splits:
     >>> read_folder(root).train
     RankingData(1 queries, 1 documents, 1 features)
     """
-    root = Path(path)
+    root = path_of(path)
     files = _find(root, fold)
     parts = [read_letor(part, **options) for part in files if part]
     width = max(part.n_features for part in parts)
@@ -73,7 +74,7 @@ def list_folds(path: PathLike) -> list[int]:
     >>> list_folds(root)
     [1, 2]
     """
-    for folder in _candidates(Path(path)):
+    for folder in _candidates(path_of(path)):
         found = _numbers(folder, r"[Ff]old(\d+)") or _numbers(folder, r"set(\d+)\.train\.txt(?:\.\w+)?")
         if found:
             return found
@@ -88,12 +89,10 @@ Files = tuple[list[Path], list[Path], list[Path]]
 
 
 def _find(root: Path, fold: int) -> Files:
-    for folder in _candidates(root):
-        for files in _layouts(folder, fold):
-            if files:
-                return files
-    folds = list_folds(root)
-    if folds:
+    for files in itertools.chain.from_iterable(_layouts(folder, fold) for folder in _candidates(root)):
+        if files:
+            return files
+    if folds := list_folds(root):
         raise DataError(f"{root}: found no complete fold {fold}; expected one of: {', '.join(map(str, folds))}")
     raise DataError(f"{root}: found no known data set; expected {_EXPECTED}")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
 import re
 import sys
 import warnings
@@ -24,7 +23,7 @@ from tautrank.data.feature_store import FeatureStore, Sparse
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, file_size, first_file, read_lines
 from tautrank.errors import DataError, OptionError, TautrankWarning
-from tautrank.files import PathLike
+from tautrank.files import PathLike, paths_of
 
 Report = Callable[[int], None]
 
@@ -109,9 +108,7 @@ def read_letor(
     >>> data.X.tolist()
     [[0.5, 0.0, 1.0], [0.0, 0.25, 0.0], [1.0, 0.0, 0.0]]
     """
-    files = [Path(paths)] if isinstance(paths, (str, os.PathLike)) else [Path(p) for p in paths]
-    if not files:
-        raise DataError("paths: found an empty list; expected at least one file")
+    files = paths_of(paths)
     options = LetorOptions(zero_based, n_features, max_features, allow_nan, sparse)
     jobs = job_count(n_jobs)
     total, done = max(1, sum(map(file_size, files))), 0

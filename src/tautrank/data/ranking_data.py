@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tautrank.arguments import whole
+from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
 from tautrank.data import arrays
 from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
@@ -132,6 +132,8 @@ class RankingData:
         has_labels = not unlabelled or label in known
         special = {"label": label} if has_labels else {}
         special |= {"qid": qid} | ({} if doc_id is None else {"doc_id": doc_id})
+        features = None if features is None else one_or_more(features)
+        categorical, drop = one_or_more(categorical or ()), one_or_more(drop or ())
         lists = {"features": features or (), "categorical": categorical, "drop": () if unlabelled else drop}
         for kind, name in [*special.items(), *((kind, name) for kind, names in lists.items() for name in names)]:
             if name not in known:
@@ -285,8 +287,8 @@ class RankingData:
         >>> [part.n_queries for part in data.split([0.6, 0.2, 0.2], seed=0)]
         [6, 2, 2]
         """
-        shares = np.asarray(fractions, np.float64)
-        if shares.ndim != 1 or shares.size == 0 or not np.all(shares > 0) or abs(shares.sum() - 1) > 1e-6:
+        shares = flat_numbers("fractions", fractions, "part")
+        if shares.size == 0 or not np.all(shares > 0) or abs(shares.sum() - 1) > 1e-6:
             raise OptionError(f"fractions: found {list(fractions)}; expected positive numbers that sum to 1")
         bounds = np.rint(np.cumsum(shares) * self.n_queries).astype(np.int64)
         sizes = np.diff(bounds, prepend=0)
@@ -328,9 +330,9 @@ class RankingData:
             raise DataError("parts: found an empty list; expected at least one data set")
         if repeated not in ("error", "separate"):
             raise OptionError(f"repeated: found {repeated!r}; expected 'error' or 'separate'")
-        first = parts[0]
+        first = checked_data("parts[0]", parts[0])
         for i, part in enumerate(parts[1:], 1):
-            if part.n_features != first.n_features:
+            if checked_data(f"parts[{i}]", part).n_features != first.n_features:
                 expected = f"{first.n_features}, as part 0 has"
                 raise DataError(f"parts: part {i} has {part.n_features} features; expected {expected}")
             if part.feature_names and first.feature_names and part.feature_names != first.feature_names:
@@ -366,7 +368,7 @@ class RankingData:
         >>> RankingData.from_arrays([[1.0]], [0], group=[1]).with_n_features(3).X.tolist()
         [[1.0, 0.0, 0.0]]
         """
-        if n_features < self.n_features:
+        if whole("n_features", n_features) < self.n_features:
             expected = f"at least the {self.n_features} features there are"
             raise DataError(f"n_features: found {n_features}; expected {expected}")
         if n_features == self.n_features:
@@ -410,3 +412,20 @@ class RankingData:
         from tautrank.data.summary import summarise
 
         return summarise(self)
+
+
+def checked_data(name: str, given: object) -> RankingData:
+    """Return ``given`` if it is ranking data.
+
+    Args:
+        name: what errors call it.
+        given: anything.
+
+    >>> checked_data("train", [1, 2])
+    Traceback (most recent call last):
+    tautrank.errors.DataError: train: found list; expected RankingData (RankingData.from_arrays makes it of arrays)
+    """
+    if not isinstance(given, RankingData):
+        expected = "RankingData (RankingData.from_arrays makes it of arrays)"
+        raise DataError(f"{name}: found {type(given).__name__}; expected {expected}")
+    return given

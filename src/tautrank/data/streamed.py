@@ -22,7 +22,7 @@ from tautrank.data.letor import LetorOptions, letor_chunks, parse_letor
 from tautrank.data.ranking_data import Names, RankingData
 from tautrank.data.text_source import ending
 from tautrank.errors import DataError, OptionError, counted
-from tautrank.files import PathLike
+from tautrank.files import PathLike, paths_of
 
 # Numbers in a chunk: dense float32 rows of 32 MiB.
 _CHUNK = 2**23
@@ -173,7 +173,7 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
         paths: one or several.
     """
     files: list[str] = []
-    for path in [os.fspath(path) for path in ([paths] if isinstance(paths, str | os.PathLike) else paths)]:
+    for path in map(str, paths_of(paths)):
         found = [path] if os.path.exists(path) or not glob.has_magic(path) else sorted(glob.glob(path))
         if not found:
             raise DataError(f"{path}: no file has such a name; expected at least one")
@@ -182,8 +182,6 @@ def files_of(paths: PathLike | Sequence[PathLike]) -> list[str]:
         kind = ending(Path(file))
         if kind in TABLES and kind not in IN_CHUNKS:
             raise DataError(f"{file}: {kind[1:].upper()} is not read in chunks; expected Parquet, Arrow or LETOR text")
-    if not files:
-        raise DataError("paths: found an empty list; expected at least one file")
     return files
 
 

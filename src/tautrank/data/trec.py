@@ -20,7 +20,7 @@ from tautrank.data.files import TABLES, read_data, read_scores
 from tautrank.data.ranking_data import RankingData
 from tautrank.data.text_source import TextSource, ending, finite_number, read_text
 from tautrank.errors import DataError, counted
-from tautrank.files import PathLike, csv_text
+from tautrank.files import PathLike, csv_text, path_of
 
 RUN_COLUMNS = 6
 QRELS_COLUMNS = 4
@@ -40,7 +40,7 @@ def read_run(path: PathLike) -> Named:
     >>> read_run(file)
     {'q1': {'d1': 9.5, 'd2': 8.0}}
     """
-    return _read(Path(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
+    return _read(path_of(path), RUN_COLUMNS, 4, "score", "a TREC run has 'qid Q0 docno rank score tag'")
 
 
 def read_qrels(path: PathLike) -> Named:
@@ -52,7 +52,7 @@ def read_qrels(path: PathLike) -> Named:
     >>> read_qrels(file)
     {'q1': {'d1': 2.0, 'd9': 1.0}}
     """
-    return _read(Path(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
+    return _read(path_of(path), QRELS_COLUMNS, 3, "relevance", "qrels have 'qid iteration docno relevance'")
 
 
 def run_lines(qid: Any, name: Any, rank: Any, score: Any, tag: str) -> str:

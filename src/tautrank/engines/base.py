@@ -160,25 +160,24 @@ class Settings:
     n_estimators: int = field(default=500, metadata=checked_by(whole, least=1, most=2**31 - 1))
     learning_rate: float = field(default=0.05, metadata=checked_by(real, above=True))
     num_leaves: int = field(default=31, metadata=checked_by(whole, least=2, most=131072))
-    early_stopping_rounds: int | None = 50
+    early_stopping_rounds: int | None = field(default=50, metadata=checked_by(whole, least=1))
     seed: int = 0
     n_jobs: int | None = None
-    eval_train: bool = False
+    eval_train: bool = field(default=False, metadata=checked_by(truth))
     verbose: int | None = None
     callbacks: tuple[Callback, ...] = ()
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
-    refit: bool = field(default=False, metadata=checked_by(truth, expected="True or False"))
+    refit: bool = field(default=False, metadata=checked_by(truth))
     speed: str = field(default="exact", metadata=checked_by(choice, known=("exact", "fast")))
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None
 
     def __post_init__(self) -> None:
         check_fields(self)
-        if self.early_stopping_rounds is not None:
-            patience = whole("early_stopping_rounds", self.early_stopping_rounds, least=1)
-            object.__setattr__(self, "early_stopping_rounds", patience)
         job_count(self.n_jobs)
+        if not isinstance(self.verbose, int | np.integer | None):
+            raise OptionError(f"verbose: found {self.verbose!r}; expected a whole number, or None")
         for callback in self.callbacks:
             kind, expected = type(callback), "functions of one argument, a Step"
             if kind.__module__.partition(".")[0] in registry.ENGINES:  # a tool's own callbacks take other arguments

@@ -18,13 +18,13 @@ import math
 import threading
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from tautrank.arguments import choice, whole
+from tautrank.arguments import check_fields, checked_by, choice, whole
 from tautrank.arrays import F64
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Step, Task, read_model, scaled, shares
@@ -77,8 +77,8 @@ class Committee:
     name: ClassVar[str]
 
     of: Any = DEFAULT_COMMITTEE
-    members: int = 1
-    weights: str = "equal"
+    members: int = field(default=1, metadata=checked_by(whole, least=1, most=1000))
+    weights: str = field(default="equal", metadata=checked_by(choice, known=("equal", "fitted")))
 
     def __post_init__(self) -> None:
         losses = self.of.split("|") if isinstance(self.of, str) else self.of
@@ -90,8 +90,7 @@ class Committee:
             raise OptionError("loss: found a committee in a committee; expected losses")
         object.__setattr__(self, "of", "|".join(map(str, read)))
         object.__setattr__(self, "_losses", tuple(read))
-        object.__setattr__(self, "members", whole("members", self.members, least=1, most=1000))
-        choice("weights", self.weights, ("equal", "fitted"))
+        check_fields(self)
 
     @property
     def losses(self) -> tuple[Member, ...]:
@@ -163,7 +162,7 @@ class CommitteeEngine(Engine):
         bins = task.bins or Bins()
         without_lists = _own_columns(task)
         together, of_sum = None, Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False))
-        if task.valid is not None and not self._take_turns(losses):
+        if task.valid is not None and not any(engine_for(self._engine, each).one_at_a_time for each in losses):
             together = InStep(len(losses), _judge_of_sum(task, of_sum), side_by_side)
         trained = []
         with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
@@ -216,9 +215,6 @@ class CommitteeEngine(Engine):
             leaves = min(max(few, documents // _DOCUMENTS_PER_LEAF), _MOST_LEAVES * few)
             settings = dataclasses.replace(settings, num_leaves=leaves)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
-
-    def _take_turns(self, losses: Sequence[Member]) -> bool:
-        return any(engine_for(self._engine, loss).one_at_a_time for loss in losses)
 
     def _member(
         self, number: int, task: Task, settings: Settings, progress: _Progress, together: InStep | None

@@ -17,7 +17,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tautrank.arguments import check_fields, checked_by, choice, real, whole
+from tautrank.arguments import check_fields, checked_by, choice, one_or_more, real, whole
 from tautrank.arrays import F32, F64, Array, dense
 from tautrank.data import RankingData
 from tautrank.engines.base import Engine, FittedModel, Settings, Task, shares
@@ -63,8 +63,7 @@ class NetworkShape:
     device: str | None = dataclasses.field(default=None, metadata=checked_by(choice, known=("cpu", "cuda")))
 
     def __post_init__(self) -> None:
-        sizes = self.hidden if isinstance(self.hidden, tuple | list) else (self.hidden,)
-        object.__setattr__(self, "hidden", tuple(whole("hidden", size, least=1) for size in sizes))
+        object.__setattr__(self, "hidden", tuple(whole("hidden", size, least=1) for size in one_or_more(self.hidden)))
         check_fields(self)
         if self.attention and (not self.hidden or self.hidden[-1] % self.attention):
             found = f"{self.attention} heads with the hidden layers {self.hidden}"

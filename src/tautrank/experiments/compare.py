@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from tautrank.arguments import choice, job_count, whole
+from tautrank.arguments import choice, job_count, one_or_more, whole
 from tautrank.arrays import F64, Bools
 from tautrank.data import Judged, RankingData, Splits
+from tautrank.data.ranking_data import checked_data
 from tautrank.data.trec import judge_given, read_judgments
-from tautrank.engines import DEFAULTS
+from tautrank.engines import DEFAULTS, read_loss
 from tautrank.engines.boosting import show_progress
 from tautrank.errors import DataError, OptionError
 from tautrank.experiments.data_source import MEMORY, DataSource
@@ -83,6 +84,8 @@ def compare(
     >>> [system.name for system in result.systems]
     ['mse', 'listnet']
     """
+    for name, part in (("train", train), ("valid", train if valid is None else valid), ("test", test)):
+        checked_data(name, part)
     declared = comparison(losses, metrics, repeats, vary, tune, baseline, parameters)
     return compare_splits(declared, [Splits(train, valid, test)], seed, alpha, pairs, store, n_jobs, workers, progress)
 
@@ -103,9 +106,10 @@ def comparison(
     """
     if not losses:
         raise OptionError("losses: found none; expected at least one, such as 'lambdarank'")
+    systems = (loss if isinstance(loss, str | System) else str(read_loss(loss)) for loss in one_or_more(losses))
     return Experiment(
-        systems=tuple(loss if isinstance(loss, System) else System(str(loss)) for loss in losses),
-        metrics=tuple(str(metric(m)) for m in metrics),
+        systems=tuple(System(each) if isinstance(each, str) else each for each in systems),
+        metrics=tuple(str(metric(m)) for m in one_or_more(metrics)),
         parameters={**DEFAULTS, **(parameters or {})},
         trials=whole("repeats", repeats, 1),
         configurations=whole("tune", tune, 0),
@@ -190,7 +194,7 @@ def compare_runs(
         raise OptionError(f"runs: found {len(runs)}; expected at least two systems to compare")
     choice("pairs", pairs, ("baseline", "all"))
     options = {} if like is None else {"like": like}
-    judges = [metric(m, **options) for m in metrics]
+    judges = [metric(m, **options) for m in one_or_more(metrics)]
     by_system = {str(name): _separate(f"runs['{name}']", given) for name, given in runs.items()}
     repeats = len(next(iter(by_system.values())))
     for name, given in by_system.items():

@@ -15,7 +15,7 @@ import numpy as np
 
 import tautrank
 from tautrank.arguments import check_fields, checked_by, choice, job_count, real, truth, whole
-from tautrank.data import RankingData
+from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.engines import DEFAULTS, NativeLoss, Settings, read_loss
 from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.result import Result
@@ -58,20 +58,18 @@ class SearchPlan:
     spaces: tuple[Space, ...]
     fixed: Mapping[str, Any]
     sampler: str = field(default="random", metadata=checked_by(choice, known=("random", "tpe")))
-    prune: bool = field(default=True, metadata=checked_by(truth, expected="True or False"))
+    prune: bool = field(default=True, metadata=checked_by(truth))
     seed: int = 0
     n_trials: int = field(default=50, metadata=checked_by(whole, least=1))
     timeout: float | None = field(default=None, metadata=checked_by(real, above=True))
     n_jobs: int | None = None
     workers: int = field(default=1, metadata=checked_by(whole, least=1))
     storage: PathLike | None = None
-    refit: str | None = "train"
+    refit: str | None = field(default="train", metadata=checked_by(choice, known=("train", "train+valid")))
 
     def __post_init__(self) -> None:
         check_fields(self)
         job_count(self.n_jobs)
-        if self.refit is not None:
-            choice("refit", self.refit, ("train", "train+valid"))
         if self.storage is not None and "://" in os.fspath(self.storage):
             raise OptionError(f"storage: found the address '{self.storage}'; expected a file, such as tune.db")
         if self.storage is not None:
@@ -165,9 +163,7 @@ def check_data(plan: SearchPlan, train: RankingData, valid: RankingData) -> None
         train, valid: The data to train and to validate on.
     """
     for name, part in (("train", train), ("valid", valid)):
-        if not isinstance(part, RankingData):
-            raise DataError(f"{name}: found {type(part).__name__}; expected RankingData")
-        if part.n_documents == 0 or part.n_features == 0:
+        if checked_data(name, part).n_documents == 0 or part.n_features == 0:
             found = f"{part.n_documents} documents of {part.n_features} features"
             raise DataError(f"{name}: found {found}; expected at least one of each")
     check_columns("valid", valid.n_features, valid.feature_names, train.n_features, train.feature_names, "as in train")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import abc
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -111,6 +111,10 @@ class ListNet(SoftmaxLoss):
         return _above_zero(lists, np.exp)
 
 
+def _checked_gamma(gamma: Any) -> str | float:
+    return choice("gamma", gamma, ("uniform", "tight")) if isinstance(gamma, str) else real("gamma", gamma, most=1.0)
+
+
 @register("xendcg")
 @dataclass(frozen=True, kw_only=True, repr=False)
 class XENDCG(SoftmaxLoss):
@@ -141,15 +145,8 @@ class XENDCG(SoftmaxLoss):
         "hessian": ("choice", "neumann", "diagonal", "exact"),
     }
 
-    gamma: str | float = "uniform"
+    gamma: str | float = field(default="uniform", metadata=checked_by(_checked_gamma))
     hessian: str = "neumann"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if isinstance(self.gamma, str):
-            choice("gamma", self.gamma, ("uniform", "tight"))
-        else:
-            self._set("gamma", real("gamma", self.gamma, least=0.0, most=1.0))
 
     @property
     def is_random(self) -> bool:

@@ -71,7 +71,7 @@ class TorchLoss(nn.Module):
             step = self.step
             self.step += int(self.training)
         kind = flat.dtype if flat.dtype in (torch.float32, torch.float64) else torch.float32
-        weights = None if weights is None else weights.detach().to(flat.device).reshape(-1)
+        weights = None if weights is None else _tensor("weights", weights, flat).reshape(-1)
         compute = _on_device if flat.is_cuda else _in_memory
         lists = (relevance, ends, weights)
         values: Tensor = _Value.apply(flat.to(kind), ends, compute, self.kind, lists, self.seed, whole("step", step, 0))
@@ -206,17 +206,15 @@ def _flat(
         raise OptionError("offsets: found padded scores, [lists, documents]; expected mask or lengths")
     rows, width = scores.shape
     if lengths is not None:
-        lengths = lengths.to(scores.device).reshape(-1)
-        if lengths.numel() != rows or lengths.is_floating_point():
-            raise DataError(f"lengths: found {lengths.numel()} numbers; expected {rows} whole numbers, one per list")
+        lengths = _tensor("lengths", lengths, scores, whole_numbers=True).reshape(-1)
+        if lengths.numel() != rows:
+            raise DataError(f"lengths: found {lengths.numel()} numbers; expected {rows}, one per list")
         if bool(((lengths < 0) | (lengths > width)).any()):
             raise DataError(f"lengths: found one below 0 or above {width}; expected at most the documents of a row")
         mask = torch.arange(width, device=scores.device) < lengths[:, None]
-    if mask is None:
-        mask = torch.ones_like(scores, dtype=torch.bool)
+    mask = torch.ones_like(scores, dtype=torch.bool) if mask is None else _tensor("mask", mask, scores)
     if mask.shape != scores.shape or mask.dtype != torch.bool:
         raise DataError(f"mask: found {mask.dtype} {tuple(mask.shape)}; expected booleans in the shape of the scores")
-    mask = mask.to(scores.device)
     sizes = mask.sum(1)
     empty = torch.nonzero(sizes == 0).reshape(-1)
     if empty.numel():
@@ -225,14 +223,26 @@ def _flat(
     return scores[mask], labels[mask], torch.nn.functional.pad(sizes.cumsum(0), (1, 0))
 
 
+def _tensor(name: str, given: Any, scores: Tensor, *, whole_numbers: bool = False) -> Tensor:
+    """Return an argument, a tensor or anything that becomes one, on the device of the scores."""
+    expected = "whole numbers" if whole_numbers else "a tensor"
+    try:
+        found = torch.as_tensor(given, device=scores.device).detach()
+    except (TypeError, ValueError, RuntimeError):
+        raise DataError(f"{name}: found {type(given).__name__}; expected {expected}") from None
+    if whole_numbers and (found.is_floating_point() or found.is_complex() or found.dtype == torch.bool):
+        raise DataError(f"{name}: found values of type {found.dtype}; expected {expected}")
+    return found.long() if whole_numbers else found
+
+
 def _offsets(scores: Tensor, lengths: Tensor | None, offsets: Tensor | None) -> Tensor:
     """Offsets of flat scores; one list where nothing is given."""
     if offsets is None:
-        sizes = torch.tensor([scores.numel()]) if lengths is None else lengths.reshape(-1)
-        offsets = torch.nn.functional.pad(sizes.long().cumsum(0), (1, 0))
-    ends = offsets.to(scores.device, torch.int64)
+        sizes = _tensor("lengths", [scores.numel()] if lengths is None else lengths, scores, whole_numbers=True)
+        offsets = torch.nn.functional.pad(sizes.reshape(-1).cumsum(0), (1, 0))
+    ends = _tensor("offsets", offsets, scores, whole_numbers=True).reshape(-1)
     divided = int(ends[-1]) if ends.numel() else 0
-    if ends.dim() != 1 or divided != scores.numel() or int(ends[0]) != 0 or bool((ends.diff() < 0).any()):
+    if divided != scores.numel() or int(ends[0]) != 0 or bool((ends.diff() < 0).any()):
         given, expected = "offsets" if lengths is None else "lengths", f"one of {scores.numel()}"
         found = f"a division of {divided} documents"
         raise DataError(f"{given}: found {found}; expected {expected}, starting at 0 and never falling")

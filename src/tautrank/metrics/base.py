@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from tautrank import arrays
-from tautrank.arguments import check_fields, checked_by, choice, whole
+from tautrank.arguments import check_fields, checked_by, choice, one_or_more, whole
 from tautrank.arrays import F64, I64, Array, Bools, Floats, Numbers
 from tautrank.data.arrays import checked_queries
 from tautrank.errors import DataError, OptionError
@@ -404,9 +404,9 @@ def evaluate(
     >>> evaluate(["mrr"], [3.0, 2.0, 1.0], [0, 1, 1], qid=["b", "b", "a"]).qids.tolist()
     ['b', 'a']
     """
-    if not metrics:
+    chosen = tuple(m if isinstance(m, Metric) else metric(m, **options) for m in one_or_more(metrics))
+    if not chosen:
         raise OptionError("metrics: found none; expected at least one, such as 'ndcg@10'")
-    chosen = tuple(m if isinstance(m, Metric) else metric(m, **options) for m in metrics)
     y = arrays.flat_numbers("labels", labels)
     offsets, found, order = checked_queries(y.size, offsets, qid, group)
     if order is not None:

@@ -11,6 +11,7 @@ from typing import ClassVar, TypeAlias
 
 import numpy as np
 
+from tautrank.arguments import one_or_more
 from tautrank.arrays import F64
 from tautrank.experiments.plan import PLAIN
 from tautrank.experiments.result import Cell
@@ -290,7 +291,7 @@ def each(claim: Callable[..., Claim], **arguments: str | Iterable[str]) -> tuple
     >>> [claim.better for claim in each(Better, better=("xendcg", "listnet"), worse="mse", metric="ndcg@5")]
     ['xendcg', 'listnet']
     """
-    choices = [(given,) if isinstance(given, str) else tuple(given) for given in arguments.values()]
+    choices = [one_or_more(given) for given in arguments.values()]
     return tuple(claim(**dict(zip(arguments, chosen, strict=True))) for chosen in itertools.product(*choices))
 
 

@@ -50,7 +50,7 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
-from tautrank.arguments import choice
+from tautrank.arguments import check_fields, checked_by, choice
 from tautrank.errors import OptionError
 from tautrank.experiments.plan import PLAIN, Experiment, by_name
 from tautrank.json_values import declare
@@ -118,14 +118,13 @@ class PaperTest:
     paired t-test over trials, level 0.01
     """
 
-    kind: str = "paired-t"
-    over: str = "trials"
+    kind: str = field(default="paired-t", metadata=checked_by(choice, known=("paired-t", "intervals")))
+    over: str = field(default="trials", metadata=checked_by(choice, known=("trials", "queries")))
     level: float = 0.05
     one_sided: bool = False
 
     def __post_init__(self) -> None:
-        choice("kind of test", self.kind, ("paired-t", "intervals"))
-        choice("over of test", self.over, ("trials", "queries"))
+        check_fields(self)
         fraction("level", self.level)
 
     def __str__(self) -> str:

@@ -12,7 +12,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import NotFittedError
 
-from tautrank.arguments import job_count, whole
+from tautrank.arguments import job_count, one_or_more, whole
 from tautrank.arrays import F64, Array, dense, query_of, ranks_in
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.columns import with_levels
@@ -37,7 +37,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
     """A ranking model: trees that are fitted to a ranking loss and judged by a ranking metric.
 
     It is a scikit-learn estimator that works with `GridSearchCV`, pipelines and `clone`. Results depend only on the
-    data, the parameters and ``random_state``; with a loss of this library not on ``n_jobs``.
+    data, the parameters and ``random_state``; for trees that learn a loss of this library not on ``n_jobs``.
 
     Args:
         loss: a name (``"lambdarank"``, ``"ndcg-loss2++(k=5)"``), a loss made by `tautrank.loss`, or another tool's own
@@ -302,7 +302,7 @@ class Ranker(BaseEstimator):  # type: ignore[misc]
         seed = inputs.drawn_seed(self.random_state)
         own = {field.name for field in dataclasses.fields(Settings)} & {*self._get_param_names()}
         given = {name: getattr(self, name) for name in own}
-        called, changed, records = inputs.from_callbacks(callbacks or ())
+        called, changed, records = inputs.from_callbacks(one_or_more(callbacks or ()))
         settings = Settings(**{**given, **changed}, seed=seed, callbacks=called, extra=extra)
         if valid is None and not self.refit:
             settings = dataclasses.replace(settings, early_stopping_rounds=None)

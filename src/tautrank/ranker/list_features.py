@@ -21,6 +21,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from tautrank.arguments import truth
 from tautrank.arrays import F64, I64
 from tautrank.engines import FittedModel, Record, Task
 from tautrank.errors import OptionError
@@ -72,8 +73,7 @@ class ListFeatures:
             if not self.columns:
                 raise OptionError(f"list_features: found no column; expected {_EXPECTED}")
         for name in _KINDS:
-            if not isinstance(getattr(self, name), bool):
-                raise OptionError(f"list_features: found {name}={getattr(self, name)!r}; expected True or False")
+            truth(f"list_features: {name}", getattr(self, name))
         if not any(self.kinds):
             raise OptionError(f"list_features: found nothing to add; expected {', '.join(_KINDS)}, or some of them")
 

@@ -109,7 +109,7 @@ def write_ranker(path: str | os.PathLike[str] | IO[bytes], parameters: dict[str,
         "model": {"member": model.member, "bytes": len(content), "sha256": hashlib.sha256(content).hexdigest()},
     }
     text = json.dumps(to_json(meta, "model"), indent=1, ensure_ascii=False, allow_nan=False)
-    opened = atomic_write(path) if isinstance(path, str | os.PathLike) else nullcontext(path)
+    opened: Any = nullcontext(path) if hasattr(path, "write") else atomic_write(path)
     with opened as file, zipfile.ZipFile(file, "w") as archive:
         for name, data in ((_META, text.encode("utf-8", "surrogatepass")), (model.member, content)):
             # The oldest date zip knows, and fixed permissions: bytes depend on the model alone.
@@ -360,7 +360,8 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
         # Every leaf and every split but the first is somebody's child.
         children = sorted(numbers["left_child"] + numbers["right_child"]) if leaves > 1 else [-1]
         whole = (
-            all(size == leaves - (not name.startswith("leaf")) for name, size in given.items())
+            # The only leaf of a tree without splits has no weight.
+            all(size == leaves - (not name.startswith("leaf")) or size < leaves == 1 for name, size in given.items())
             and all(feature in range(n_features) for feature in numbers["split_feature"])
             and children == [*range(-leaves, 0), *range(1, leaves - 1)]
             and numbers["num_cat"] == [len(categories) - 1]

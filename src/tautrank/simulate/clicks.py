@@ -11,8 +11,9 @@ from tautrank.arguments import real, whole
 from tautrank.arrays import F64, I64, Bools, check_each, check_finite_scores, query_of, ranks_in
 from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.ranking_data import checked_data
 from tautrank.metrics.ordering import query_maxima
-from tautrank.simulate.perturbations import check_ranking_data, checked_seed, probabilities_by_label
+from tautrank.simulate.perturbations import checked_seed, probabilities_by_label
 
 # Click probabilities of the labels 0 to 4 that the noise starts from: Bruch 2020, appendix E.
 CLICK_PROBABILITIES = (0.05, 0.3, 0.5, 0.7, 0.95)
@@ -128,7 +129,7 @@ def _checked(
     data: RankingData, impressions: int, probabilities: Sequence[float], seed: int
 ) -> tuple[int, F64, I64, int]:
     """Return the number of impressions, each document's probability of a click and query, and the seed."""
-    check_ranking_data(data)
+    checked_data("data", data)
     count = whole("impressions", impressions, 1)
     table = probabilities_by_label("probabilities", probabilities)
     has_chance = (data.labels == np.floor(data.labels)) & (data.labels < table.size)

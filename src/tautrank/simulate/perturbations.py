@@ -10,8 +10,8 @@ import numpy as np
 
 from tautrank.arguments import real, whole
 from tautrank.arrays import F64
-from tautrank.data import RankingData
 from tautrank.data.arrays import offsets_from_sizes
+from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.errors import DataError, OptionError
 
 # Probabilities of the labels 0 to 4 that a perturbed document gets: Bruch 2020, sec. 5.4.
@@ -45,7 +45,7 @@ def perturb_labels(
     >>> perturb_labels(data, 0.5).labels.tolist()
     [4.0, 3.0, 2.0, 0.0, 4.0, 4.0, 4.0, 4.0]
     """
-    check_ranking_data(data)
+    checked_data("data", data)
     chance = real("probability", probability, most=1)
     if distribution is None:
         within = np.array(PERTURBED_SHARES[: int(data.labels.max(initial=0)) + 1])
@@ -75,7 +75,7 @@ def binarise(data: RankingData, threshold: float = 0.0) -> RankingData:
     >>> binarise(data).labels.tolist(), binarise(data, threshold=1).labels.tolist()
     ([0.0, 1.0, 1.0, 1.0], [0.0, 0.0, 1.0, 1.0])
     """
-    check_ranking_data(data)
+    checked_data("data", data)
     return dataclasses.replace(data, labels=(data.labels > real("threshold", threshold)).astype(np.float32))
 
 
@@ -100,7 +100,7 @@ def add_negatives(data: RankingData, share: float, *, seed: int = 0) -> RankingD
     >>> longer.X.ravel().tolist(), longer.labels.tolist(), longer.offsets.tolist()
     ([1.0, 2.0, 3.0, 3.0, 4.0, 1.0], [0.0, 2.0, 0.0, 1.0, 1.0, 0.0], [0, 3, 6])
     """
-    check_ranking_data(data)
+    checked_data("data", data)
     rate = real("share", share)
     rng = np.random.default_rng(checked_seed(seed))
     sizes = data.sizes
@@ -151,15 +151,3 @@ def probabilities_by_label(name: str, values: Sequence[float]) -> F64:
     if wrong.size:
         raise OptionError(f"{name}: found {table[wrong[0]]:g} for label {wrong[0]}; expected {expected}")
     return table
-
-
-def check_ranking_data(data: object) -> None:
-    """Refuse data that is no ranking data.
-
-    >>> check_ranking_data([1, 2])
-    Traceback (most recent call last):
-    tautrank.errors.DataError: data: found a list; expected RankingData (RankingData.from_arrays makes it of arrays)
-    """
-    if not isinstance(data, RankingData):
-        expected = "RankingData (RankingData.from_arrays makes it of arrays)"
-        raise DataError(f"data: found a {type(data).__name__}; expected {expected}")

@@ -244,7 +244,8 @@ def _simulate_blocks(
     offsets = offsets_from_sizes(sizes[:n_queries])
     n = int(offsets[-1])
 
-    columns = _spread_columns(shape.n_features, n_features)
+    # Some of the columns, in order; each choice contains all smaller ones.
+    columns = np.sort(np.random.default_rng(shape.n_features).permutation(shape.n_features)[:n_features])
     X = np.zeros((n, n_features), np.float32)
     labels = np.empty(n, np.float32)
     truth = np.empty(n)
