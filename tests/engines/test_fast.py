@@ -76,6 +76,25 @@ def test_very_sparse_data(loss: str, data: RankingData) -> None:
         np.testing.assert_array_equal(other, one)
 
 
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [
+        ({"colsample_bytree": 0.5}, {"colsample_bynode": 0.5}),
+        ({"colsample_bytree": 0.5, "colsample_bynode": 0.6}, {"colsample_bynode": 0.3}),
+        ({"subsample": 0.7, "subsample_freq": 2}, {"bagging_by_query": True, "subsample": 0.7, "subsample_freq": 2}),
+    ],
+)
+def test_samples_that_leave_its_sums_right(
+    given: dict[str, float], instead: dict[str, float], data: RankingData
+) -> None:
+    """LightGBM's sums of integers are wrong for features by tree and for documents (LightGBM#7397)."""
+    one, other = (Ranker("lambdarank", n_estimators=20, speed="fast", **how).fit(data) for how in (given, instead))
+    np.testing.assert_array_equal(one.predict(data), other.predict(data))
+    for share in (0, 2, "half"):
+        with pytest.raises(OptionError, match=f"feature_fraction: found {share!r}; expected a number above 0"):
+            Ranker(feature_fraction=share, speed="fast").fit(data)
+
+
 def test_committees_and_tuned_rates_train_fast_too(data: RankingData) -> None:
     committee = Ranker(["lambdarank", "xendcg"], n_estimators=10, learning_rate=0.1, speed="fast").fit(data)
     assert committee.score(data) > 0.6
