@@ -11,7 +11,9 @@ from scipy.sparse import csr_matrix
 import tautrank as tr
 from tautrank import Ranker, RankingData
 from tautrank.engines.base import Settings, Task
+from tautrank.engines.committee import CommitteeEngine
 from tautrank.engines.lightgbm import parameters
+from tautrank.engines.registry import read_loss
 from tautrank.errors import OptionError
 
 
@@ -100,6 +102,16 @@ def test_committees_and_tuned_rates_train_fast_too(data: RankingData) -> None:
     assert committee.score(data) > 0.6
     again = Ranker(["lambdarank", "xendcg"], n_estimators=10, learning_rate=0.1, speed="fast", n_jobs=2).fit(data)
     assert np.array_equal(committee.predict(data), again.predict(data))
+
+
+def test_members_with_an_objective_of_lightgbm_learn_from_all_documents(data: RankingData) -> None:
+    # Their documents would be sampled by LightGBM, whose sum is then wrong (LightGBM#7397).
+    for speed, sampled in (("exact", True), ("fast", False)):
+        own = CommitteeEngine()._own_settings(1, read_loss("lightgbm:lambdarank"), Settings(speed=speed), 3000)
+        assert ("subsample" in own.extra) == sampled
+    losses = ["lambdarank", "lightgbm:lambdarank", "lightgbm:rank_xendcg"]
+    committee = Ranker(losses, n_estimators=20, learning_rate=0.1, speed="fast").fit(data)
+    assert committee.score(data) > 0.6
 
 
 def test_lists_without_gradients_are_no_trouble() -> None:

@@ -202,7 +202,7 @@ class CommitteeEngine(Engine):
         if engine.may_sample("rows", extra):
             if isinstance(loss, Loss):
                 bagging = QueryBagging(_QUERY_SHARE, 1, seed)
-            else:
+            elif not (engine.has_fast and settings.speed == "fast"):  # it would add up other documents (LightGBM#7397)
                 extra |= engine.in_its_words({"subsample": _QUERY_SHARE}, extra)
         if engine.may_sample("features", extra):
             extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
