@@ -351,7 +351,8 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
         found = dict(line.split("=", 1) for line in text[start:end].split("\n") if line)
         numbers = {name: [*map(float, found.get(name, "").split())] for name in (*_OF_SPLITS, *_OF_NODES, *_OF_TREES)}
         leaves, categories = int(found["num_leaves"]), numbers["cat_boundaries"] or [0]
-        given = {name: len(numbers[name]) for name in (*_OF_SPLITS, *_OF_NODES) if name in found or leaves > 1}
+        # A tree of one leaf may leave its fields empty.
+        given = {name: len(numbers[name]) for name in (*_OF_SPLITS, *_OF_NODES) if found.get(name) or leaves > 1}
         # Every leaf and every split but the first is somebody's child.
         children = sorted(numbers["left_child"] + numbers["right_child"]) if leaves > 1 else [-1]
         whole = (
