@@ -78,6 +78,17 @@ def test_very_sparse_data(loss: str, data: RankingData) -> None:
         np.testing.assert_array_equal(other, one)
 
 
+@pytest.mark.parametrize("columns", [20, 100])
+def test_columns_that_lightgbm_would_bundle(columns: int, data: RankingData) -> None:
+    """A dense array with a category as columns of 0 and 1, which LightGBM would put into one."""
+    codes = np.random.default_rng(1).integers(0, columns, data.n_documents)
+    some = dataclasses.replace(data, X=np.column_stack((data.X, np.eye(columns, dtype=np.float32)[codes])))
+    fixed = {"loss": "ndcg-loss2++", "n_estimators": 20, "speed": "fast"}
+    one = Ranker(n_jobs=1, **fixed).fit(some).predict(some)
+    for how in ({"n_jobs": 2}, {"n_jobs": 3}, {"force_col_wise": True}):
+        np.testing.assert_array_equal(Ranker(**fixed, **how).fit(some).predict(some), one)
+
+
 @pytest.mark.parametrize(
     ("given", "instead"),
     [

@@ -387,8 +387,9 @@ def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> A
 
     Such gradients are rounded by random numbers that each thread draws, from a seed of its own, when the booster is
     made; and as many threads as then will count histograms by row. So one thread makes it, of as many documents
-    without features, and the training data is put in their place. Columns of the training data may be sparse, but the
-    layout of histograms must be chosen before: LightGBM would choose it for the documents without features.
+    without features, and the training data is put in their place. Two things must be the same in both: the layout of
+    histograms, which LightGBM would choose for the documents without features, and the groups of features. LightGBM
+    bundles sparse features of the training data, but never those of documents that are binned like others.
     """
     from lightgbm.basic import _LIB, _safe_call  # type: ignore[attr-defined, unused-ignore]
 
@@ -458,6 +459,8 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         # LightGBM's sums of them are wrong where a whole tree has some of the features only (LightGBM#7397).
         share = real("feature_fraction", params.pop("feature_fraction"), least=0.0, above=True, most=1.0)
         params["feature_fraction_bynode"] = share * params.get("feature_fraction_bynode", 1.0)
+    if is_quantised(params) and is_set(params, "force_row_wise"):
+        params["enable_bundle"] = False  # see `_begun_by_one_thread`
     return params
 
 

@@ -207,8 +207,7 @@ class _Learner:
         self._start = task.start if isinstance(task.start, XGBoostModel) else None
         self._before = self._start.n_trees if self._start is not None and task.sample is not None else 0
         begun = None if self._start is None or self._before else self._start.booster
-        matrices = list(self._parts.values())
-        self._booster: Booster = package("xgboost").Booster(self._params, cache=matrices, model_file=begun)
+        self._booster: Booster = package("xgboost").Booster(self._params, [*self._parts.values()], model_file=begun)
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         if rate != self._rate:
