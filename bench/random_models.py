@@ -42,7 +42,7 @@ def rows(rng: np.random.Generator, n: int, met: Any, *, infinite: bool) -> F32:
     edges = rng.choice([*_EDGES, np.nan, *([np.inf, -np.inf] if infinite else [])], near.shape).astype(np.float32)
     anything = rng.standard_normal(near.shape).astype(np.float32)
     X = np.choose(rng.integers(0, 4, near.shape), [near, beside, edges, anything])
-    codes = rng.integers(-2, 80, (n, len(_BY_CATEGORY))).astype(np.float32)
+    codes = rng.integers(-2, rng.choice([80, 1300]), (n, len(_BY_CATEGORY))).astype(np.float32)
     codes += rng.choice([0.0, 0.0, 0.5, -0.5], codes.shape).astype(np.float32)
     odd = rng.random(codes.shape) < 0.1
     codes[odd] = rng.choice(np.array([np.nan, 1e9, -1e9, 16777216.0, 2147483648.0], np.float32), int(odd.sum()))
@@ -66,12 +66,16 @@ def structure(rng: np.random.Generator, leaves: int) -> tuple[list[int], list[in
     return left, right
 
 
+def random_sizes(rng: np.random.Generator) -> Any:
+    """Return the numbers of leaves of the trees of a model: many small ones, or few with hundreds or thousands."""
+    most = int(rng.choice([2, 8, 32, 33, 64, 120, 300, 3_000, 20_000]))
+    return rng.integers(1, most + 1, int(rng.integers(1, 30 if most <= 300 else 5)))
+
+
 def random_lightgbm(rng: np.random.Generator) -> tuple[FittedModel, Any]:
     """Return a model of LightGBM, and the thresholds that it has."""
-    n_trees, most = int(rng.integers(1, 30)), int(rng.choice([2, 8, 32, 33, 64, 120]))
     met, blocks = [np.zeros(1)], []
-    for tree in range(n_trees):
-        leaves = int(rng.integers(1, most + 1))
+    for tree, leaves in enumerate(random_sizes(rng)):
         left, right = structure(rng, leaves)
         feature = rng.integers(0, FEATURES, leaves - 1)
         threshold = thresholds(rng, leaves - 1)
@@ -79,8 +83,8 @@ def random_lightgbm(rng: np.random.Generator) -> tuple[FittedModel, Any]:
         decision = rng.choice([0, 2, 4, 6, 8, 10], leaves - 1)
         words, starts = [], [0]
         for split in np.flatnonzero(np.isin(feature, _BY_CATEGORY)):
-            words += rng.integers(0, 2**32, int(rng.integers(1, 4))).tolist()
-            threshold[split], decision[split] = len(starts) - 1, rng.choice([1, 9])
+            words += rng.integers(0, 2**32, int(rng.choice([1, 2, 3, 40]))).tolist()
+            threshold[split], decision[split] = len(starts) - 1, rng.choice([1, 3, 5, 9, 11])
             starts.append(len(words))
         fields: dict[str, Any] = {
             "num_leaves": [leaves],
@@ -123,9 +127,7 @@ def random_xgboost(rng: np.random.Generator) -> tuple[FittedModel, Any]:
     described = json.loads(booster.save_raw("json"))
     model = described["learner"]["gradient_booster"]["model"]
     trees, met = [], [np.zeros(1)]
-    most = int(rng.choice([2, 8, 32, 33, 64, 120]))
-    for number in range(int(rng.integers(1, 30))):
-        leaves = int(rng.integers(1, most + 1))
+    for number, leaves in enumerate(random_sizes(rng)):
         left, right = structure(rng, leaves)
         splits, nodes = leaves - 1, 2 * leaves - 1
         # XGBoost's nodes: children side by side, after their parent.

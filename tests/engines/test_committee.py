@@ -196,12 +196,6 @@ def test_the_user_may_say_how_rows_features_and_thresholds_are_sampled() -> None
     assert own("torch", dropout=0.1).extra == {"dropout": 0.1}
 
 
-def test_fast_members_sample_features_by_node() -> None:
-    # LightGBM's integers are wrong where a whole tree has some of the features only (LightGBM#7397).
-    fast = CommitteeEngine()._own_settings(0, tr.loss("mse"), Settings(speed="fast"), 100)
-    assert fast.extra == {"colsample_bynode": 0.8, "extra_trees": True}
-
-
 def test_trees_of_random_thresholds_have_more_leaves_where_there_are_more_documents() -> None:
     def leaves(documents: int, sees_lists: bool = False, **extra: object) -> int:
         settings = Settings(num_leaves=31, extra=extra)

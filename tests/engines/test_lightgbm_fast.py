@@ -11,7 +11,9 @@ from scipy.sparse import csr_matrix
 import tautrank as tr
 from tautrank import Ranker, RankingData
 from tautrank.engines.base import Settings, Task
+from tautrank.engines.committee import CommitteeEngine
 from tautrank.engines.lightgbm import parameters
+from tautrank.engines.registry import read_loss
 from tautrank.errors import OptionError
 
 
@@ -76,11 +78,51 @@ def test_very_sparse_data(loss: str, data: RankingData) -> None:
         np.testing.assert_array_equal(other, one)
 
 
+@pytest.mark.parametrize("columns", [20, 100])
+def test_columns_that_lightgbm_would_bundle(columns: int, data: RankingData) -> None:
+    """A dense array with a category as columns of 0 and 1, which LightGBM would put into one."""
+    codes = np.random.default_rng(1).integers(0, columns, data.n_documents)
+    some = dataclasses.replace(data, X=np.column_stack((data.X, np.eye(columns, dtype=np.float32)[codes])))
+    fixed = {"loss": "ndcg-loss2++", "n_estimators": 20, "speed": "fast"}
+    one = Ranker(n_jobs=1, **fixed).fit(some).predict(some)
+    for how in ({"n_jobs": 2}, {"n_jobs": 3}, {"force_col_wise": True}):
+        np.testing.assert_array_equal(Ranker(**fixed, **how).fit(some).predict(some), one)
+
+
+@pytest.mark.parametrize(
+    ("given", "instead"),
+    [
+        ({"colsample_bytree": 0.5}, {"colsample_bynode": 0.5}),
+        ({"colsample_bytree": 0.5, "colsample_bynode": 0.6}, {"colsample_bynode": 0.3}),
+        ({"subsample": 0.7, "subsample_freq": 2}, {"bagging_by_query": True, "subsample": 0.7, "subsample_freq": 2}),
+    ],
+)
+def test_samples_that_leave_its_sums_right(
+    given: dict[str, float], instead: dict[str, float], data: RankingData
+) -> None:
+    """LightGBM's sums of integers are wrong for features by tree and for documents (LightGBM#7397)."""
+    one, other = (Ranker("lambdarank", n_estimators=20, speed="fast", **how).fit(data) for how in (given, instead))
+    np.testing.assert_array_equal(one.predict(data), other.predict(data))
+    for share in (0, 2, "half"):
+        with pytest.raises(OptionError, match=f"feature_fraction: found {share!r}; expected a number above 0"):
+            Ranker(feature_fraction=share, speed="fast").fit(data)
+
+
 def test_committees_and_tuned_rates_train_fast_too(data: RankingData) -> None:
     committee = Ranker(["lambdarank", "xendcg"], n_estimators=10, learning_rate=0.1, speed="fast").fit(data)
     assert committee.score(data) > 0.6
     again = Ranker(["lambdarank", "xendcg"], n_estimators=10, learning_rate=0.1, speed="fast", n_jobs=2).fit(data)
     assert np.array_equal(committee.predict(data), again.predict(data))
+
+
+def test_members_with_an_objective_of_lightgbm_learn_from_all_documents(data: RankingData) -> None:
+    # Their documents would be sampled by LightGBM, whose sum is then wrong (LightGBM#7397).
+    for speed, sampled in (("exact", True), ("fast", False)):
+        own = CommitteeEngine()._own_settings(1, read_loss("lightgbm:lambdarank"), Settings(speed=speed), 3000)
+        assert ("subsample" in own.extra) == sampled
+    losses = ["lambdarank", "lightgbm:lambdarank", "lightgbm:rank_xendcg"]
+    committee = Ranker(losses, n_estimators=20, learning_rate=0.1, speed="fast").fit(data)
+    assert committee.score(data) > 0.6
 
 
 def test_lists_without_gradients_are_no_trouble() -> None:

@@ -313,6 +313,11 @@ def test_what_only_lightgbms_objectives_look_at_is_refused(name, value, where):
     ranker("lightgbm:lambdarank", **{name: value}).fit(TRAIN)
 
 
+def test_several_scores_per_document_are_refused():
+    with pytest.raises(tr.OptionError, match="num_class: is for LightGBM's own objectives; expected one score"):
+        ranker(num_class=3).fit(TRAIN)
+
+
 def test_on_real_data(shared_data):
     data = tr.read_folder(shared_data / "mq2008", fold=1)
     fitted = Ranker("lambdarank", metric="ndcg@5", n_estimators=200, early_stopping_rounds=20, n_jobs=1, verbose=0)

@@ -124,6 +124,13 @@ def test_boosters_are_continued():
     assert ranker.n_trees_ == 12
 
 
+def test_a_tree_of_one_leaf_is_read():
+    few = {"verbosity": -1, "num_threads": 1, "min_gain_to_split": 1e9}
+    booster = lightgbm.train(few, lightgbm.Dataset(X, Y), 3)
+    assert "num_leaves=1" in booster.model_to_string()
+    np.testing.assert_array_equal(tr.Ranker.load(booster).predict(X), booster.predict(X, raw_score=True))
+
+
 def test_what_is_no_model_of_one_score_is_refused(tmp_path):
     many = lightgbm.train(
         {"objective": "multiclass", "num_class": 3, "verbosity": -1}, lightgbm.Dataset(X, Y.clip(0, 2)), 2

@@ -152,17 +152,16 @@ class CommitteeEngine(Engine):
         losses = committee.all_members
         found = next((data.n_queries for data, _ in task.validation_sets().values()), 0)
         if committee.weights == "fitted" and found < _FEWEST_FOR_WEIGHTS:
-            few = counted(found, "validation query")
-            raise OptionError(
-                f"weights: found {few}; expected at least {_FEWEST_FOR_WEIGHTS} to fit weights to, or weights=equal"
-            )
+            expected = f"expected at least {_FEWEST_FOR_WEIGHTS} to fit weights to, or weights=equal"
+            raise OptionError(f"weights: found {counted(found, 'validation query')}; {expected}")
         side_by_side = min(settings.threads, len(losses))
         settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)
         progress = _Progress(watch)
         bins = task.bins or Bins()
         without_lists = _own_columns(task)
         together, of_sum = None, Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False))
-        if task.valid is not None and not any(engine_for(self._engine, each).one_at_a_time for each in losses):
+        take_turns = any(engine_for(self._engine, loss).one_at_a_time for loss in losses)
+        if task.valid is not None and not take_turns:
             together = InStep(len(losses), _judge_of_sum(task, of_sum), side_by_side)
         trained = []
         with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
@@ -179,8 +178,7 @@ class CommitteeEngine(Engine):
                 raise
         factors = member_factors(models, task, committee.weights)
         total = exact_in_float32(added(models, factors))
-        parts = {"train": task.train, "valid": task.valid}
-        watch.judge(total.n_trees, lambda part: scores_of(total, parts[part], settings.n_jobs))  # type: ignore[arg-type]
+        watch.judge(total.n_trees, lambda part: scores_of(total, task.parts[part], settings.n_jobs))
         watch.put_before(of_sum.history)
         return total
 
@@ -203,12 +201,10 @@ class CommitteeEngine(Engine):
         if engine.may_sample("rows", extra):
             if isinstance(loss, Loss):
                 bagging = QueryBagging(_QUERY_SHARE, 1, seed)
-            else:
+            elif not (engine.has_fast and settings.speed == "fast"):  # it would add up other documents (LightGBM#7397)
                 extra |= engine.in_its_words({"subsample": _QUERY_SHARE}, extra)
         if engine.may_sample("features", extra):
-            # LightGBM's integers are wrong where a whole tree has some of the features only.
-            of = "colsample_bynode" if settings.speed == "fast" else "colsample_bytree"
-            extra |= engine.in_its_words({of: _FEATURE_SHARE}, extra)
+            extra |= engine.in_its_words({"colsample_bytree": _FEATURE_SHARE}, extra)
         if engine.may_sample("thresholds", extra) and not sees_lists:
             extra |= dict.fromkeys(engine.sampling["thresholds"], True)
             few = settings.num_leaves
@@ -274,7 +270,8 @@ def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "eq
         task: training data to measure the spread on, validation data to fit weights to, and the metric.
         weights: as in `Committee`.
     """
-    some = _some_queries(task.train)
+    n = task.train.n_queries
+    some = task.train.subset(np.linspace(0, n - 1, min(n, _MEASURED_QUERIES)).astype(np.int64))
     inverse: F64 = np.array([_inverse(_spread(scores_of(model, some), some)) for model in models])
     if weights == "fitted":
         valid, _ = next(iter(task.validation_sets().values()))
@@ -304,12 +301,6 @@ def columns_of(X: Any, model: FittedModel) -> Any:
         model: the model.
     """
     return X if X.shape[1] == model.n_features else X[:, : model.n_features]
-
-
-def _some_queries(data: RankingData) -> RankingData:
-    if data.n_queries <= _MEASURED_QUERIES:
-        return data
-    return data.subset(np.linspace(0, data.n_queries - 1, _MEASURED_QUERIES).astype(np.int64))
 
 
 def _spread(scores: F64, data: RankingData) -> float:

@@ -47,7 +47,8 @@ _COST = 30.0
 # Gradients travel as float32: sums of noise must not come near 3e38.
 _LARGEST_DEVIATION = 1e30
 # LightGBM's and XGBoost's parameters that change the value of a leaf, lambda_l2 and reg_lambda left out.
-_MORE_THAN_A_STEP = ("lambda_l1", "path_smooth", "linear_tree", "reg_alpha", "max_delta_step", "monotone_constraints")
+_OF_LIGHTGBM = ("lambda_l1", "path_smooth", "linear_tree", "max_delta_step", "monotone_constraints")
+_MORE_THAN_A_STEP = (*_OF_LIGHTGBM, "reg_alpha", "num_parallel_tree")
 
 
 @dataclass(frozen=True, repr=False)

@@ -32,6 +32,7 @@ _OF_OBJECTIVES = {
     "lambdarank_norm": "the loss's norm, as loss='lambdarank(norm=lightgbm)'",
     "sigmoid": "the loss's sigma, as loss='lambdarank(sigma=2)'",
     "objective_seed": "random_state",
+    "num_class": "one score per document",
 }
 # Useless or harmful for a training that has its data in memory.
 _FOR_FILES = ("config", "task", "data", "valid", "output_model", "output_result", "convert_model", "snapshot_freq")
@@ -231,12 +232,13 @@ class LightGBM(Engine):
     def query_bagging(self, settings: Settings) -> QueryBagging | None:
         """Return the sampling that ``bagging_by_query`` asks for; LightGBM has it for its own objectives only.
 
-        Documents of queries that are not drawn still count for ``min_data_in_leaf``.
+        Quantised gradients are sampled by query too: LightGBM's sum of them is that of other documents than the sampled
+        ones (LightGBM#7397). Documents of queries that are not drawn still count for ``min_data_in_leaf``.
 
         Args:
             settings: how to train.
         """
-        extra = _by_main_name(settings.extra)
+        extra = _given(settings)
         if not _by_query(extra):
             return None
         seed = settings.seed + whole("bagging_seed", extra.get("bagging_seed", 0))
@@ -385,15 +387,15 @@ def _begun_by_one_thread(params: Mapping[str, Any], train: Any, valid: Any) -> A
 
     Such gradients are rounded by random numbers that each thread draws, from a seed of its own, when the booster is
     made; and as many threads as then will count histograms by row. So one thread makes it, of as many documents
-    without features, and the training data is put in their place. Columns of the training data may be sparse, but the
-    layout of histograms must be chosen before: LightGBM would choose it for the documents without features.
+    without features, and the training data is put in their place. Two things must be the same in both: the layout of
+    histograms, which LightGBM would choose for the documents without features, and the groups of features. LightGBM
+    bundles sparse features of the training data, but never those of documents that are binned like others.
     """
     from lightgbm.basic import _LIB, _safe_call  # type: ignore[attr-defined, unused-ignore]
 
     lightgbm, threads = package("lightgbm"), params["num_threads"]
     objective = params["objective"] if callable(params["objective"]) else None
-    params = {**params, "num_iterations": 1, "num_threads": 1}
-    params |= {} if objective is None else {"objective": "none"}
+    params = {**params, "num_iterations": 1, "num_threads": 1} | ({} if objective is None else {"objective": "none"})
     documents = lightgbm.Dataset(None, params=params)
     documents._init_from_ref_dataset(train.construct().num_data(), train._handle)
     _safe_call(_LIB.LGBM_DatasetMarkFinished(documents._handle))
@@ -415,7 +417,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
     """
     native = task.loss if isinstance(task.loss, NativeLoss) else None
     refuse(LightGBM().wrong_names(task.loss, settings.extra))  # LightGBM itself would silently ignore them
-    extra = _by_main_name(settings.extra)
+    extra = _given(settings)
     if extra.get("boosting") == "dart":
         settings.refuse_dart()
     if settings.langevin is not None and extra.get("boosting", "gbdt") not in _ADDING:
@@ -442,9 +444,8 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         # LightGBM drops the features that no leaf size allows to split, and then fails if none is left.
         params["feature_pre_filter"] = False
     if native is not None:
-        params["objective"] = native.objective
         # LightGBM's own gradients have no exact sums: their order must not be left to chance.
-        params["deterministic"] = True
+        params |= {"objective": native.objective, "deterministic": True}
     if not {"force_row_wise", "force_col_wise"} & extra.keys():
         # By row is faster than LightGBM's own choice (by timing the first tree) on dense data whose histograms fit a
         # core's cache, at the price of a second copy of the bins.
@@ -453,11 +454,22 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         by_row = small and isinstance(task.train.X, np.ndarray | StreamedRows) and not limited
         if by_row or limited or native is not None:
             params["force_row_wise" if by_row else "force_col_wise"] = True
-    return {**params, **(_FAST if settings.speed == "fast" else {}), **extra}
+    params |= extra
+    if is_quantised(params) and "feature_fraction" in params:
+        # LightGBM's sums of them are wrong where a whole tree has some of the features only (LightGBM#7397).
+        share = real("feature_fraction", params.pop("feature_fraction"), least=0.0, above=True, most=1.0)
+        params["feature_fraction_bynode"] = share * params.get("feature_fraction_bynode", 1.0)
+    if is_quantised(params) and is_set(params, "force_row_wise"):
+        params["enable_bundle"] = False  # see `_begun_by_one_thread`
+    return params
+
+
+def _given(settings: Settings) -> dict[str, Any]:
+    return {**(_FAST if settings.speed == "fast" else {}), **_by_main_name(settings.extra)}
 
 
 def _by_query(extra: Mapping[str, Any]) -> bool:
-    return is_set(extra, "bagging_by_query")
+    return is_set(extra, "bagging_by_query") or (is_quantised(extra) and "bagging_fraction" in extra)
 
 
 def _by_main_name(extra: Mapping[str, Any]) -> dict[str, Any]:

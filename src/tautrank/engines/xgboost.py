@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from tautrank.arguments import choice
 from tautrank.arrays import F64, Array, dense
 from tautrank.data import RankingData, StreamedRows
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, read_model, shares
@@ -209,8 +210,7 @@ class _Learner:
         self._start = task.start if isinstance(task.start, XGBoostModel) else None
         self._before = self._start.n_trees if self._start is not None and task.sample is not None else 0
         begun = None if self._start is None or self._before else self._start.booster
-        matrices = list(self._parts.values())
-        self._booster: Booster = package("xgboost").Booster(self._params, cache=matrices, model_file=begun)
+        self._booster: Booster = package("xgboost").Booster(self._params, [*self._parts.values()], model_file=begun)
 
     def grow(self, gradients: GradientsAt | None, rate: float) -> None:
         if rate != self._rate:
@@ -355,6 +355,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         if name not in _known_names():
             raise unknown("parameter of xgboost", name, {*_known_names(), *_MAIN_NAMES, *OTHER_NAMES})
     check_leaves(settings.langevin, extra)
+    choice("booster", extra.get("booster", "gbtree"), ("gbtree", "dart"))
     if extra.get("booster") == "dart" or extra.get("rate_drop") or extra.get("one_drop"):
         if own:
             raise OptionError("booster: found dart, which works with XGBoost's own objectives only; expected gbtree")
@@ -368,8 +369,7 @@ def parameters(task: Task, settings: Settings) -> dict[str, Any]:
         "seed": (settings.seed + (task.start_step if own else 0)) % 2**31,
         "disable_default_eval_metric": 1,
     }
-    if own:
-        params |= {"base_score": 0.0, "reg_lambda": 0.0}
+    params |= {"base_score": 0.0, "reg_lambda": 0.0} if own else {}
     if not {"max_depth", "grow_policy"} & set(extra):
         params |= {"grow_policy": "lossguide", "max_leaves": settings.num_leaves, "max_depth": 0}
     return {**params, **extra}

@@ -79,9 +79,9 @@ class NeuralNDCG(SmoothNDCG):
         P_ij = softmax over j of ((n + 1 - 2i) s_j - sum_l |s_j - s_l|) / temperature
         value = 1 - sum_(i <= k) (sum_j P_ij G_j) / log2(1 + i),    G_j = gain_j / maxDCG@k
 
-    Rows of ``P`` add up to 1, columns need not, so that the value may be below 0. The paper's optional scaling of the
-    columns, which takes the whole matrix, is left out. It takes ``O(n k)`` exponentials, ``O(n^2)`` additions and
-    ``O(n)`` memory: a second for a list of 50,000 documents.
+    Rows of ``P`` add up to 1, columns need not, so that the value may be below 0. The paper also scales ``P`` until its
+    columns add up to 1 (Sinkhorn), for which it needs the whole matrix; this is left out here. It takes ``O(n k)``
+    exponentials, ``O(n^2)`` additions and ``O(n)`` memory: a second for a list of 50,000 documents.
 
     Pobrotyn and Bialobrzeski, *NeuralNDCG: Direct Optimisation of a Ranking Metric via Differentiable Relaxation of
     Sorting*, 2021, the deterministic form; Grover, Wang, Zweig and Ermon, *Stochastic Optimization of Sorting Networks

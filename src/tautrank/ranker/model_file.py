@@ -356,12 +356,12 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
         found = dict(line.split("=", 1) for line in text[start:end].split("\n") if line)
         numbers = {name: [*map(float, found.get(name, "").split())] for name in (*_OF_SPLITS, *_OF_NODES, *_OF_TREES)}
         leaves, categories = int(found["num_leaves"]), numbers["cat_boundaries"] or [0]
-        given = {name: len(numbers[name]) for name in (*_OF_SPLITS, *_OF_NODES) if name in found or leaves > 1}
+        # A tree of one leaf may leave its fields empty.
+        given = {name: len(numbers[name]) for name in (*_OF_SPLITS, *_OF_NODES) if found.get(name) or leaves > 1}
         # Every leaf and every split but the first is somebody's child.
         children = sorted(numbers["left_child"] + numbers["right_child"]) if leaves > 1 else [-1]
         whole = (
-            # The only leaf of a tree without splits has no weight.
-            all(size == leaves - (not name.startswith("leaf")) or size < leaves == 1 for name, size in given.items())
+            all(size == leaves - (not name.startswith("leaf")) for name, size in given.items())
             and all(feature in range(n_features) for feature in numbers["split_feature"])
             and children == [*range(-leaves, 0), *range(1, leaves - 1)]
             and numbers["num_cat"] == [len(categories) - 1]
