@@ -163,12 +163,12 @@ class Settings:
     early_stopping_rounds: int | None = field(default=50, metadata=checked_by(whole, least=1))
     seed: int = 0
     n_jobs: int | None = None
-    eval_train: bool = field(default=False, metadata=checked_by(truth))
+    eval_train: bool = field(default=False, metadata=checked_by(truth, expected="True or False"))
     verbose: int | None = None
     callbacks: tuple[Callback, ...] = ()
     rates: Sequence[float] | Callable[[int], float] | None = None
     langevin: Langevin | None = None
-    refit: bool = field(default=False, metadata=checked_by(truth))
+    refit: bool = field(default=False, metadata=checked_by(truth, expected="True or False"))
     speed: str = field(default="exact", metadata=checked_by(choice, known=("exact", "fast")))
     extra: Mapping[str, Any] = field(default_factory=dict)
     bagging: QueryBagging | None = None

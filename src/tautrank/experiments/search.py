@@ -58,7 +58,7 @@ class SearchPlan:
     spaces: tuple[Space, ...]
     fixed: Mapping[str, Any]
     sampler: str = field(default="random", metadata=checked_by(choice, known=("random", "tpe")))
-    prune: bool = field(default=True, metadata=checked_by(truth))
+    prune: bool = field(default=True, metadata=checked_by(truth, expected="True or False"))
     seed: int = 0
     n_trials: int = field(default=50, metadata=checked_by(whole, least=1))
     timeout: float | None = field(default=None, metadata=checked_by(real, above=True))
