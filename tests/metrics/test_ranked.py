@@ -93,7 +93,7 @@ def test_wrong_metrics_are_one_sentence():
             tr.metric("own-wrong").mean([1.0, 2.0], [1, 0])
         with pytest.raises(OptionError, match=r"ties: found expected, .* expected worst, best or input"):
             tr.metric("own-wrong", ties="expected")
-        with pytest.raises(OptionError, match="metric: found <function"):
+        with pytest.raises(OptionError, match="metric: found a function; expected a name, or a ListMetric"):
             tr.Ranker(metric=lambda labels: 1.0).fit([[1.0], [2.0]], [0, 1], group=[2])
     finally:
         del METRICS["own-wrong"]

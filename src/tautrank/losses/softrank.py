@@ -31,18 +31,18 @@ TOLERANCE = {np.dtype(np.float32): 2e-6, np.dtype(np.float64): 1e-9}
 _MOST_TERMS = 64
 _SHORTEST = 64
 _GROWTH = 4
-# Logarithms of -log x for fewer powers than evenly spaced ones, for lists of up to so many documents: the ones whose
-# largest error is smallest, found by nonlinear least squares. Only these places are fixed, not the coefficients.
+# Logarithms of -log x, by the length of the list: fewer powers than evenly spaced ones do for the logarithmic discount.
+# Their largest error is the smallest that nonlinear least squares finds. Only places are fixed, not the coefficients.
 _FITTED = {
-    ("log2", 64): (
+    64: (
         -7.76272, -5.41699, -3.81444, -2.77499, -2.05831, -1.49158,
         -1.00221, -0.55256, -0.12013, 0.31257, 0.77006, 1.32390,
     ),
-    ("log2", 256): (
+    256: (
         -8.45523, -5.13148, -3.98404, -3.21091, -2.58609, -2.02738,
         -1.49797, -0.98136, -0.46953, 0.04526, 0.58161, 1.21004,
     ),
-    ("log2", 1024): (
+    1024: (
         -10.15283, -6.65122, -5.49444, -4.72728, -4.11910, -3.58634, -3.09014, -2.61179,
         -2.14239, -1.67760, -1.21527, -0.75398, -0.29150, 0.17828, 0.67391, 1.26509,
     ),
@@ -216,7 +216,7 @@ def discount_powers(n: int, discount: str, tolerance: float, group: int) -> tupl
     by_rank = discount_values(n + 1, discount)
     goal = by_rank[r]
     step = by_rank[r + 1] - goal
-    fitted = [np.exp(logarithms) for at, logarithms in _FITTED.items() if at == (discount, n)]
+    fitted = [np.exp(_FITTED[n])] if discount == "log2" and n in _FITTED else []
     for rates in (*fitted, *(np.geomspace(0.3 / n, 8.0, terms) for terms in range(group, _MOST_TERMS + 1, group))):
         powers = np.exp(-np.outer(r, rates))
         system = np.vstack((powers / goal[:, np.newaxis], powers * np.expm1(-rates) / step[:, np.newaxis]))
