@@ -200,14 +200,13 @@ class LightGBMBinning:
 
     def __init__(self, task: Task, params: dict[str, Any]) -> None:
         self._task, self._params = task, params
-        self._in_files = isinstance(task.train.X, StreamedRows)
         self._weights = task.document_weights
 
     def shared(self) -> tuple[Any, Any]:
         """Return the data in bins that other trainings may have made."""
         task, params = self._task, self._params
         # LightGBM adds the scores that a training starts from to its data.
-        if task.bins is None or task.start is not None or self._in_files:
+        if task.bins is None or task.start is not None or isinstance(task.train.X, StreamedRows):
             return self.make()
         seen = self._dataset(None).get_params()  # those that decide the bins
         if params.get("feature_pre_filter") is not False:

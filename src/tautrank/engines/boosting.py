@@ -387,7 +387,6 @@ class Watch:
     def __init__(self, task: Task, settings: Settings, show: Show = silent, after: After | None = None) -> None:
         self._task, self._settings, self.show, self._after = task, settings, show, after
         self._name = str(task.metric)
-        self._sign = 1.0 if task.metric.higher_is_better else -1.0
         sets = task.validation_sets()
         self._decides = next(iter(sets), None)
         judged: dict[str, tuple[Part, RankingData, slice]] = {name: ("valid", *found) for name, found in sets.items()}
@@ -429,8 +428,8 @@ class Watch:
         self._rounds.append(rounds)
         if valid is None:
             self._best = index
-        elif self._sign * valid > self._best_value:
-            self._best, self._best_value = index, self._sign * valid
+        elif self._task.metric.sign * valid > self._best_value:
+            self._best, self._best_value = index, self._task.metric.sign * valid
         shown = valid if valid is not None else train
         self.show(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
         stop = False

@@ -155,8 +155,16 @@ class CommitteeEngine(Engine):
             expected = f"expected at least {_FEWEST_FOR_WEIGHTS} to fit weights to, or weights=equal"
             raise OptionError(f"weights: found {counted(found, 'validation query')}; {expected}")
         side_by_side = min(settings.threads, len(losses))
-        settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)
-        progress = _Progress(watch)
+        done, one_by_one, failed = itertools.count(1), threading.Lock(), threading.Event()
+
+        def progress(_: Step) -> bool:
+            """Count the trees of all members for one bar; members end when another has failed."""
+            with one_by_one:
+                watch.show(next(done), "")
+            return failed.is_set()
+
+        called, threads = (*settings.callbacks, progress), max(1, settings.threads // side_by_side)
+        settings = dataclasses.replace(settings, n_jobs=threads, verbose=0, callbacks=called)
         bins = task.bins or Bins()
         without_lists = _own_columns(task)
         together, of_sum = None, Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False))
@@ -170,11 +178,11 @@ class CommitteeEngine(Engine):
                 member = task if sees_lists or without_lists is None else without_lists
                 member = dataclasses.replace(member, loss=loss, bins=bins, bin_seed=settings.seed)
                 own = self._own_settings(number, loss, settings, task.train.n_documents, sees_lists)
-                trained.append(pool.submit(self._member, number, member, own, progress, together))
+                trained.append(pool.submit(self._member, number, member, own, together))
             try:
                 models = [future.result() for future in trained]
             except BaseException:
-                progress.stopped = True  # members that are still training end with their next tree
+                failed.set()  # members that are still training end with their next tree
                 raise
         factors = member_factors(models, task, committee.weights)
         total = exact_in_float32(added(models, factors))
@@ -212,31 +220,13 @@ class CommitteeEngine(Engine):
             settings = dataclasses.replace(settings, num_leaves=leaves)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
-    def _member(
-        self, number: int, task: Task, settings: Settings, progress: _Progress, together: InStep | None
-    ) -> FittedModel:
-        settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress))
+    def _member(self, number: int, task: Task, settings: Settings, together: InStep | None) -> FittedModel:
         assert isinstance(task.loss, Loss | NativeLoss)
         engine = engine_for(self._engine, task.loss)
         if together is None:
             return train_model(engine, task, settings)[0]
         # What a member has grown is kept: alone it may be past its best, the sum rarely is.
         return together.train(number, engine, task, dataclasses.replace(settings, early_stopping_rounds=None))
-
-
-class _Progress:
-    """A callback that counts the trees of all members for one bar, and lets members end when another has failed."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._lock = threading.Lock()
-        self._done = itertools.count(1)
-        self.stopped = False
-
-    def __call__(self, step: Step) -> bool:
-        with self._lock:
-            self._watch.show(next(self._done), "")
-        return self.stopped
 
 
 def _own_columns(task: Task) -> Task | None:
@@ -320,8 +310,7 @@ def _inverse(spread: float) -> float:
 
 def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:
     """Weights that raise the metric on the validation data, one member at a time, until none does."""
-    judge = metric.bind(valid.labels, valid.offsets)
-    sign = 1.0 if metric.higher_is_better else -1.0
+    judge, sign = metric.bind(valid.labels, valid.offsets), metric.sign
     weights: F64 = np.ones(scores.shape[0])
     best = sign * judge.mean(weights @ scores)
     improved = True
