@@ -214,7 +214,7 @@ def checked_queries(
     given = [name for name, value in (("offsets", offsets), ("qid", qid), ("group", group)) if value is not None]
     if len(given) > 1:
         found = "both" if len(given) == 2 else "all of them"
-        raise DataError(f"{', '.join(given)}: found {found}; expected one, to say which documents belong together")
+        raise DataError(f"{', '.join(given)}: found {found}; expected one of them, to say which documents belong together")
     if qid is not None:
         return gathered(*runs_of(checked_ids(qid, rows, of)), rows, where)
     if group is not None:
