@@ -60,10 +60,10 @@ def test_no_documents():
 @pytest.mark.parametrize(
     ("given", "sentence"),
     [
-        ({"qid": QID, "group": GROUP}, "qid, group: found both; expected one of them, to say which documents belong together"),
+        ({"qid": QID, "group": GROUP}, "qid, group: found both; expected one, to say which documents belong together"),
         (
             {"offsets": OFFSETS, "qid": QID, "group": GROUP},
-            "offsets, qid, group: found all of them; expected one of them, to say which documents belong together",
+            "offsets, qid, group: found all of them; expected one, to say which documents belong together",
         ),
         ({"qid": QID[1:]}, "qid: found 5 ids, but labels has 6 rows; expected one id per row"),
         ({"qid": [1.0, 2.0, np.nan, 1, 1, 1]}, "qid[2]: found nan; expected an integer or text"),

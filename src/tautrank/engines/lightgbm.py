@@ -331,7 +331,7 @@ class _Learner:
         X, last, threads = self._task.parts[part].X, self.rounds - 1, self._settings.threads
         (tree,) = lightgbm_trees(self._booster.model_to_string(start_iteration=last, num_iteration=1))
         numbers = Scorer.of([dataclasses.replace(tree, leaf=np.arange(tree.leaf.size, dtype=np.float64))])
-        if numbers is None or not isinstance(X, np.ndarray):
+        if numbers is None or not isinstance(X, np.ndarray) or X.dtype != np.float32:
             return np.ravel(self._booster.predict(X, last, 1, pred_leaf=True, num_threads=threads))
         return numbers.scores(X, threads).astype(np.int64)
 
