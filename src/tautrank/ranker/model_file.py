@@ -331,9 +331,7 @@ def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     if head["tree_sizes"] != tree_sizes(text):  # by which LightGBM finds the trees, and trusts what it finds
         raise ValueError
     _check_trees(text, len(names))
-    model = engine_named("lightgbm").model_class.from_bytes(text_for_float32(text).encode(), len(names))
-    if model.n_features != len(names):
-        raise ValueError
+    model = read_model("lightgbm", text_for_float32(text).encode(), len(names), scale=1.0)
     # The levels of a frame's categories, which stand in the columns that the parameters name.
     written = re.search(r"^pandas_categorical:(\[.*\])$", text, re.M)
     columns = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
