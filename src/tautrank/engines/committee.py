@@ -174,9 +174,9 @@ class CommitteeEngine(Engine):
         trained = []
         with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
             for number, loss in enumerate(losses):
-                sees_lists = without_lists is not None and number % 2 == 0
-                member = task if sees_lists or without_lists is None else without_lists
-                member = dataclasses.replace(member, loss=loss, bins=bins, bin_seed=settings.seed)
+                sees_lists = task.own_columns is not None and number % 2 == 0
+                seen = task if sees_lists else without_lists
+                member = dataclasses.replace(seen, loss=loss, bins=bins, bin_seed=settings.seed)
                 own = self._own_settings(number, loss, settings, task.train.n_documents, sees_lists)
                 trained.append(pool.submit(self._member, number, member, own, together))
             try:
@@ -229,10 +229,10 @@ class CommitteeEngine(Engine):
         return together.train(number, engine, task, dataclasses.replace(settings, early_stopping_rounds=None))
 
 
-def _own_columns(task: Task) -> Task | None:
-    """Return the task without the list features; None if there are none."""
+def _own_columns(task: Task) -> Task:
+    """Return the task without the list features; the task as it is if there are none."""
     if task.own_columns is None:
-        return None
+        return task
 
     def own(data: RankingData) -> RankingData:
         names = data.feature_names and data.feature_names[: task.own_columns]
@@ -246,7 +246,7 @@ def _judge_of_sum(task: Task, watch: Watch) -> Callable[[list[NDArray[Any]]], bo
     valid, documents = next(iter(task.validation_sets().values()))
 
     def judge(scores: list[NDArray[Any]]) -> bool:
-        scaled = [each * _inverse(_spread(each[documents], valid)) for each in scores]
+        scaled = [each * _inverse_spread(each[documents], valid) for each in scores]
         return watch.judge(0, lambda part: np.sum(scaled, axis=0))
 
     return judge
@@ -262,14 +262,12 @@ def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "eq
     """
     n = task.train.n_queries
     some = task.train.subset(np.linspace(0, n - 1, min(n, _MEASURED_QUERIES)).astype(np.int64))
-    inverse: F64 = np.array([_inverse(_spread(scores_of(model, some), some)) for model in models])
+    inverse: F64 = np.array([_inverse_spread(scores_of(model, some), some) for model in models])
     if weights == "fitted":
         valid, _ = next(iter(task.validation_sets().values()))
         scores = np.array([scores_of(model, valid) for model in models]) * inverse[:, np.newaxis]
         inverse = inverse * _fitted_weights(scores, task.metric, valid)
-    total = int(np.count_nonzero(inverse))
-    factors: F64 = inverse / max(total, 1)
-    return factors
+    return inverse / max(int(np.count_nonzero(inverse)), 1)
 
 
 def scores_of(model: FittedModel, data: RankingData, n_jobs: int | None = None) -> F64:
@@ -293,19 +291,14 @@ def columns_of(X: Any, model: FittedModel) -> Any:
     return X if X.shape[1] == model.n_features else X[:, : model.n_features]
 
 
-def _spread(scores: F64, data: RankingData) -> float:
-    """The root of the mean variance of the scores within queries."""
+def _inverse_spread(scores: F64, data: RankingData) -> float:
+    """1 over the root of the mean variance of the scores within queries; 0 for a member without a split."""
     sizes = np.maximum(data.sizes, 1)
     sums = np.add.reduceat(np.append(scores, 0.0), data.offsets[:-1]) * (data.sizes > 0)
     centred = scores - np.repeat(sums / sizes, data.sizes)
     spread = math.sqrt(float(np.mean(centred**2))) if scores.size else 0.0
     # Rounding alone makes no spread.
-    return spread if spread > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
-
-
-def _inverse(spread: float) -> float:
-    """1 over the spread; a member without a split says nothing."""
-    return 1.0 / spread if spread > 0 else 0.0
+    return 1.0 / spread if spread > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
 
 
 def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:

@@ -80,7 +80,8 @@ class Langevin:
     temperature: float = field(default=1e8, metadata=checked_by(real, above=True))
     shrink_rate: float = field(default=1e-4, metadata=checked_by(real, least=0.0))
 
-    __post_init__ = check_fields
+    def __post_init__(self) -> None:
+        check_fields(self)
 
     def __repr__(self) -> str:
         return f"Langevin(temperature={_format(self.temperature)}, shrink_rate={_format(self.shrink_rate)})"
