@@ -28,6 +28,7 @@ Array: TypeAlias = NDArray[Any]
 FINITE_OR_MISSING = "a finite number, or -inf for a document not retrieved"
 """What the scores of a metric have to be, for errors."""
 
+_NOT_NEGATIVE = "a finite number of at least 0"
 # Integers up to here are exact in a float64.
 _LARGEST_EXACT_INTEGER = 2**53
 
@@ -74,7 +75,7 @@ def check_labels(labels: ArrayLike, offsets: I64 | None = None) -> Numbers:
     y = flat_numbers("labels", labels)
     if y.dtype == np.bool_:
         return y.astype(np.int64)
-    _check_not_negative("labels", y, offsets)
+    _check_from("labels", y, 0, _NOT_NEGATIVE, offsets)
     return y
 
 
@@ -132,9 +133,7 @@ def check_scores(scores: ArrayLike, offsets: I64, adjacent: bool = True) -> Floa
         return _as_floats(s)
     if s.dtype != np.float32:
         s = s.astype(np.float32 if s.dtype == np.float16 else np.float64, copy=False)
-    # One reduction covers both: NaN makes the comparison false.
-    if s.size and not s.max() < np.inf:
-        check_each("scores", s, s < np.inf, FINITE_OR_MISSING, offsets if adjacent else None)
+    _check_from("scores", s, -np.inf, FINITE_OR_MISSING, offsets if adjacent else None)
     return s
 
 
@@ -151,9 +150,7 @@ def check_finite_scores(scores: ArrayLike, offsets: I64) -> Floats:
     """
     s = flat_numbers("scores", scores, size=int(offsets[-1]))
     s = np.ascontiguousarray(s, np.float32 if s.dtype == np.float32 else np.float64)
-    # A sum of squares would overflow; the extremes are as cheap and catch NaN as well.
-    if s.size and not (-np.inf < s.min() and s.max() < np.inf):
-        check_each("scores", s, np.isfinite(s), "a finite number", offsets)
+    _check_from("scores", s, float(np.finfo(s.dtype).min), "a finite number", offsets)
     return s
 
 
@@ -170,7 +167,7 @@ def check_weights(weights: ArrayLike, n_queries: int, name: str = "weights") -> 
     tautrank.errors.DataError: weights: found length 2; expected 3, one per query
     """
     w = numbers(name, weights, "query", n_queries)
-    _check_not_negative(name, w)
+    _check_from(name, w, 0, _NOT_NEGATIVE)
     return w
 
 
@@ -312,11 +309,11 @@ def _flat(name: str, values: ArrayLike, expected: str) -> Array:
     return array
 
 
-def _check_not_negative(name: str, array: Array, offsets: I64 | None = None) -> None:
+def _check_from(name: str, array: Array, least: float, expected: str, offsets: I64 | None = None) -> None:
+    """Refuse numbers below ``least``, infinity and NaN."""
     # Two reductions instead of a mask: NaN makes the comparison false, so every bad value is caught.
-    if array.size and not (array.min() >= 0 and array.max() < np.inf):
-        good = (array >= 0) & (array < np.inf)
-        check_each(name, array, good, "a finite number of at least 0", offsets)
+    if array.size and not (array.min() >= least and array.max() < np.inf):
+        check_each(name, array, (array >= least) & (array < np.inf), expected, offsets)
 
 
 def _as_floats(s: Array) -> F64:

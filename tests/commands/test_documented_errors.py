@@ -200,7 +200,7 @@ CALLS: dict[str, Callable[[], object]] = {
     "model.taut: is cut off or damaged at its end; expected a whole model file": lambda: damaged(lambda content: content[:-30]),
     "model.taut: has the format version 9, written by tautrank 9.0; expected at most 4 (pip install --upgrade tautrank)": newer,
     "no/model.taut: cannot be written (No such file or directory)": lambda: fit().save("no/model.taut"),
-    "reading CSV needs PyArrow or pandas; install one with: pip install 'tautrank[parquet]'": lambda: without("pyarrow", lambda: without("pandas", lambda: table("train.csv", "label,query,f\n1,1,1\n"))),
+    "reading CSV needs PyArrow or pandas; install it with: pip install 'tautrank[parquet]'": lambda: without("pyarrow", lambda: without("pandas", lambda: table("train.csv", "label,query,f\n1,1,1\n"))),
     "engine 'xgboost' needs XGBoost; install it with: pip install 'tautrank[xgboost]'": lambda: without("xgboost", lambda: fit(loss="xgboost:rank:ndcg")),
     "figures in a page need Plotly; install it with: pip install 'tautrank[report]'": lambda: without("plotly", lambda: tr.compare(DATA, DATA, DATA, losses=["mse"], repeats=1, n_estimators=1).to_html(figures=True)),
     "tune needs Optuna; install it with: pip install 'tautrank[tune]'": lambda: without("optuna", tune),

@@ -176,7 +176,7 @@ CALLS = {
     "X too large": (lambda: tr.RankingData.from_arrays([[1e300]], [0], group=[1]), "X: row 0, column 0 has the value 1e+300, too large for float32; expected at most 3.4e38"),
     "X as numbers and others": (lambda: tr.RankingData.from_arrays([[1.0, object()]], [0], group=[1]), "X: cannot be read as an array of numbers; expected numbers in rows of equal length"),
     "X without columns": (lambda: tr.RankingData.from_arrays(pd.DataFrame(index=[0]), [0], group=[1]), "X: found a frame without columns; expected at least one feature"),
-    "X with a name twice": (lambda: tr.RankingData.from_arrays(pd.DataFrame([[1, 2]], columns=["a", "a"]), [0], group=[1]), "X: found several columns named 'a'; expected every name once"),
+    "X with a name twice": (lambda: tr.RankingData.from_arrays(pd.DataFrame([[1, 2]], columns=["a", "a"]), [0], group=[1]), "X: found two columns 'a'; expected every name once"),
     "sparse X of complex numbers": (lambda: tr.RankingData.from_arrays(sparse.csr_matrix([[1j]]), [0], group=[1]), "X: found a sparse matrix of type complex128; expected numbers"),
     "sparse X infinite": (lambda: tr.RankingData.from_arrays(sparse.csr_matrix([[0, 1], [0, np.inf]]), [0, 0], group=[2]), "X: row 1, column 1 has the value inf; expected a finite number or NaN for missing"),
     "y of two dimensions": (lambda: tr.RankingData.from_arrays(OK, OK, group=[3]), "y: found 2 dimensions; expected 1, one label per document"),
@@ -190,7 +190,7 @@ CALLS = {
     "qid with a hole": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], qid=[1, None, 2]), "qid: row 1 has no id; expected an integer or text"),
     "qid NaN": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], qid=[1.0, np.nan, 2.0]), "qid[1]: found nan; expected an integer or text"),
     "neither qid nor group": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2]), "qid, group: found neither; expected one of them, to say which documents belong together"),
-    "both qid and group": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], qid=[1, 1, 1], group=[3]), "qid, group: found both; expected one of them, to say which documents belong together"),
+    "both qid and group": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], qid=[1, 1, 1], group=[3]), "qid, group: found both; expected one, to say which documents belong together"),
     "group does not sum": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], group=[1, 1]), "group: the sizes sum to 2, but X has 3 rows; expected the same number"),
     "group with 0": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], group=[3, 0]), "group[1]: found 0; expected at least 1 document"),
     "feature names too few": (lambda: tr.RankingData.from_arrays(OK, [0, 1, 2], group=[3], feature_names=["a"]), "feature_names: found 1 names; expected 2, one per column of X"),
@@ -283,7 +283,7 @@ NOT_OF_THE_KIND = {
     "one share": (lambda data: data.split(0.5), "fractions: found an array of shape"),
     "one name twice": (
         lambda data: tr.RankingData.from_arrays([[1.0, 2.0]], [1], group=[1], feature_names=["a", "a"]),
-        "feature_names: found several columns named 'a'; expected every name once",
+        "feature_names: found two columns 'a'; expected every name once",
     ),
     "a width of text": (lambda data: data.with_n_features("a"), "n_features: found 'a'; expected a whole number"),
 }  # fmt: skip

@@ -46,3 +46,13 @@ def test_text_that_was_float32_gives_no_warning(tmp_path: Path) -> None:
     X = np.geomspace(1e7, 1e30, 300).astype(np.float32)[:, np.newaxis]
     tr.write_letor(tr.RankingData.from_arrays(X, np.zeros(300), group=[300]), tmp_path / "data.txt")
     assert (tr.read_letor(tmp_path / "data.txt").X == X).all()
+
+
+def test_langevin_boosting_takes_them() -> None:
+    X, qid, y = (
+        np.tile(2.0**24 + np.arange(1.0, 41, 2), 20)[:, np.newaxis],
+        np.repeat(np.arange(20), 20),
+        np.arange(400) % 20 // 5,
+    )
+    ranker = tr.Ranker(n_estimators=30, langevin=tr.Langevin(temperature=1e12, shrink_rate=0.0)).fit(X, y, qid=qid)
+    assert ranker.score(X, y, qid=qid) == pytest.approx(1.0)

@@ -154,7 +154,7 @@ def wrong(sentence, *arguments, **options):
 
 WRONG_FIT = [
     wrong("qid, group: found neither; expected one of them, to say which documents belong together", X, Y),
-    wrong("qid, group: found both; expected one of them", X, Y, QID, group=[15] * 40),
+    wrong("qid, group: found both; expected one, to say", X, Y, QID, group=[15] * 40),
     wrong("y: found none; expected one label per document", X, None, QID),
     wrong("y: found 599 labels, but X has 600 rows; expected one label per row", X, Y[:-1], QID),
     wrong("qid: found 599 ids, but X has 600 rows; expected one id per row", X, Y, QID[:-1]),

@@ -260,7 +260,7 @@ def test_missing_exchanged_and_unreadable_trees(saved, tmp_path):
     for tool, written in (("xgboost", "XGBoost"), ("catboost", "CatBoost")):
         pytest.importorskip(tool)
         rewritten(saved, path, lambda meta, tool=tool: meta.update(engine=tool))
-        fails(path, f"{written} cannot read the model")
+        fails(path, f"{written} cannot read the model; expected the trees as {tool} saves them")
     rewritten(saved, path, lambda meta: meta.update(engine="os.system"))
     fails(path, "unknown engine 'os.system' (known: catboost, lightgbm, torch, xgboost)")
 

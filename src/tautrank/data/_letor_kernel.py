@@ -105,12 +105,11 @@ def _number(buf: Any, start: Any) -> Any:
     status = _NUMBER_OK
     value = float(mantissa)
     if mantissa != 0 and exponent != 0:
-        if -22 <= exponent <= 22 and mantissa <= _MAX_EXACT:
+        if -300 <= exponent <= 300:
             value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
-        elif -300 <= exponent <= 300:
-            value = value / _POWERS[-exponent] if exponent < 0 else value * _POWERS[exponent]
+            is_exact = -22 <= exponent <= 22 and mantissa <= _MAX_EXACT
             slack = abs(value) * 4.0 * 2.0**-53
-            if np.float32(value - slack) != np.float32(value + slack):
+            if not is_exact and np.float32(value - slack) != np.float32(value + slack):
                 status = _NUMBER_SLOW
         else:
             status = _NUMBER_SLOW

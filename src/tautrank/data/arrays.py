@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from tautrank.arrays import F32, I64, Array, check_each, check_offsets
-from tautrank.data.columns import check_different, coded, column_numbers, is_categorical
+from tautrank.data.columns import check_different, coded, column_names, column_numbers, is_categorical
 from tautrank.errors import DataError, TautrankWarning, counted
 
 # From here on float32 cannot tell neighbouring whole numbers apart.
@@ -32,7 +32,7 @@ def checked_features(X: Any, names: Sequence[str] | None = None, categorical: Co
     levels: dict[int, tuple[str, ...]] = {}
     # pandas, Polars and PyArrow are recognised by their attributes, so that none of them has to be imported.
     if hasattr(X, "columns") and (hasattr(X, "column_names") or hasattr(X, "to_numpy")):
-        columns = list(getattr(X, "column_names", X.columns))
+        columns = column_names(X, "X")
         matrix, levels = _frame_values(X, columns, categorical)
         names = columns if names is None else names
     else:
@@ -42,7 +42,7 @@ def checked_features(X: Any, names: Sequence[str] | None = None, categorical: Co
     if len(names) != matrix.shape[1]:
         raise DataError(f"feature_names: found {len(names)} names; expected {matrix.shape[1]}, one per column of X")
     found = tuple(str(name) for name in names)
-    check_different(found, "feature_names: found several columns named")
+    check_different(found, "feature_names: found two columns")
     return matrix, found, {found[column]: of_column for column, of_column in levels.items()}
 
 
@@ -51,7 +51,6 @@ def _frame_values(
 ) -> tuple[Array, dict[int, tuple[str, ...]]]:
     if not len(names):
         raise DataError("X: found a frame without columns; expected at least one feature")
-    check_different(names, "X: found several columns named")
     single: Array = np.empty((len(frame), len(names)), np.float32)
     levels = {}
     for i, name in enumerate(names):

@@ -125,13 +125,11 @@ def connect(address: str, n: int, stack: ExitStack, option: str) -> Any:
     dask = require("distributed", "a cluster needs Dask", "distributed")
     if address == LOCAL:
         # Errors of workers are raised here too: their logs would say them again, with a traceback.
-        how = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
-        return stack.enter_context(dask.Client(stack.enter_context(dask.LocalCluster(n_workers=n, **how))))
-    where = {"address": address}
-    if "://" not in address and Path(address).is_file():
-        where = {"scheduler_file": address}
+        with_it = {"threads_per_worker": 1, "processes": True, "dashboard_address": None, "silence_logs": 50}
+        return stack.enter_context(dask.Client(stack.enter_context(dask.LocalCluster(n_workers=n, **with_it))))
+    how = "scheduler_file" if "://" not in address and Path(address).is_file() else "address"
     try:
-        return stack.enter_context(dask.Client(**where, timeout=_PATIENCE))
+        return stack.enter_context(dask.Client(**{how: address}, timeout=_PATIENCE))
     except (OSError, ValueError, TimeoutError) as error:
         expected = "an address such as tcp://host:8786, a scheduler file, or local"
         raise OptionError(f"{option}: found no scheduler at '{address}' ({error}); expected {expected}") from None

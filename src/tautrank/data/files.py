@@ -5,7 +5,6 @@ from __future__ import annotations
 import bz2
 import functools
 import gzip
-import importlib
 import itertools
 import lzma
 from collections.abc import Callable, Iterator, Sequence
@@ -67,11 +66,8 @@ def read_csv(path: PathLike, *, separator: str | None = None, **columns: Any) ->
         csv = _pyarrow("pyarrow.csv")
         read = functools.partial(csv.read_csv, parse_options=csv.ParseOptions(delimiter=mark))
     except MissingDependencyError:
-        try:
-            read = functools.partial(importlib.import_module("pandas").read_csv, sep=mark)
-        except ImportError:
-            how = "install one with: pip install 'tautrank[parquet]'"
-            raise MissingDependencyError(f"reading CSV needs PyArrow or pandas; {how}") from None
+        pandas = require("pandas", "reading CSV needs PyArrow or pandas", "parquet")
+        read = functools.partial(pandas.read_csv, sep=mark)
     return RankingData.from_frame(_read_table(path_of(path), read, mark), where=str(path), **columns)
 
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tautrank.arguments import one_or_more, whole
-from tautrank.arrays import F32, I64, Array, check_each, flat_numbers
+from tautrank.arrays import F32, I64, Array, check_each, dense, flat_numbers
 from tautrank.data import arrays
 from tautrank.data.arrays import Queries, checked_ids, offsets_from_sizes
 from tautrank.data.columns import Levels, column_names, column_numbers, empty_cells, is_numeric, with_levels
@@ -87,9 +87,8 @@ class RankingData:
         features, names, levels = arrays.checked_features(X, feature_names)
         labels = arrays.checked_labels(y, features.shape[0])
         named = None if doc_ids is None else checked_ids(doc_ids, labels.size, name="doc_ids").astype(str)
-        if (qid is None) == (group is None):
-            found = "neither" if qid is None else "both"
-            raise DataError(f"qid, group: found {found}; expected one of them, to say which documents belong together")
+        if qid is None and group is None:
+            raise DataError("qid, group: found neither; expected one of them, to say which documents belong together")
         queries = arrays.checked_queries(labels.size, None, qid, group, of="X", where="qid")
         return cls.of_queries(features, labels, queries, feature_names=names, doc_ids=named, categories=levels)
 
@@ -219,8 +218,7 @@ class RankingData:
         names = self.feature_names or [f"f{column}" for column in range(1, self.n_features + 1)]
         known = {"qid": self.qid_of_document, "label": self.labels}
         known |= {} if self.doc_ids is None else {"doc_id": self.doc_ids}
-        dense = self.X if isinstance(self.X, np.ndarray) else self.X.toarray()
-        features = dict(zip(names, dense.T, strict=True))
+        features = dict(zip(names, dense(self.X).T, strict=True))
         for name, levels in self.categories.items():
             codes = np.nan_to_num(features[name], nan=-1.0).astype(np.int64)
             features[name] = pandas().Categorical.from_codes(codes, list(levels))
@@ -374,8 +372,7 @@ class RankingData:
         if n_features == self.n_features:
             return self
         if isinstance(self.X, np.ndarray):
-            X: Any = np.zeros((self.n_documents, n_features), self.X.dtype)
-            X[:, : self.n_features] = self.X
+            X: Any = np.pad(np.ascontiguousarray(self.X), ((0, 0), (0, n_features - self.n_features)))
         else:
             X = self.X.copy()
             X.resize(self.n_documents, n_features)

@@ -97,9 +97,8 @@ def summarise(data: RankingData) -> DataSummary:
     values, counts = np.unique(data.labels, return_counts=True)
     filled = sizes > 0
     highest, lowest = np.zeros((2, sizes.size))
-    if filled.any():
-        for extreme, of in ((highest, np.maximum), (lowest, np.minimum)):
-            extreme[filled] = of.reduceat(data.labels, data.offsets[:-1][filled])
+    for extreme, of in ((highest, np.maximum), (lowest, np.minimum)):
+        extreme[filled] = of.reduceat(data.labels, data.offsets[:-1][filled])
     duplicates, contradicting = _duplicates(data)
     stored = data.X if isinstance(data.X, np.ndarray) else data.X.data
     return DataSummary(

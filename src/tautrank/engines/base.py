@@ -441,7 +441,7 @@ def read_model(tool: str, content: bytes, n_features: int, scale: float) -> Fitt
     try:
         model = engine.model_class.from_bytes(content, n_features)
     except engine.errors():
-        raise DataError(f"{engine.written} cannot read the model") from None
+        raise DataError(f"{engine.written} cannot read the model; expected the trees as {tool} saves them") from None
     if model.n_features != n_features:
         raise DataError(f"found {engine.written}'s model of {model.n_features} features; expected {n_features}")
     model.scale = scale

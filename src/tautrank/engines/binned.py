@@ -64,26 +64,27 @@ class Bins:
             if key not in self._kept:
                 while len(self._kept) >= _MOST_IN_MEMORY:
                     del self._kept[next(iter(self._kept))]
-                in_files = self._folder is not None and files is not None
-                self._kept[key] = self._in_file(key, make, files) if in_files else make()
+                folder = None if files is None else self._folder
+                self._kept[key] = make() if folder is None else _in_file(folder, key, make, files)
             self._kept[key] = self._kept.pop(key)
             return self._kept[key]
 
-    def _in_file(self, key: str, make: Callable[[], Any], files: Any) -> Any:
-        assert self._folder is not None
-        path, done = self._folder / key, self._folder / f"{key}.done"
-        with _alone(self._folder / f"{key}.lock"):
-            if done.exists():
-                with contextlib.suppress(Exception):  # another process may just have removed it, as too old
-                    return files.read(path)
-            made = make()
-            with contextlib.suppress(Exception):  # a full disk: each process then bins its own
-                files.write(made, path)
-                done.touch()
-                oldest = sorted(self._folder.glob("*.done"), key=lambda file: file.stat().st_mtime)[:-_MOST_FILES]
-                for file in (part for old in oldest for part in self._folder.glob(f"{old.stem}*")):
-                    file.unlink(missing_ok=True)
-            return made
+
+def _in_file(folder: Path, key: str, make: Callable[[], Any], files: Any) -> Any:
+    """Return binned data from a file, or made now and written to one."""
+    path, done = folder / key, folder / f"{key}.done"
+    with _alone(folder / f"{key}.lock"):
+        if done.exists():
+            with contextlib.suppress(Exception):  # another process may just have removed it, as too old
+                return files.read(path)
+        made = make()
+        with contextlib.suppress(Exception):  # a full disk: each process then bins its own
+            files.write(made, path)
+            done.touch()
+            oldest = sorted(folder.glob("*.done"), key=lambda file: file.stat().st_mtime)[:-_MOST_FILES]
+            for file in (part for old in oldest for part in folder.glob(f"{old.stem}*")):
+                file.unlink(missing_ok=True)
+        return made
 
 
 @contextlib.contextmanager
@@ -200,26 +201,24 @@ class LightGBMBinning:
 
     def __init__(self, task: Task, params: dict[str, Any]) -> None:
         self._task, self._params = task, params
-        self._in_files = isinstance(task.train.X, StreamedRows)
-        self._weights = task.document_weights
 
     def shared(self) -> tuple[Any, Any]:
         """Return the data in bins that other trainings may have made."""
         task, params = self._task, self._params
         # LightGBM adds the scores that a training starts from to its data.
-        if task.bins is None or task.start is not None or self._in_files:
+        if task.bins is None or task.start is not None or isinstance(task.train.X, StreamedRows):
             return self.make()
         seen = self._dataset(None).get_params()  # those that decide the bins
         if params.get("feature_pre_filter") is not False:
             seen["min_data_in_leaf"] = params.get("min_data_in_leaf")
-        key = content_key((task.train, task.valid), sorted(seen.items()), task.categorical, self._weights)
+        key = content_key((task.train, task.valid), sorted(seen.items()), task.categorical, task.document_weights)
         large = task.train.n_documents * task.train.n_features >= _FILES_FROM
         found: tuple[Any, Any] = task.bins.get(key, self.make, self if large else None)
         return found
 
     def make(self) -> tuple[Any, Any]:
         """Bin the data."""
-        train = self._binned(self._task.train, weight=self._weights)
+        train = self._binned(self._task.train, weight=self._task.document_weights)
         return train, None if self._task.valid is None else self._binned(self._task.valid, reference=train)
 
     def write(self, binned: tuple[Any, Any], path: Path) -> None:

@@ -387,23 +387,20 @@ class Watch:
     def __init__(self, task: Task, settings: Settings, show: Show = silent, after: After | None = None) -> None:
         self._task, self._settings, self.show, self._after = task, settings, show, after
         self._name = str(task.metric)
-        self._sign = 1.0 if task.metric.higher_is_better else -1.0
         sets = task.validation_sets()
         self._decides = next(iter(sets), None)
-        judged: dict[str, tuple[Part, RankingData, slice]] = {name: ("valid", *found) for name, found in sets.items()}
-        if settings.eval_train:
-            judged = {"train": ("train", task.train, slice(None)), **judged}
+        judged = {"train": (task.train, slice(None)), **sets} if settings.eval_train else sets
 
         def bound(data: RankingData) -> dict[str, BoundMetric]:
             return {str(each): each.bind(data.labels, data.offsets) for each in (task.metric, *task.metrics)}
 
-        self._judges = {name: (part, documents, bound(data)) for name, (part, data, documents) in judged.items()}
+        self._judges = {name: (documents, bound(data)) for name, (data, documents) in judged.items()}
         if self._decides is not None and settings.early_stopping_rounds is not None:
             valid = sets[self._decides][0]
-            if math.isnan(self._judges[self._decides][2][self._name].mean(np.zeros(valid.n_documents))):
+            if math.isnan(self._judges[self._decides][1][self._name].mean(np.zeros(valid.n_documents))):
                 found = f"eval_set: {self._name} skips every one of its {valid.n_queries} queries"
                 raise DataError(f"{found}, so training cannot stop by it; expected a query with a relevant document")
-        self.history: History = {name: {each: [] for each in judges} for name, (_, _, judges) in self._judges.items()}
+        self.history: History = {name: {each: [] for each in judges} for name, (_, judges) in self._judges.items()}
         self._rounds: list[int] = []
         self._best, self._best_value = 0, -math.inf
         self._began = time.perf_counter()
@@ -417,7 +414,8 @@ class Watch:
             scale: what they are multiplied by.
         """
         found: dict[Part, Array] = {}
-        for name, (part, documents, judges) in self._judges.items():
+        for name, (documents, judges) in self._judges.items():
+            part: Part = "train" if name == "train" else "valid"
             if part not in found:
                 found[part] = scaled(scores(part), scale)
                 _check_bounded(found[part], self._task.loss)
@@ -429,8 +427,8 @@ class Watch:
         self._rounds.append(rounds)
         if valid is None:
             self._best = index
-        elif self._sign * valid > self._best_value:
-            self._best, self._best_value = index, self._sign * valid
+        elif self._task.metric.sign * valid > self._best_value:
+            self._best, self._best_value = index, self._task.metric.sign * valid
         shown = valid if valid is not None else train
         self.show(index + 1, "" if shown is None else f"{self._name} {shown:.4f}")
         stop = False

@@ -207,8 +207,7 @@ class _Judge:
 
 
 def _pool(data: RankingData, weights: F64 | None) -> Any:
-    queries = query_of(data.offsets)
-    return package("catboost").Pool(data.X, label=data.labels, group_id=queries, group_weight=weights)
+    return package("catboost").Pool(data.X, data.labels, group_id=query_of(data.offsets), group_weight=weights)
 
 
 def _parameters(task: Task, settings: Settings) -> dict[str, Any]:

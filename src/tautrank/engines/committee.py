@@ -155,8 +155,16 @@ class CommitteeEngine(Engine):
             expected = f"expected at least {_FEWEST_FOR_WEIGHTS} to fit weights to, or weights=equal"
             raise OptionError(f"weights: found {counted(found, 'validation query')}; {expected}")
         side_by_side = min(settings.threads, len(losses))
-        settings = dataclasses.replace(settings, n_jobs=max(1, settings.threads // side_by_side), verbose=0)
-        progress = _Progress(watch)
+        done, one_by_one, failed = itertools.count(1), threading.Lock(), threading.Event()
+
+        def progress(_: Step) -> bool:
+            """Count the trees of all members for one bar; members end when another has failed."""
+            with one_by_one:
+                watch.show(next(done), "")
+            return failed.is_set()
+
+        called, threads = (*settings.callbacks, progress), max(1, settings.threads // side_by_side)
+        settings = dataclasses.replace(settings, n_jobs=threads, verbose=0, callbacks=called)
         bins = task.bins or Bins()
         without_lists = _own_columns(task)
         together, of_sum = None, Watch(task, dataclasses.replace(settings, callbacks=(), eval_train=False))
@@ -166,15 +174,15 @@ class CommitteeEngine(Engine):
         trained = []
         with ThreadPoolExecutor(side_by_side if together is None else len(losses)) as pool:
             for number, loss in enumerate(losses):
-                sees_lists = without_lists is not None and number % 2 == 0
-                member = task if sees_lists or without_lists is None else without_lists
-                member = dataclasses.replace(member, loss=loss, bins=bins, bin_seed=settings.seed)
+                sees_lists = task.own_columns is not None and number % 2 == 0
+                seen = task if sees_lists else without_lists
+                member = dataclasses.replace(seen, loss=loss, bins=bins, bin_seed=settings.seed)
                 own = self._own_settings(number, loss, settings, task.train.n_documents, sees_lists)
-                trained.append(pool.submit(self._member, number, member, own, progress, together))
+                trained.append(pool.submit(self._member, number, member, own, together))
             try:
                 models = [future.result() for future in trained]
             except BaseException:
-                progress.stopped = True  # members that are still training end with their next tree
+                failed.set()  # members that are still training end with their next tree
                 raise
         factors = member_factors(models, task, committee.weights)
         total = exact_in_float32(added(models, factors))
@@ -212,10 +220,7 @@ class CommitteeEngine(Engine):
             settings = dataclasses.replace(settings, num_leaves=leaves)
         return dataclasses.replace(settings, seed=seed, extra=extra, bagging=bagging)
 
-    def _member(
-        self, number: int, task: Task, settings: Settings, progress: _Progress, together: InStep | None
-    ) -> FittedModel:
-        settings = dataclasses.replace(settings, callbacks=(*settings.callbacks, progress))
+    def _member(self, number: int, task: Task, settings: Settings, together: InStep | None) -> FittedModel:
         assert isinstance(task.loss, Loss | NativeLoss)
         engine = engine_for(self._engine, task.loss)
         if together is None:
@@ -224,25 +229,10 @@ class CommitteeEngine(Engine):
         return together.train(number, engine, task, dataclasses.replace(settings, early_stopping_rounds=None))
 
 
-class _Progress:
-    """A callback that counts the trees of all members for one bar, and lets members end when another has failed."""
-
-    def __init__(self, watch: Watch) -> None:
-        self._watch = watch
-        self._lock = threading.Lock()
-        self._done = itertools.count(1)
-        self.stopped = False
-
-    def __call__(self, step: Step) -> bool:
-        with self._lock:
-            self._watch.show(next(self._done), "")
-        return self.stopped
-
-
-def _own_columns(task: Task) -> Task | None:
-    """Return the task without the list features; None if there are none."""
+def _own_columns(task: Task) -> Task:
+    """Return the task without the list features; the task as it is if there are none."""
     if task.own_columns is None:
-        return None
+        return task
 
     def own(data: RankingData) -> RankingData:
         names = data.feature_names and data.feature_names[: task.own_columns]
@@ -256,7 +246,7 @@ def _judge_of_sum(task: Task, watch: Watch) -> Callable[[list[NDArray[Any]]], bo
     valid, documents = next(iter(task.validation_sets().values()))
 
     def judge(scores: list[NDArray[Any]]) -> bool:
-        scaled = [each * _inverse(_spread(each[documents], valid)) for each in scores]
+        scaled = [each * _inverse_spread(each[documents], valid) for each in scores]
         return watch.judge(0, lambda part: np.sum(scaled, axis=0))
 
     return judge
@@ -272,14 +262,12 @@ def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "eq
     """
     n = task.train.n_queries
     some = task.train.subset(np.linspace(0, n - 1, min(n, _MEASURED_QUERIES)).astype(np.int64))
-    inverse: F64 = np.array([_inverse(_spread(scores_of(model, some), some)) for model in models])
+    inverse: F64 = np.array([_inverse_spread(scores_of(model, some), some) for model in models])
     if weights == "fitted":
         valid, _ = next(iter(task.validation_sets().values()))
         scores = np.array([scores_of(model, valid) for model in models]) * inverse[:, np.newaxis]
         inverse = inverse * _fitted_weights(scores, task.metric, valid)
-    total = int(np.count_nonzero(inverse))
-    factors: F64 = inverse / max(total, 1)
-    return factors
+    return inverse / max(int(np.count_nonzero(inverse)), 1)
 
 
 def scores_of(model: FittedModel, data: RankingData, n_jobs: int | None = None) -> F64:
@@ -303,25 +291,19 @@ def columns_of(X: Any, model: FittedModel) -> Any:
     return X if X.shape[1] == model.n_features else X[:, : model.n_features]
 
 
-def _spread(scores: F64, data: RankingData) -> float:
-    """The root of the mean variance of the scores within queries."""
+def _inverse_spread(scores: F64, data: RankingData) -> float:
+    """1 over the root of the mean variance of the scores within queries; 0 for a member without a split."""
     sizes = np.maximum(data.sizes, 1)
     sums = np.add.reduceat(np.append(scores, 0.0), data.offsets[:-1]) * (data.sizes > 0)
     centred = scores - np.repeat(sums / sizes, data.sizes)
     spread = math.sqrt(float(np.mean(centred**2))) if scores.size else 0.0
     # Rounding alone makes no spread.
-    return spread if spread > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
-
-
-def _inverse(spread: float) -> float:
-    """1 over the spread; a member without a split says nothing."""
-    return 1.0 / spread if spread > 0 else 0.0
+    return 1.0 / spread if spread > 1e-12 * float(np.abs(scores).max(initial=0.0)) else 0.0
 
 
 def _fitted_weights(scores: F64, metric: Metric, valid: RankingData) -> F64:
     """Weights that raise the metric on the validation data, one member at a time, until none does."""
-    judge = metric.bind(valid.labels, valid.offsets)
-    sign = 1.0 if metric.higher_is_better else -1.0
+    judge, sign = metric.bind(valid.labels, valid.offsets), metric.sign
     weights: F64 = np.ones(scores.shape[0])
     best = sign * judge.mean(weights @ scores)
     improved = True

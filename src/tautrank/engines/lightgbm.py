@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 
 from tautrank.arguments import real, whole
-from tautrank.arrays import F64, I64, Array
+from tautrank.arrays import F64, I64, Array, dense
 from tautrank.data import StreamedRows
 from tautrank.engines.base import Engine, FittedModel, GradientsAt, Learner, Part, Settings, Task, read_model, shares
 from tautrank.engines.binned import LightGBMBinning, check_memory, is_joined, is_quantised, is_set
@@ -88,8 +88,7 @@ class LightGBMModel(FittedModel):
         return self.unscaled.predict(X, raw_score=True, num_threads=threads)
 
     def _contributions(self, X: Any, threads: int) -> Any:
-        found: Any = self.unscaled.predict(X, raw_score=True, pred_contrib=True, num_threads=threads)
-        return found.toarray() if hasattr(found, "toarray") else found
+        return dense(self.unscaled.predict(X, raw_score=True, pred_contrib=True, num_threads=threads))
 
     def _leaves(self, X: Any, threads: int) -> Any:
         return self.unscaled.predict(X, pred_leaf=True, num_threads=threads)
@@ -332,7 +331,7 @@ class _Learner:
         X, last, threads = self._task.parts[part].X, self.rounds - 1, self._settings.threads
         (tree,) = lightgbm_trees(self._booster.model_to_string(start_iteration=last, num_iteration=1))
         numbers = Scorer.of([dataclasses.replace(tree, leaf=np.arange(tree.leaf.size, dtype=np.float64))])
-        if numbers is None or not isinstance(X, np.ndarray):
+        if numbers is None or not isinstance(X, np.ndarray) or X.dtype != np.float32:
             return np.ravel(self._booster.predict(X, last, 1, pred_leaf=True, num_threads=threads))
         return numbers.scores(X, threads).astype(np.int64)
 
@@ -552,9 +551,17 @@ def joined_text(texts: Sequence[str]) -> str:
 
 def _with_sizes(text: str) -> str:
     """Write the lengths of the trees, by which LightGBM finds them, into a model text."""
+    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={tree_sizes(text)}", text, count=1, flags=re.M)
+
+
+def tree_sizes(text: str) -> str:
+    """Return the lengths of the trees of a model text, with spaces between them.
+
+    Args:
+        text: a model as LightGBM writes it.
+    """
     starts = [tree.start() for tree in re.finditer(r"^(Tree=\d+|end of trees)$", text, flags=re.M)]
-    lengths = " ".join(str(length) for length in np.diff(starts))
-    return re.sub(r"^tree_sizes=.*$", f"tree_sizes={lengths}", text, count=1, flags=re.M)
+    return " ".join(str(length) for length in np.diff(starts))
 
 
 def lightgbm_trees(text: str) -> list[Tree]:

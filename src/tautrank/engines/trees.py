@@ -69,9 +69,8 @@ class Tree:
         """
         kinds = (np.int64, np.float64, np.bool_, np.int64, np.int64, np.float64)
         arrays: list[Any] = [np.array(values, kind) for values, kind in zip(fields, kinds, strict=True)]
-        feature, threshold, missing_left, left, right, leaf = arrays
-        zero = np.full(feature.size, zero_is_missing)
-        return cls(feature, threshold, missing_left, left, right, leaf, zero, **others)
+        arrays.append(np.full(arrays[0].size, zero_is_missing))
+        return cls(*arrays, **others)
 
     @classmethod
     def constant(cls, value: float) -> Tree:

@@ -6,7 +6,7 @@ import functools
 import json
 import math
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -107,7 +107,7 @@ class XGBoostModel(FittedModel):
         for each, model, factor in zip(described, models, factors, strict=True):
             scale = factor * model.scale
             base += scale * _base_score(each["learner"])
-            trees += [_with_leaves(tree, _leaves_of(tree) * scale) for tree in _trees_in(each)]
+            trees += [_with_leaves(tree, functools.partial(np.multiply, scale)) for tree in _trees_in(each)]
         return cls.from_bytes(_with_trees(described[0], trees, base), models[0].n_features)
 
     def rounded(self, unit: float) -> FittedModel:
@@ -117,7 +117,7 @@ class XGBoostModel(FittedModel):
             unit: the number.
         """
         described = self._described()
-        trees = [_with_leaves(tree, np.rint(_leaves_of(tree) / unit) * unit) for tree in _trees_in(described)]
+        trees = [_with_leaves(tree, lambda leaves: np.rint(leaves / unit) * unit) for tree in _trees_in(described)]
         base = round(_base_score(described["learner"]) / unit) * unit
         return self.from_bytes(_with_trees(described, trees, base), self.n_features)
 
@@ -439,15 +439,10 @@ def _trees_in(described: Mapping[str, Any]) -> Any:
     return described["learner"]["gradient_booster"]["model"]["trees"]
 
 
-def _leaves_of(tree: Mapping[str, Any]) -> F64:
-    """Return what the leaves of a tree as XGBoost describes it add to a score."""
-    return np.array(tree["split_conditions"], np.float64)[np.array(tree["left_children"]) < 0]
-
-
-def _with_leaves(tree: Mapping[str, Any], leaves: F64) -> dict[str, Any]:
-    """Return a tree as XGBoost describes it, with other leaves."""
-    numbers = np.array(tree["split_conditions"], np.float64)
-    numbers[np.array(tree["left_children"]) < 0] = leaves
+def _with_leaves(tree: Mapping[str, Any], changed: Callable[[F64], F64]) -> dict[str, Any]:
+    """Return a tree as XGBoost describes it, with what a function makes of its leaves."""
+    numbers, is_leaf = np.array(tree["split_conditions"], np.float64), np.array(tree["left_children"]) < 0
+    numbers[is_leaf] = changed(numbers[is_leaf])
     return {**tree, "split_conditions": numbers.tolist()}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from tautrank.arguments import whole
+from tautrank.arguments import one_or_more, whole
 from tautrank.arrays import F32, F64, check_weights, numbers
 from tautrank.data import RankingData, StreamedRows
 from tautrank.data.arrays import checked_features, checked_queries
@@ -274,8 +274,7 @@ def category_columns(given: Any, train: RankingData) -> tuple[int, ...]:
         given: `categorical_feature`: numbers or names of columns, one or several; None, "" or "auto" for none.
         train: the training data.
     """
-    none = given is None or (isinstance(given, str) and given in ("", "auto"))
-    columns = () if none else [given] if np.isscalar(given) else given
+    columns = () if given is None or (isinstance(given, str) and given in ("", "auto")) else one_or_more(given)
     return column_positions("categorical_feature", [*columns, *train.categories], train)
 
 
@@ -386,10 +385,8 @@ def judging(given: Any, at: Any, first: Metric) -> tuple[Metric, ...]:
     >>> judging(["ndcg", "map"], [1, 3], metric("ndcg@3"))
     (metric('ndcg@1'), metric('map@1'), metric('map@3'))
     """
-    names = [given] if isinstance(given, str | Metric) or callable(given) else [*(given or ())]
-    found = [metric(name) for name in names or (["ndcg"] if at is not None else [])]
-    cuts = [None] if at is None else [at] if isinstance(at, int) else [*at]
-    each = [m if m.k is not None else dataclasses.replace(m, k=k) for m in found for k in cuts]
+    found = [metric(name) for name in one_or_more(given or ()) or (["ndcg"] if at is not None else [])]
+    each = [m if m.k is not None else dataclasses.replace(m, k=k) for m in found for k in one_or_more(at)]
     return tuple(m for m in dict.fromkeys(each) if m != first)
 
 

@@ -27,7 +27,7 @@ from tautrank.data.ranking_data import Names
 from tautrank.engines import FittedModel, NativeLoss, Record
 from tautrank.engines.base import read_model
 from tautrank.engines.langevin import Langevin
-from tautrank.engines.lightgbm import text_for_float32
+from tautrank.engines.lightgbm import text_for_float32, tree_sizes
 from tautrank.engines.registry import engine_named, package
 from tautrank.errors import DataError, MissingDependencyError, OptionError
 from tautrank.files import atomic_write, opened
@@ -328,10 +328,10 @@ def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
         raise DataError(f"found a model of {head['num_tree_per_iteration']} classes; expected one score per document")
     names = tuple(head["feature_names"].split(" "))
     unnamed = all(name == f"Column_{column}" for column, name in enumerate(names))
-    _check_trees(text, [int(size) for size in head["tree_sizes"].split()], len(names))
-    model = engine_named("lightgbm").model_class.from_bytes(text_for_float32(text).encode(), len(names))
-    if model.n_features != len(names):
+    if head["tree_sizes"] != tree_sizes(text):  # by which LightGBM finds the trees, and trusts what it finds
         raise ValueError
+    _check_trees(text, len(names))
+    model = read_model("lightgbm", text_for_float32(text).encode(), len(names), scale=1.0)
     # The levels of a frame's categories, which stand in the columns that the parameters name.
     written = re.search(r"^pandas_categorical:(\[.*\])$", text, re.M)
     columns = re.search(r"^\[categorical_feature: ([\d,]+)\]$", text, re.M)
@@ -343,17 +343,14 @@ def _lightgbm(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     return model, head.get("objective", "").partition(" ")[0], None if unnamed and not levels else names, levels
 
 
-def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
-    """Refuse damaged trees: LightGBM finds them by their lengths, trusts what it finds, and may end the process."""
-    starts = [tree.start() for tree in re.finditer(r"^Tree=", text, flags=re.M)]
-    ends = [*starts[1:], text.index("\nend of trees\n") + 1]
+def _check_trees(text: str, n_features: int) -> None:
+    """Refuse damaged trees: LightGBM trusts them, and may end the process."""
+    blocks = re.split(r"^(?=Tree=)", text[: text.index("\nend of trees\n")], flags=re.M)[1:]
     parameters = text.partition("\nparameters:\n")[2].partition("\nend of parameters")[0]
-    if [end - start for start, end in zip(starts, ends, strict=True)] != sizes:
-        raise ValueError
     if not all(re.fullmatch(r"\[\w+: [^\]]*\]", line) for line in parameters.split("\n") if line):
         raise ValueError
-    for number, (start, end) in enumerate(zip(starts, ends, strict=True)):
-        found = dict(line.split("=", 1) for line in text[start:end].split("\n") if line)
+    for number, block in enumerate(blocks):
+        found = dict(line.split("=", 1) for line in block.split("\n") if line)
         numbers = {name: [*map(float, found.get(name, "").split())] for name in (*_OF_SPLITS, *_OF_NODES, *_OF_TREES)}
         leaves, categories = int(found["num_leaves"]), numbers["cat_boundaries"] or [0]
         # A tree of one leaf may leave its fields empty.
@@ -374,9 +371,9 @@ def _check_trees(text: str, sizes: list[int], n_features: int) -> None:
             raise ValueError
 
 
-def _check_nodes(model: dict[str, Any], outputs: int) -> None:
+def _check_nodes(model: dict[str, Any]) -> None:
     """Refuse damaged trees of XGBoost, which trusts them too, and does not survive a node that is not there."""
-    if not all(output in range(outputs) for output in model["tree_info"]):
+    if any(model["tree_info"]):  # the number of the output that a tree is for
         raise ValueError
     for tree in model["trees"]:
         left, right, feature, parents = (np.array(tree[name], np.int64) for name in _OF_XGBOOST)
@@ -401,17 +398,14 @@ def _check_nodes(model: dict[str, Any], outputs: int) -> None:
 def _xgboost(content: bytes) -> tuple[FittedModel, str, Names, Levels]:
     given = (from_ubjson if content.startswith(_UBJSON) else json.loads)(content)["learner"]
     shape, trees = given["learner_model_param"], given["gradient_booster"]
-    outputs = max(1, int(shape["num_class"]), int(shape.get("num_target", "1")))
-    if trees["name"] != "gblinear":
-        _check_nodes(trees.get("gbtree", trees)["model"], outputs)
-    booster = package("xgboost").Booster(model_file=bytearray(content))
-    learner = json.loads(booster.save_raw("json"))["learner"]
-    kind, classes = learner["gradient_booster"]["name"], int(learner["learner_model_param"]["num_class"])
-    if kind == "gblinear" or classes > 1 or int(learner["learner_model_param"].get("num_target", "1")) > 1:
-        found = "gblinear, a linear model" if kind == "gblinear" else "a model of several classes or targets"
+    is_linear = trees["name"] == "gblinear"
+    if is_linear or max(int(shape["num_class"]), int(shape.get("num_target", "1"))) > 1:
+        found = "gblinear, a linear model" if is_linear else "a model of several classes or targets"
         raise DataError(f"found {found}; expected trees with one score per document")
+    _check_nodes(trees.get("gbtree", trees)["model"])
+    booster = package("xgboost").Booster(model_file=bytearray(content))
     names = booster.feature_names
     best = booster.attr("best_iteration")  # XGBRanker predicts with the trees up to it
     kept = booster if best is None else booster[: int(best) + 1]
     model = engine_named("xgboost").model_class.from_bytes(bytes(kept.save_raw("ubj")), booster.num_features())
-    return model, learner["objective"]["name"], None if names is None else tuple(names), {}
+    return model, given["objective"]["name"], None if names is None else tuple(names), {}
