@@ -160,9 +160,9 @@ def settings_of(result: Comparison) -> dict[str, str]:
     more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
     if isinstance(result, StudyResult):
         # The claim and the verdict are at the top of the page.
-        own = {what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")}
         ran = result.plan.study
-        own = {"study": f"{ran.name}, version {ran.version}", **own}
+        own = {"study": f"{ran.name}, version {ran.version}"}
+        own |= {what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")}
         own["conditions"] = f"{ran.axis}: {', '.join(study.condition_names)}" if ran.axis else ""
         own["what the paper leaves open"] = ran.note
     elif study.given:
@@ -209,11 +209,9 @@ def command(result: StudyResult) -> str:
     """
     plan, budget, name = result.plan, result.plan.budget, result.plan.study.name
     how: dict[str, Any] = {"data": plan.data.given, "fold": plan.data.fold, "recipe": plan.recipe or None}
-    how["trials"] = budget.trials
-    if not plan.study.measures_only:
-        how |= {"configs": budget.configurations, "trees": budget.trees}
-    run = command_line("tautrank", "study", "run", name, **how, seed=plan.seed, jobs=plan.n_jobs)
-    return f"{run}\ntautrank study report {name}.db -o {name}.html"
+    trees = {} if plan.study.measures_only else {"configs": budget.configurations, "trees": budget.trees}
+    how |= {"trials": budget.trials, **trees, "seed": plan.seed, "jobs": plan.n_jobs}
+    return f"{command_line('tautrank', 'study', 'run', name, **how)}\ntautrank study report {name}.db -o {name}.html"
 
 
 def python_call(result: Comparison) -> str:
