@@ -392,6 +392,14 @@ class Comparison(Result):
         """
         return self.by_place[condition, system, name, part]
 
+    def across(self, condition: str, name: str) -> list[CellResult]:
+        """Return the cells of all systems on the test queries.
+
+        Args:
+            condition, name: the condition, and the name of the metric.
+        """
+        return [self.cell(condition, system, name) for system in self.plan.study.system_names]
+
     @cached_property
     def by_place(self) -> dict[tuple[str, str, str, str], CellResult]:
         """The cells by (condition, system, metric, part)."""

@@ -125,8 +125,7 @@ def _counts(verdicts: Sequence[str]) -> str:
 def _leads(result: Comparison, condition: str, names: Sequence[str]) -> list[str]:
     """Which system is best on each metric; one sentence for all of them where none is shown to be better."""
     study = result.plan.study
-    every = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
-    known = {name: [cell for cell in cells if cell.means.size] for name, cells in every.items()}
+    known = {name: [cell for cell in result.across(condition, name) if cell.means.size] for name in names}
     skipped = [f"{name}: every query was skipped." for name, cells in known.items() if not cells and result.n_done]
     best = [max(cells, key=lambda c: c.mean if c.higher_is_better else -c.mean) for cells in known.values() if cells]
     tested = [cell.tested for cells in known.values() for cell in cells if cell.tested]
