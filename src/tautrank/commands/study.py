@@ -110,8 +110,7 @@ def status(store: Path = _STORE, imported: list[str] | None = IMPORTED, as_json:
     waiting = counts["planned"] - counts["done"] - counts["failed"]
     if as_json:
         facts = ("study", "data", "data_fingerprint", "tautrank", "command", "created")
-        state = {"waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}}
-        print_json({**counts, **state})
+        print_json({**counts, "waiting": waiting, "running": running or None, **{name: meta[name] for name in facts}})
         return
     say(f"{meta['study']} on {meta['data']}")
     done = f"{counts['done']:,} of {counts['planned']:,} trainings are done"

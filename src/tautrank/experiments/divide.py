@@ -181,8 +181,7 @@ def divide(
         again = trial if protocol.vary == "splits" else 0
         if valid is None or again:
             train, valid = hold_out(train, valid, seed + 7919 * again + 104729 * (fold - 1))
-        return Splits(train, valid, splits.test)
-    if valid is None:
+    elif valid is None:
         train, valid = hold_out(train, valid, seed)
     if isinstance(protocol, FixedParts) and protocol.redivide and trial:
         train, valid = hold_out(train, valid, trial_seed)
@@ -289,9 +288,8 @@ def _rotate(data: RankingData, fold: int, seed: int) -> Splits:
     if data.n_queries < _FOLDS:
         raise DataError(f"data: found {data.n_queries} queries; expected at least {_FOLDS}, one per fold")
     parts = np.array_split(np.random.default_rng(seed).permutation(data.n_queries), _FOLDS)
-    rotated = [parts[(fold + i) % _FOLDS] for i in range(_FOLDS)]
-    chosen = (np.concatenate(rotated[:3]), rotated[3], rotated[4])
-    return Splits(*(data.subset(np.sort(queries)) for queries in chosen))
+    *train, valid, test = [*parts[fold:], *parts[:fold]]
+    return Splits(*(data.subset(np.sort(queries)) for queries in (np.concatenate(train), valid, test)))
 
 
 def changed(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
@@ -306,11 +304,9 @@ def changed(splits: Splits, changes: tuple[Change, ...], seed: int) -> Splits:
     >>> changed(Splits(data, data, data), (Change("binarise", parts=("train", "test")),), seed=0).train.labels.tolist()
     [0.0, 1.0, 1.0, 1.0]
     """
-    parts: dict[str, RankingData | None] = dict(zip(PARTS, splits, strict=True))
     for step, change in enumerate(changes):
-        for place, name in enumerate(PARTS):
-            data = parts[name]
+        for place, (name, data) in enumerate(splits._asdict().items()):
             if name in change.parts and data is not None:
                 own = int(np.random.SeedSequence([seed, step, place]).generate_state(1)[0])
-                parts[name] = CHANGES[change.kind](data, **change.parameters, seed=own)
-    return Splits(**parts)  # type: ignore[arg-type]
+                splits = splits._replace(**{name: CHANGES[change.kind](data, **change.parameters, seed=own)})
+    return splits

@@ -342,11 +342,10 @@ class Plan:
             parameters["n_estimators"] = self.budget.trees
         search = {**study.search.everyone, **study.search.systems.get(name, {})} if self.budget.configurations else {}
         loss = with_parameters(system.loss, condition.loss)
-        code = dict(self.codes).get(name_of(loss))
+        if (code := dict(self.codes).get(name_of(loss))) is not None:
+            spec["code"] = code
         if isinstance(study.protocol, GivenSplits) and self.budget.configurations:
             spec["draws"] = [self.seed, trial, fold - 1, study.occurrence(index)]
-        if code is not None:
-            spec["code"] = code
         spec |= {"loss": loss, "parameters": to_json(parameters, "plan"), "search": to_json(search, "plan")}
         spec |= {"configurations": self.budget.configurations, "judged": list(study.judged)}
         return {**spec, "curves": list(study.curves)}

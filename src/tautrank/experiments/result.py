@@ -392,6 +392,14 @@ class Comparison(Result):
         """
         return self.by_place[condition, system, name, part]
 
+    def across(self, condition: str, name: str) -> list[CellResult]:
+        """Return the cells of all systems on the test queries.
+
+        Args:
+            condition, name: the condition, and the name of the metric.
+        """
+        return [self.cell(condition, system, name) for system in self.plan.study.system_names]
+
     @cached_property
     def by_place(self) -> dict[tuple[str, str, str, str], CellResult]:
         """The cells by (condition, system, metric, part)."""
@@ -489,9 +497,8 @@ def win_tie_loss(gains: F64) -> tuple[int, int, int]:
     >>> win_tie_loss(np.array([0.2, 1e-15, -0.1, 0.3, math.nan]))
     (2, 1, 1)
     """
-    gains = gains[~np.isnan(gains)]
-    equal = np.abs(gains) < 1e-12
-    return int((gains[~equal] > 0).sum()), int(equal.sum()), int((gains[~equal] < 0).sum())
+    least = 1e-12
+    return int((gains >= least).sum()), int((np.abs(gains) < least).sum()), int((gains <= -least).sum())
 
 
 def _mean_over_tried(values: Sequence[F64], tried: Sequence[list[dict[str, Any]]], name: str) -> float:

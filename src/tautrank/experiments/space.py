@@ -385,8 +385,6 @@ def with_parameters(loss: str, parameters: Mapping[str, Any]) -> str:
     ('ndcg-loss2++(k=5,mu=10)', 'mse')
     """
     read = read_loss(loss)
-    if not isinstance(read, Loss):
-        return str(read)
     known = _parameters(read)
     return str(dataclasses.replace(read, **{name: value for name, value in parameters.items() if name in known}))
 

@@ -289,11 +289,10 @@ def measure_softrank_distance(
     distance = curve.difference[0]
     bounds = {"within-bound": curve.bound[0], "within-bound-as-stated": curve.bound_as_stated[0]}
     bounds |= {"within-bound-by-contests": curve.bound_by_contests[0]}
-    values = {"nearness": 1.0 - distance}
-    for name, bound in bounds.items():
-        values[name] = np.where(np.isfinite(bound - distance), distance <= bound, np.nan)
+    within = {n: np.where(np.isfinite(v - distance), distance <= v, np.nan) for n, v in bounds.items()}
     finite = {n: np.where(np.isfinite(v), v, np.nan) for n, v in {"distance": distance, **bounds}.items()}
     points = {name: or_none(mean_over_queries(numbers)) for name, numbers in finite.items()}
+    values = {"nearness": 1.0 - distance, **within}
     return {"values": {name: [or_none(x) for x in v.tolist()] for name, v in values.items()}, "points": points}
 
 

@@ -354,6 +354,5 @@ class Proposer:
 def _suggest(trial: Any, key: str, given: Dimension) -> Any:
     if isinstance(given, Choice):
         return trial.suggest_categorical(key, given.values)
-    if isinstance(given, WholeNumber):
-        return trial.suggest_int(key, given.low, given.high, log=given.log)
-    return trial.suggest_float(key, given.low, given.high, log=given.log)
+    suggest = trial.suggest_int if isinstance(given, WholeNumber) else trial.suggest_float
+    return suggest(key, given.low, given.high, log=given.log)

@@ -174,8 +174,7 @@ class _Judged(Gathered):
             return Advantage(claim.advantage(lambda cell: self._curves(cell, claim.part, common), cells), common)
 
         def means(cell: Cell) -> F64:
-            found = self.means.get((*cell, claim.part), {})
-            return self.sign(cell[2]) * np.array([found[trial] for trial in common], np.float64)
+            return self.sign(cell[2]) * np.array([self.means[(*cell, claim.part)][t] for t in common], np.float64)
 
         def of_queries(trial: int) -> F64:
             return claim.query_advantage(lambda cell: self.sign(cell[2]) * self.queries[cell][trial], cells)

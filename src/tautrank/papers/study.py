@@ -178,9 +178,8 @@ class Study(Experiment):
         recipes = [recipe.data for recipe in self.recipes]
         named = {"systems": [str(system) for system in self.systems], "conditions": self.condition_names}
         for what, names in {**named, "metrics": self.metrics, "recipes": recipes}.items():
-            for name, times in Counter(names).items():
-                if times > 1:
-                    raise OptionError(f"{what}: found '{name}' twice; expected different names")
+            for name in Counter(names) - Counter(set(names)):
+                raise OptionError(f"{what}: found '{name}' twice; expected different names")
         super().__post_init__()
         self._check_names()
 

@@ -18,6 +18,7 @@ from tautrank.errors import DataError, OptionError, require
 from tautrank.experiments.divide import FixedParts, GivenSplits, OnItself, Protocol
 from tautrank.experiments.result import Comparison, win_tie_loss
 from tautrank.json_values import or_none
+from tautrank.papers.results import over_trials
 from tautrank.report.page import FigureSection, Styles, SystemStyle, band_colour, system_styles
 from tautrank.significance.paired import bootstrap_interval
 
@@ -62,8 +63,7 @@ class Curve:
         for field in ("x", "mean", "low", "high"):
             given = getattr(self, field)
             if given is not None:
-                vector = numbers(f"{field} of {self.name!r}", given, "place", np.size(self.x))
-                object.__setattr__(self, field, vector)
+                object.__setattr__(self, field, numbers(f"{field} of {self.name!r}", given, "place", np.size(self.x)))
 
 
 def require_plotly() -> Any:
@@ -277,8 +277,7 @@ def query_gains(result: Comparison, condition: str, name: str, systems: Sequence
     """
     study = result.plan.study
     shown = dict.fromkeys((study.baseline, *(systems or study.system_names)))
-    by_system = {system: result.by_trial(condition, system, name) for system in shown}
-    found = {system: by_trial for system, by_trial in by_system.items() if by_trial}
+    found = {system: by_trial for system in shown if (by_trial := result.by_trial(condition, system, name))}
     common = sorted(set.intersection(*map(set, found.values()))) if found else []
     if study.baseline not in found or len(found) < 2 or not common:
         return None
@@ -444,13 +443,8 @@ def interval_over_trials(differences: ArrayLike, overlap: float) -> tuple[float,
     >>> round(low, 3), round(high, 3)
     (-1.513, 5.513)
     """
-    d = np.asarray(differences, np.float64)
-    if d.size < 2:
-        return math.nan, math.nan
-    from scipy.special import stdtrit
-
-    half = float(stdtrit(d.size - 1, 0.975)) * math.sqrt((1 / d.size + overlap) * float(d.var(ddof=1)))
-    return float(d.mean()) - half, float(d.mean()) + half
+    found = over_trials(np.asarray(differences, np.float64), overlap, 0.05)
+    return found.low, found.high
 
 
 def _format_range(values: F64) -> str:

@@ -125,8 +125,7 @@ def _counts(verdicts: Sequence[str]) -> str:
 def _leads(result: Comparison, condition: str, names: Sequence[str]) -> list[str]:
     """Which system is best on each metric; one sentence for all of them where none is shown to be better."""
     study = result.plan.study
-    every = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
-    known = {name: [cell for cell in cells if cell.means.size] for name, cells in every.items()}
+    known = {name: [cell for cell in result.across(condition, name) if cell.means.size] for name in names}
     skipped = [f"{name}: every query was skipped." for name, cells in known.items() if not cells and result.n_done]
     best = [max(cells, key=lambda c: c.mean if c.higher_is_better else -c.mean) for cells in known.values() if cells]
     tested = [cell.tested for cells in known.values() for cell in cells if cell.tested]
@@ -160,9 +159,9 @@ def settings_of(result: Comparison) -> dict[str, str]:
     more = f" and {len(seeds) - _MOST_SEEDS} more" if len(seeds) > _MOST_SEEDS else ""
     if isinstance(result, StudyResult):
         # The claim and the verdict are at the top of the page.
-        own = {what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")}
         ran = result.plan.study
-        own = {"study": f"{ran.name}, version {ran.version}", **own}
+        own = {"study": f"{ran.name}, version {ran.version}"}
+        own |= {what: how for what, how in facts(result).items() if what not in ("claim", "verdict", "note")}
         own["conditions"] = f"{ran.axis}: {', '.join(study.condition_names)}" if ran.axis else ""
         own["what the paper leaves open"] = ran.note
     elif study.given:
@@ -209,11 +208,9 @@ def command(result: StudyResult) -> str:
     """
     plan, budget, name = result.plan, result.plan.budget, result.plan.study.name
     how: dict[str, Any] = {"data": plan.data.given, "fold": plan.data.fold, "recipe": plan.recipe or None}
-    how["trials"] = budget.trials
-    if not plan.study.measures_only:
-        how |= {"configs": budget.configurations, "trees": budget.trees}
-    run = command_line("tautrank", "study", "run", name, **how, seed=plan.seed, jobs=plan.n_jobs)
-    return f"{run}\ntautrank study report {name}.db -o {name}.html"
+    trees = {} if plan.study.measures_only else {"configs": budget.configurations, "trees": budget.trees}
+    how |= {"trials": budget.trials, **trees, "seed": plan.seed, "jobs": plan.n_jobs}
+    return f"{command_line('tautrank', 'study', 'run', name, **how)}\ntautrank study report {name}.db -o {name}.html"
 
 
 def python_call(result: Comparison) -> str:

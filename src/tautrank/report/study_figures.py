@@ -51,8 +51,7 @@ def difference_sections(result: Comparison) -> Sections:
     study = result.plan.study
     for condition in () if _along(result) or study.measures_only else study.condition_names:
         names = study.metrics_under(condition)
-        cells = {name: [result.cell(condition, system, name) for system in study.system_names] for name in names}
-        tested = {name: [cell for cell in found if cell.tested] for name, found in cells.items()}
+        tested = {name: [cell for cell in result.across(condition, name) if cell.tested] for name in names}
         every = list(itertools.chain(*tested.values()))
         systems = list(dict.fromkeys(cell.system for cell in every))
         if not systems:
@@ -225,8 +224,8 @@ def _single_conditions(result: Comparison) -> Sections:
         return
     for condition in study.condition_names:
         first, under = study.metrics_under(condition)[0], _under(condition)
-        cells = [result.cell(condition, system, first) for system in study.system_names]
-        curves = [Curve(c.system, [number + 1 for number in c.numbers], c.means) for c in cells if c.means.size]
+        cells = [cell for cell in result.across(condition, first) if cell.means.size]
+        curves = [Curve(cell.system, [number + 1 for number in cell.numbers], cell.means) for cell in cells]
         if any(curve.x.size > 1 for curve in curves):
             figure = curve_figure(curves, x_title="trial", y_title=first, styles=_styles(result), mode="markers")
             figure.update_xaxes(dtick=1 if max(curve.x.size for curve in curves) <= _FEW_TRIALS else None)

@@ -11,7 +11,7 @@ import numpy as np
 
 from tautrank.experiments.divide import Change, FixedParts, OwnFolds, Resampling
 from tautrank.experiments.plan import PLAIN
-from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, win_tie_loss
+from tautrank.experiments.result import UNDECIDED, CellResult, Comparison, Judgement, PairTest, win_tie_loss
 from tautrank.json_values import from_json, or_nan
 from tautrank.papers.results import StudyResult
 from tautrank.papers.study import OTHER_DATA
@@ -359,7 +359,7 @@ def _baseline_cells(result: Comparison, cell: CellResult) -> list[Titled]:
     return [*cells, (Column("w/t/l", ("won", "tied", "lost"), high_first=True), won)]
 
 
-def _difference_cell(title: str, judged: Judgement, marks: str = "") -> Titled:
+def _difference_cell(title: str, judged: Judgement | PairTest, marks: str = "") -> Titled:
     numbers = (judged.difference, judged.low, judged.high)
     text = "" if math.isnan(judged.difference) else difference_text(judged.difference)
     if not math.isnan(judged.low):
@@ -392,9 +392,8 @@ def pair_table(result: Comparison) -> ReportTable:
     rows = []
     for name in result.plan.study.metrics:
         for test in result.tests(name):
-            judged = Judgement("", test.difference, low=test.low, high=test.high)
             row = [text_cell("metric", name), text_cell("better", result.systems[test.better].name)]
-            row += [text_cell("worse", result.systems[test.worse].name), _difference_cell("difference", judged)]
+            row += [text_cell("worse", result.systems[test.worse].name), _difference_cell("difference", test)]
             rows.append([*row, p_cell("p of one comparison", test.p_value), p_cell("p", test.adjusted)])
     return ReportTable.of_rows(rows, "p counts all pairs of a metric, by Holm's method.")
 

@@ -8,7 +8,7 @@ from tautrank.checks import CHECKS, LossReport, Outcome
 from tautrank.checks.checking import DOES_NOT_APPLY, FAILS
 from tautrank.report.table import Cell, Column, ReportTable
 
-_CITATION = re.compile(r"(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?:, (?P<place>.*))?")
+_CITATION = re.compile(r"^(?P<authors>[^,]+), .*?\b(?P<year>(?:19|20)\d\d)(?P<place>, .*)?$")
 
 
 def check_table(report: LossReport, reasons: bool = False) -> ReportTable:
@@ -53,8 +53,4 @@ def short_citation(paper: str) -> str:
     >>> short_citation("Wang et al., The LambdaLoss Framework, CIKM 2018, sec. 5.3")
     'Wang et al. 2018, sec. 5.3'
     """
-    match = _CITATION.fullmatch(paper)
-    if match is None:
-        return paper
-    place = f", {match['place']}" if match["place"] else ""
-    return f"{match['authors']} {match['year']}{place}"
+    return _CITATION.sub(r"\g<authors> \g<year>\g<place>", paper)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from tautrank.engines.langevin import Langevin
@@ -101,16 +101,13 @@ def _table(tuning: Tuning, trials: Sequence[TunedTrial]) -> ReportTable:
     columns += [Column("trees", spent), *(Column(name, words=name == "loss") for name in names)]
     rows = []
     for t in trials:
-        row = [Cell(str(t.number)), Cell(_format_score(t), (t.state, t.score))]
+        score = "failed" if t.score is None else f"{t.score:.4f}"
+        shown = f"{score} pruned" if t.state == PRUNED else score
+        row = [Cell(str(t.number)), Cell(shown, (t.state, t.score))]
         row.append(Cell(str(t.trees), tuple(getattr(t, name) for name in spent)))
-        rows.append((*row, *(_cell(t.configuration, name) for name in names)))
+        searched = {name: Cell(_format(value), (_format_exactly(value),)) for name, value in t.configuration.items()}
+        rows.append((*row, *(searched.get(name, Cell("", (None,))) for name in names)))
     return ReportTable(tuple(columns), tuple(rows))
-
-
-def _cell(configuration: Mapping[str, Any], name: str) -> Cell:
-    if name not in configuration:
-        return Cell("", (None,))
-    return Cell(_format(configuration[name]), (_format_exactly(configuration[name]),))
 
 
 def _searched_names(trials: Sequence[TunedTrial]) -> list[str]:
@@ -118,11 +115,6 @@ def _searched_names(trials: Sequence[TunedTrial]) -> list[str]:
     names = {name: None for trial in trials for name in trial.configuration if name != "loss"}
     several = len({trial.configuration["loss"] for trial in trials}) > 1
     return [*(["loss"] if several else []), *sorted(names, key=lambda name: ("." in name, name))]
-
-
-def _format_score(trial: TunedTrial) -> str:
-    score = "failed" if trial.score is None else f"{trial.score:.4f}"
-    return f"{score} pruned" if trial.state == PRUNED else score
 
 
 def _format_exactly(value: Any) -> str:
