@@ -257,6 +257,13 @@ def test_intervals_touch_exactly_at_the_p_value():
     assert low_of_a == pytest.approx(high_of_b, abs=1e-12)
 
 
+def test_a_one_sided_test_of_no_difference_is_undecided():
+    """p is 1 where nothing differs, and where all differences are below 0."""
+    found = [own_test(Advantage(np.full(5, d)), PaperTest(one_sided=True)) for d in (0.0, -0.1, 0.1)]
+    assert [each.verdict for each in found] == ["undecided", "fails", "holds"]
+    assert found[0].p_value == found[1].p_value == 1
+
+
 def test_constant_values_need_no_luck():
     """All trials alike, as where nothing is random: above the value is above it."""
     study = replace(
