@@ -60,29 +60,13 @@ def minus_log(x: float) -> float:
     return -(np.float64(exponent) * _LOG2 + 2.0 * artanh)
 
 
-@njit(error_model="numpy", fastmath=_FUSE, forceinline=True)
-def _words_to_normals(out: F64) -> None:
-    """Replace each word by the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8.
-
-    With ``x = 2u - 1`` and ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F`` is smooth from the middle
-    (``v = 0``) to the last word (``v < 21.5``): one ratio of polynomials, fitted to the least maximum error, serves
-    the middle and the tails.
-    """
-    for place in range(out.shape[0]):
-        i = _U(place)
-        below = out[i] + 0.5
-        above = _RANGE - below
-        v = minus_log(below * above * (4.0 / _RANGE / _RANGE))
-        p = 0.001144983021 + v * (6.124274347e-05 + v * 2.034873409e-07)
-        p = 1.253314108 + v * (0.4469247174 + v * (0.0910093726 + v * (0.01255141641 + v * p)))
-        q = 0.002308084904 + v * (0.0002533391286 + v * 3.914180559e-06)
-        q = 1.0 + v * (0.09479435307 + v * (0.03476822871 + v * q))
-        out[i] = (below - above) * (1.0 / _RANGE) * p / q
-
-
-@njit(nogil=True, cache=True, error_model="numpy")
+@njit(nogil=True, cache=True, error_model="numpy", fastmath=_FUSE)
 def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) -> None:
     """Fill ``out`` with standard normal numbers, one per document; they do not depend on the length of ``out``.
+
+    Each is the normal quantile of ``u = (word + 1/2) / 2^32``, to within 4e-8. With ``x = 2u - 1`` and
+    ``v = -log(1 - x^2)`` the quantile is ``x F(v)``, and ``F`` is smooth from the middle (``v = 0``) to the last word
+    (``v < 21.5``): one ratio of polynomials, fitted to the least maximum error, serves the middle and the tails.
 
     Args:
         out: float64, its length a multiple of ``GROUP``.
@@ -97,7 +81,16 @@ def fill_noise(out: Array, seed: np.uint64, step: int, query: int, stream: int) 
     True
     """
     fill_words(out, seed, step, query, stream)
-    _words_to_normals(out)
+    for place in range(out.shape[0]):
+        i = _U(place)
+        below = out[i] + 0.5
+        above = _RANGE - below
+        v = minus_log(below * above * (4.0 / _RANGE / _RANGE))
+        p = 0.001144983021 + v * (6.124274347e-05 + v * 2.034873409e-07)
+        p = 1.253314108 + v * (0.4469247174 + v * (0.0910093726 + v * (0.01255141641 + v * p)))
+        q = 0.002308084904 + v * (0.0002533391286 + v * 3.914180559e-06)
+        q = 1.0 + v * (0.09479435307 + v * (0.03476822871 + v * q))
+        out[i] = (below - above) * (1.0 / _RANGE) * p / q
 
 
 @njit(nogil=True, cache=True, error_model="numpy", fastmath=_FUSE)

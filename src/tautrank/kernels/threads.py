@@ -12,7 +12,7 @@ import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextvars import ContextVar
 
 import numpy as np
@@ -80,10 +80,6 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
     array([0., 1., 4., 9.])
     """
     helpers = min(threads, len(ranges)) - 1
-    if helpers < 1:
-        for first, last in ranges:
-            task(first, last)
-        return
     todo = iter(ranges)  # `next` on a list iterator is atomic: each range is taken once
 
     def work() -> None:
@@ -96,10 +92,9 @@ def run(task: Callable[[int, int], None], ranges: Sequence[Range], threads: int)
     finally:
         # A helper that has not started finds nothing left to do; one that has must finish its range.
         running = [future for future in futures if not future.cancel()]
-        failures = [future.exception() for future in running]
-    for failure in failures:
-        if failure is not None:
-            raise failure
+        wait(running)
+    for future in running:
+        future.result()  # raises what it raised
 
 
 @functools.cache

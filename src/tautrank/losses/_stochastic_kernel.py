@@ -168,15 +168,12 @@ def _slide_first_ranks(
     documents above the breaking point other than this one, and the two sums.
     """
     single = high.dtype.type
-    padded = (wanted + LANES - 1) // LANES * LANES
+    ranked[:, : (wanted + LANES - 1) // LANES * LANES] = 0.0
     for rank in range(wanted):
         p = top[rank]
         ranked[0, rank] = high[p]
         ranked[1, rank] = low[p]
         ranked[2, rank] = gain[p]
-    for rank in range(padded):
-        for row in range(3 if rank < wanted else 0, 6):
-            ranked[row, rank] = 0.0
     above = 1.0
     # Ranks before `alive` have a certain stop above every breaking point to come: they gain nothing any more.
     alive = 0

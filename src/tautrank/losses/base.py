@@ -19,6 +19,7 @@ from tautrank import arrays
 from tautrank.arguments import check_fields, checked_by, choice, job_count, real, whole
 from tautrank.arrays import F64, I32, I64, Array, Bools, Floats
 from tautrank.errors import OptionError
+from tautrank.kernels.streams import GUMBEL_STREAM
 from tautrank.kernels.threads import Range, balanced_ranges, run
 from tautrank.metrics.gains import Gain, gain_values
 from tautrank.metrics.ordering import query_sums
@@ -123,10 +124,6 @@ class Loss(abc.ABC):
 
     __repr__ = __str__
 
-    def _set(self, field: str, value: object) -> None:
-        """Store a parameter in its one canonical form, so that equal losses are equal objects."""
-        object.__setattr__(self, field, value)
-
 
 REGISTRY: Registry[Loss] = Registry(Loss, "loss", "'lambdarank' or 'lambdarank(k=5)'")  # type: ignore[type-abstract]
 """Every loss by the name it is typed as."""
@@ -167,16 +164,14 @@ class Lists:
         weights: float64, one per query; 0 without a relevant document, so that value and gradient are 0 in every loss,
             except for clicks: a loss says what a list without one means.
         has_relevant: one per query: whether any label is above 0.
-        propensities: float64, one per document; 1 for none.
-        clicks: whether there are propensities.
+        propensities: float64, one per document, where the labels are clicks; None where they are not.
     """
 
     labels: F64
     offsets: I64
     weights: F64
     has_relevant: Bools
-    propensities: F64 | float = 1.0
-    clicks: bool = False
+    propensities: F64 | None = None
 
     @classmethod
     def of(
@@ -191,13 +186,12 @@ class Lists:
         checked, ends = arrays.check_lists(labels, offsets)
         y = np.ascontiguousarray(checked, np.float64)
         w = np.ones(ends.size - 1) if weights is None else arrays.check_weights(weights, ends.size - 1)
-        p: F64 | float = 1.0
+        p = None
         if propensities is not None:
             p = arrays.numbers("propensities", propensities, size=y.size)
             arrays.check_each("propensities", p, (p > 0) & (p <= 1), "a number above 0 and at most 1", ends)
         has_relevant = query_sums(y > 0, ends) > 0
-        clicks = propensities is not None
-        return cls(y, ends, np.where(has_relevant | clicks, w, 0.0), has_relevant, p, clicks)
+        return cls(y, ends, np.where(has_relevant | (p is not None), w, 0.0), has_relevant, p)
 
     @functools.cached_property
     def sizes(self) -> I64:
@@ -300,12 +294,14 @@ class Objective:
     def _noisy(self, scores: Array, step: int) -> Array:
         if self.loss.noise is None or self.loss.strength == 0:
             return scores
+        return self._with_noise(scores, self.loss.strength, step, GUMBEL_STREAM)
+
+    def _with_noise(self, scores: Array, size: float, step: int, stream: int) -> Array:
+        """Return the scores plus ``size`` times the noise of a stream, see `add_noise`."""
         from tautrank.kernels.randomness import add_noise
-        from tautrank.kernels.streams import GUMBEL_STREAM
 
         out = np.empty_like(scores)
-        given = (scores, self.lists.offsets, self.loss.strength, np.uint64(self.seed), step, GUMBEL_STREAM)
-        self._fill(add_noise, given, out)
+        self._fill(add_noise, (scores, self.lists.offsets, size, np.uint64(self.seed), step, stream), out)
         return out
 
     def _ranks(self, scores: Floats) -> I32:

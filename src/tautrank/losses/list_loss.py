@@ -80,7 +80,7 @@ class ListLoss(Loss):
             value = getattr(self, field.name)
             # 5 and 5.0 are the same loss and the same compiled code.
             if isinstance(field.default, float) and not isinstance(value, float):
-                self._set(field.name, real(field.name, value, least=-math.inf))
+                object.__setattr__(self, field.name, real(field.name, value, least=-math.inf))
 
     def _bind(self, lists: Lists, seed: int, threads: int) -> Objective:
         return _ListObjective(self, lists, seed, threads)

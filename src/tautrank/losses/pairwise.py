@@ -24,6 +24,7 @@ import numpy as np
 from tautrank.arguments import checked_by, choice, real, whole
 from tautrank.arrays import F64, I32, I64, Bools, Floats
 from tautrank.errors import OptionError
+from tautrank.kernels.streams import RANKING_STREAM
 from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
 from tautrank.metrics.base import check_k
 from tautrank.metrics.gains import Discount, Gain, check_discount, check_gain, discount_values
@@ -98,7 +99,8 @@ class LambdaLoss(Loss):
 
     @property
     def _draws_rankings(self) -> bool:
-        return False  # weights without gains do not depend on the drawn rankings
+        # Weights without gains do not depend on the drawn rankings.
+        return self.assignment == "soft" and isinstance(self, _GainLoss)
 
     def _document_weights(self, lists: Lists) -> F64:
         """Return the number of each document (a gain, a label) that weights its pairs, itself or by its difference."""
@@ -121,10 +123,6 @@ class _GainLoss(LambdaLoss):
     gain: Gain = field(default="exp2", metadata=checked_by(check_gain))
     discount: Discount = field(default="log2", metadata=checked_by(check_discount))
 
-    @property
-    def _draws_rankings(self) -> bool:
-        return self.assignment == "soft"
-
     def _document_weights(self, lists: Lists) -> F64:
         gains = lists.gains(self.gain)
         discount = discount_values(lists.longest, self.discount, self.k)
@@ -140,9 +138,7 @@ class _GainLoss(LambdaLoss):
     def _gaps(self, n: int) -> F64:
         """``delta_d = 1/D_d - 1/D_(d+1)`` for the distances 0 to ``n - 1``; 0 for distance 0."""
         by_rank = discount_values(n, self.discount)
-        gaps = np.zeros(n)
-        gaps[1:] = by_rank[:-1] - by_rank[1:]
-        return gaps
+        return np.concatenate(([0.0], by_rank[:-1] - by_rank[1:]))
 
 
 @register("ranknet")
@@ -298,9 +294,8 @@ class _PairObjective(Objective):
         from tautrank.kernels.ranking import LANES
 
         v, gap = self.loss._rank_weights(self.lists.longest + 2 * LANES)
-        gap[0] = 0.0
-        # The kernels look up to two places before distance 0.
-        return v, np.concatenate((np.zeros(2), gap))
+        # The kernels look up to two places before distance 0, which weighs nothing itself.
+        return v, np.concatenate((np.zeros(3), gap[1:]))
 
     @functools.cached_property
     def _as_float32(self) -> tuple[Floats, Floats, Floats]:
@@ -370,16 +365,11 @@ class _PairObjective(Objective):
         loss, lists = self.loss, self.lists
         if not isinstance(loss, _GainLoss) or not loss._draws_rankings:
             return weights[np.newaxis]
-        from tautrank.kernels.randomness import add_noise
-        from tautrank.kernels.streams import RANKING_STREAM
-
         cost = 1.0 - discount_values(lists.longest, loss.discount)
         # The first rank costs nothing, so it is not scaled.
         share = np.divide(1.0, cost, out=np.zeros_like(cost), where=cost > 0)
         gains = np.empty((loss.samples, scores.size), scores.dtype)
-        drawn = np.empty_like(scores)
         for sample in range(loss.samples):
-            stream = RANKING_STREAM + 256 * sample
-            self._fill(add_noise, (scores, lists.offsets, loss.spread, np.uint64(self.seed), step, stream), drawn)
+            drawn = self._with_noise(scores, loss.spread, step, RANKING_STREAM + 256 * sample)
             gains[sample] = weights * np.where(cost[ranks] > 0, cost[self._ranks(drawn)] * share[ranks], 1.0)
         return gains

@@ -15,13 +15,11 @@ from tautrank.arguments import checked_by, choice, real, whole
 from tautrank.arrays import F64, Floats
 from tautrank.errors import OptionError
 from tautrank.losses.base import Lists, Loss, Objective, Ranges, register
-from tautrank.losses.stochastic import checked_metric, reader_gains
-from tautrank.metrics import MAP, NDCG, Metric
+from tautrank.losses.stochastic import DEFAULT_METRIC, checked_metric, reader_gains
+from tautrank.metrics import MAP, Metric
 from tautrank.metrics import metric as read_metric
 from tautrank.metrics.gains import discount_values
 from tautrank.metrics.ranked import ReaderMetric
-
-_DEFAULT_METRIC = NDCG(k=10)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -37,13 +35,13 @@ class SampledLoss(Loss):
 
     _expected: ClassVar[str] = "dcg, ndcg, err, mrr, map, success or rbp"
 
-    metric: str | Metric = _DEFAULT_METRIC
+    metric: str | Metric = DEFAULT_METRIC
     samples: int = field(default=10, metadata=checked_by(whole, least=1, most=2**16))
 
     def __post_init__(self) -> None:
         super().__post_init__()
         given = read_metric(self.metric) if str(self.metric).lower().startswith("map") else self.metric
-        self._set("metric", given if isinstance(given, MAP) else checked_metric(given))
+        object.__setattr__(self, "metric", given if isinstance(given, MAP) else checked_metric(given))
         if not self._takes(self.metric):
             raise OptionError(f"metric: found {self.metric} with {self.name}; expected {self._expected}")
 

@@ -173,7 +173,7 @@ class _SoftmaxObjective(Objective):
         super().__init__(loss, lists, seed, threads, 40.0 * lists.sizes.astype(np.float64))
         earned, self._zero, self._unit = loss._parts(lists)
         self._gamma = loss.gamma if isinstance(loss, XENDCG) else 0.0
-        self._base = earned / lists.propensities
+        self._base = earned / (1.0 if lists.propensities is None else lists.propensities)
         self._mean_earned = float(np.sum(self._unit * query_sums(earned, lists.offsets))) / max(1, lists.sizes.size)
         if isinstance(self._gamma, float):
             self._base += np.repeat(self._zero * (1.0 - self._gamma), lists.sizes)
@@ -212,4 +212,5 @@ class _SoftmaxObjective(Objective):
                 used = np.where(self.lists.has_relevant, weights, 0.0)
                 ranking = (exact, self.lists.arrangement, self._ranks(exact), used)
                 self._fill(kernel.tight_targets, (*given, *ranking), phi, sums)
-        return phi, weights * (self._unit * sums / (self._mean_earned or 1.0)) if self.lists.clicks else weights
+        of_clicks = self.lists.propensities is not None
+        return phi, weights * (self._unit * sums / (self._mean_earned or 1.0)) if of_clicks else weights

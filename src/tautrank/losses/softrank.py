@@ -193,8 +193,8 @@ class _SmoothedSoftRank(SmoothedObjective):
 
 
 @functools.lru_cache(maxsize=64)
-def discount_powers(n: int, discount: str, tolerance: float, group: int) -> tuple[F64, F64]:
-    """``1 - x_q`` and ``c_q`` for the 0-based ranks below ``n``.
+def discount_powers(n: int, discount: str, tolerance: float, group: int) -> F64:
+    """``1 - x_q`` and ``c_q``, a row each, for the 0-based ranks below ``n``.
 
     The coefficients are fitted to the relative error of the discount and of its steps from rank to rank, because a
     gradient is made of those. Powers are evenly spaced, or where fewer will do, at the places of ``_FITTED``.
@@ -223,10 +223,9 @@ def discount_powers(n: int, discount: str, tolerance: float, group: int) -> tupl
         coefficients = np.linalg.lstsq(system, np.ones(2 * r.size), rcond=1e-15)[0]
         if np.abs(system @ coefficients - 1.0).max() < tolerance:
             break
-    gaps = -np.expm1(-rates)
-    gaps.setflags(write=False)
-    coefficients.setflags(write=False)
-    return gaps, coefficients
+    found = np.stack((-np.expm1(-rates), coefficients))
+    found.setflags(write=False)
+    return found
 
 
 def power_tables(longest: int, discount: str, tolerance: float, group: int) -> tuple[F64, F64, I64, I64]:
@@ -252,9 +251,7 @@ def power_tables(longest: int, discount: str, tolerance: float, group: int) -> t
         sizes.append(sizes[-1] * _GROWTH)
     found = [discount_powers(size, discount, tolerance, group) for size in sizes]
     terms = np.array([gaps.size for gaps, _ in found], dtype=np.int64)
-    gaps = np.zeros((len(found), int(terms.max())))
-    coefficients = np.zeros_like(gaps)
-    for row, (its_gaps, its_coefficients) in enumerate(found):
-        gaps[row, : its_gaps.size] = its_gaps
-        coefficients[row, : its_gaps.size] = its_coefficients
-    return gaps, coefficients, terms, np.array(sizes, dtype=np.int64)
+    tables = np.zeros((2, len(found), int(terms.max())))
+    for row, powers in enumerate(found):
+        tables[:, row, : terms[row]] = powers
+    return tables[0], tables[1], terms, np.array(sizes, dtype=np.int64)

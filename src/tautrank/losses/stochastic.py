@@ -35,7 +35,9 @@ from tautrank.names import name_of
 if TYPE_CHECKING:
     from tautrank.losses._smoothing_kernel import Draws, Kernels
 
-_DEFAULT_METRIC = NDCG(k=10)
+DEFAULT_METRIC = NDCG(k=10)
+"""The metric that losses made of a metric take by default."""
+
 _DEFAULT_MU = 0.1
 # A gain above this, times a density, would leave float32's range.
 _LARGEST_GAIN = 1e30
@@ -179,7 +181,7 @@ class SmoothedLoss(Loss):
 
     _by_log_derivative: ClassVar[bool] = False
 
-    metric: str | Metric | ScaleFreeMetric = field(default=_DEFAULT_METRIC, metadata=checked_by(checked_metric))
+    metric: str | Metric | ScaleFreeMetric = field(default=DEFAULT_METRIC, metadata=checked_by(checked_metric))
     sigma: float = field(default=1.0, metadata=checked_by(real, above=True))
     mu: float | None = field(default=None, metadata=checked_by(real, least=0.0))
     nu: float = field(default=1e-2, metadata=checked_by(real, above=True))

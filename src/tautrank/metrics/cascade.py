@@ -162,17 +162,16 @@ class ERR(RankedMetric):
         return np.asarray(at.sum(axis=1))
 
     def _judge_expected(self, groups: TieGroups) -> F64:
-        rows, width = groups.values.shape
+        depth = self._depth(groups.values.shape[1])
         above = groups.positions()
-        reach = np.ones((rows, width))
+        reach = np.ones_like(groups.values)
         np.cumprod(1.0 - groups.values[:, :-1], axis=1, out=reach[:, 1:])
         # A tie of one is its value; larger ones with something to find are computed below.
         stop = groups.sums(groups.values)
-        worth = np.where(groups.sizes == 1, stop / (above + 1.0), 0.0)
-        open_ties = np.flatnonzero((groups.sizes > 1) & (stop > 0) & (above < self._depth(width)))
+        worth = np.where((groups.sizes == 1) & (above < depth), stop / (above + 1.0), 0.0)
+        open_ties = np.flatnonzero((groups.sizes > 1) & (stop > 0) & (above < depth))
         if open_ties.size:
-            worth[open_ties] = _expected_stop(groups, open_ties, above[open_ties], self._depth(width))
-        worth[above >= self._depth(width)] = 0.0
+            worth[open_ties] = _expected_stop(groups, open_ties, above[open_ties], depth)
         return groups.row_sums(worth * reach.ravel()[groups.starts])
 
 

@@ -154,9 +154,7 @@ class TieGroups(NamedTuple):
         np.not_equal(sorted_keys[:, 1:], sorted_keys[:, :-1], out=first[:, 1:])
         starts = np.flatnonzero(first)
         sizes = np.diff(starts, append=first.size)
-        rows, width = sorted_keys.shape
-        row_starts = np.searchsorted(starts, np.arange(0, rows * width, width))
-        return cls(values, starts, sizes, row_starts)
+        return cls(values, starts, sizes, np.flatnonzero(starts % sorted_keys.shape[1] == 0))
 
     def sums(self, values: F64) -> F64:
         """Add up ``values`` (one per position) inside each group."""

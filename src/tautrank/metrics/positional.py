@@ -41,12 +41,10 @@ class _Positional(RankedMetric):
         return np.asarray((values * self._rank_weights(values.shape[1])).sum(axis=1))
 
     def _judge_expected(self, groups: TieGroups) -> F64:
-        rows, width = groups.values.shape
-        weights = np.zeros(width)
-        depth = self._depth(width)
-        weights[:depth] = self._rank_weights(depth)
-        of_ranks = groups.sums(np.broadcast_to(weights, (rows, width)))
-        return groups.row_sums(groups.sums(groups.values) * of_ranks / groups.sizes)
+        depth = self._depth(groups.values.shape[1])
+        weights = np.zeros_like(groups.values)
+        weights[:, :depth] = self._rank_weights(depth)
+        return groups.row_sums(groups.sums(groups.values) * groups.sums(weights) / groups.sizes)
 
 
 @dataclass(frozen=True, repr=False)

@@ -193,11 +193,10 @@ class ListMetric(Metric):
 
     def _scorer(self, labels: Numbers, offsets: I64) -> tuple[Scorer, Bools]:
         function = type(self).one_list
-        names = [*inspect.signature(function).parameters][1:]
-        given = {name: getattr(self, name) for name in names}
+        given = {name: getattr(self, name) for name in [*inspect.signature(function).parameters][1:]}
         grades = np.asarray(labels, np.float64)
         filled = query_sums(grades, offsets) > 0
-        most = None if "k" in names else self.k
+        most = None if "k" in given else self.k
 
         def score(scores: Floats) -> F64:
             ranked = grades[rank_order(scores, grades, offsets, self.ties)]

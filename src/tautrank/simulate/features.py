@@ -16,9 +16,8 @@ and Chang, *Yahoo! Learning to Rank Challenge Overview*, 2011.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -85,8 +84,7 @@ _ABSOLUTE_DISCOUNT, _DIRICHLET_MASS, _JELINEK_WEIGHT = 0.7, 2000.0, 0.1
 _DISTINCT_SHARE = 0.6  # of a stream's words, the share that are different words
 
 
-@dataclass(frozen=True)
-class _Stream:
+class _Stream(NamedTuple):
     """The distribution of a stream of text; lengths and counts are log-normal, rounded down.
 
     The logarithm of a term's count is ``rate + qualities + blur + spread + slope (log length - typical)``: the blur is
@@ -242,8 +240,7 @@ def _fill_page(out: F32, qualities: F32, rng: np.random.Generator) -> None:
 _COPIES = 18
 
 
-@dataclass(frozen=True)
-class _Group:
+class _Group(NamedTuple):
     """Columns of one kind: they look at some qualities, share a nuisance factor, and are 0 together."""
 
     columns: int

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +29,7 @@ _NOTHING = 6.0  # standard deviations by which documents of an unanswerable quer
 _FEWEST_FEATURES = 16
 
 
-@dataclass(frozen=True)
-class Shape:
+class Shape(NamedTuple):
     """The properties that a simulated data set shares with a published one.
 
     Attributes:
@@ -315,8 +313,3 @@ def label_cuts(shape: Shape, noise: float) -> F64:
     """
     _, _, truth, drawn = _reference(shape)
     return np.asarray(np.quantile(truth + noise * drawn, np.cumsum(shape.label_shares)[:-1]))
-
-
-def _spread_columns(width: int, count: int) -> I64:
-    """Choose up to ``count`` of ``width`` columns, in order; each choice contains all smaller ones."""
-    return np.sort(np.random.default_rng(width).permutation(width)[:count])

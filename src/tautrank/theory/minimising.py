@@ -266,9 +266,8 @@ def majorise_minimise(
                 length[short] *= 0.5
             else:
                 # Differences have no digits left to show the way down.
-                moving &= ~short
-                tried = s - np.repeat(np.where(moving, length, 0.0), lists.sizes) * slopes
-                reached = held.values(tried)
+                tried = np.where(np.repeat(short, lists.sizes), s, tried)
+                reached = np.where(short, value, reached)
                 length = np.maximum(length, 1e-6)
             s, value = tried, reached
             frozen.append(value)
