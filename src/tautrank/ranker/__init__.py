@@ -1,9 +1,20 @@
-"""The scikit-learn estimator, what it answers, and its model file.
+"""The scikit-learn estimator, what it answers, and its model file."""
 
-`Ranker` is in `tautrank.ranker.estimator`: it needs scikit-learn, which takes a second to import.
-"""
+from typing import TYPE_CHECKING, Any
 
 from tautrank.ranker.answers import Ranking
 from tautrank.ranker.list_features import ListFeatures
 
-__all__ = ["ListFeatures", "Ranking"]
+if TYPE_CHECKING:
+    from tautrank.ranker.estimator import Ranker
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Ranker":  # needs scikit-learn, which takes a second to import
+        from tautrank.ranker.estimator import Ranker
+
+        return Ranker
+    raise AttributeError(f"module 'tautrank.ranker' has no attribute '{name}'")
+
+
+__all__ = ["ListFeatures", "Ranker", "Ranking"]
