@@ -134,7 +134,8 @@ def own_test(advantage: Advantage, test: PaperTest) -> Judgement:
     found = Judgement(name, mean, p).judged(p, test.level)
     if not test.one_sided:
         return found
-    return replace(found, verdict=HOLDS if p <= test.level else FAILS if mean < 0 and 1 - p <= test.level else UNDECIDED)
+    against = mean < 0 and 1 - p <= test.level
+    return replace(found, verdict=HOLDS if p <= test.level else FAILS if against else UNDECIDED)
 
 
 def over_trials(d: F64, overlap: float, level: float) -> Judgement:
