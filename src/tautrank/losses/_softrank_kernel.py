@@ -274,7 +274,6 @@ def _by_recursion(block: Block, room: Recursion, first: int, last: int, ranks: i
     """The expected discounts of a block and, if ``derive``, their slopes; False where no lane has a chance of any."""
     states, stride, checkpoints, segment, _, chance, none = room
     size = (ranks + 1) * LANES
-    # A loop: filling a slice costs a twelfth of the whole here.
     checkpoints[:size] = 0.0
     checkpoints[LANES : 2 * LANES] = 1.0
     start, at = first, 0
