@@ -180,6 +180,7 @@ DATA = tr.RankingData.from_arrays([[1.0], [2.0]], [0, 1], qid=[1, 1])
     ("runs", "judged", "options", "sentence"),
     [
         ({"a": RUN}, QRELS, {}, "runs: found 1; expected at least two systems to compare"),
+        ([RUN, RUN], QRELS, {}, "runs: found a list; expected a dictionary from names to runs"),
         ({}, QRELS, {}, "runs: found 0; expected at least two"),
         ({"a": RUN, "b": [RUN, RUN]}, QRELS, {}, r"runs\['b'\]: found 2 runs; expected 1, as the first system has"),
         ({"a": RUN, "b": []}, QRELS, {}, r"runs\['b'\]: found no run; expected at least one"),

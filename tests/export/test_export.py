@@ -631,6 +631,8 @@ def test_files_of_names_that_are_none(tmp_path):
 
 
 def test_an_unfitted_ranker_and_an_absent_folder(tmp_path):
+    with pytest.raises(OptionError, match="ranker: found a int; expected a fitted Ranker"):
+        tr.export_model(3, tmp_path / "m", "solr")
     with pytest.raises(tr.TautrankError, match="export_model: this Ranker is not fitted"):
         tr.export_model(tr.Ranker(), tmp_path / "m", "solr")
     with pytest.raises(DataError, match="cannot be written"):

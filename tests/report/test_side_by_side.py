@@ -113,6 +113,11 @@ def test_bad_input_is_one_sentence(data, change, error, sentence):
         tr.side_by_side(given.pop("a"), given.pop("b"), data, **given)
 
 
+def test_what_is_no_ranking_data_is_one_sentence(rankers):
+    with pytest.raises(DataError, match="data: found int; expected RankingData"):
+        tr.side_by_side(*rankers, 3)
+
+
 @pytest.mark.parametrize("size", [DESKTOP, PHONE])
 def test_the_browser_lists_searches_and_explains(browser, data, rankers, size, tmp_path):
     page = tr.side_by_side(*rankers, data, names=("old", "new"))

@@ -190,6 +190,8 @@ def compare_runs(
     >>> result.systems[1].values["mrr"].tolist()
     [[1.0, 1.0, 1.0]]
     """
+    if not isinstance(runs, Mapping):
+        raise OptionError(f"runs: found a {type(runs).__name__}; expected a dictionary from names to runs")
     if len(runs) < 2:
         raise OptionError(f"runs: found {len(runs)}; expected at least two systems to compare")
     choice("pairs", pairs, ("baseline", "all"))

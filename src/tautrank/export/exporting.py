@@ -81,6 +81,8 @@ def export_model(
     ('shop', [{'name': 'clicks'}], 3)
     """
     choice("format", format, tuple(FORMATS))
+    if not hasattr(ranker, "_check_fitted"):
+        raise OptionError(f"ranker: found a {type(ranker).__name__}; expected a fitted Ranker")
     ranker._check_fitted("export_model")
     for option, value in (("name", name), ("store", store), ("directions", directions or None)):
         if value is not None and format not in _WITH[option]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tautrank.arguments import whole
 from tautrank.arrays import F64, query_of, ranks_in
-from tautrank.data import RankingData
+from tautrank.data.ranking_data import RankingData, checked_data
 from tautrank.errors import DataError, OptionError, counted
 from tautrank.metrics import Metric, rank_order
 from tautrank.metrics import metric as read_metric
@@ -77,6 +77,7 @@ def side_by_side(
         raise OptionError(f"names: found {list(names)}; expected two names that differ")
     documents = whole("documents", documents, least=1)
     judge = read_metric(metric)
+    checked_data("data", data)
     scores = [_scores(given, data, name) for given, name in zip((a, b), names, strict=True)]
     values = np.array([judge.per_query(each, data.labels, data.offsets) for each in scores])
     gains = judge.sign * (values[1] - values[0])
