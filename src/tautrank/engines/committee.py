@@ -260,8 +260,9 @@ def member_factors(models: Sequence[FittedModel], task: Task, weights: str = "eq
         task: training data to measure the spread on, validation data to fit weights to, and the metric.
         weights: as in `Committee`.
     """
-    n = task.train.n_queries
-    some = task.train.subset(np.linspace(0, n - 1, min(n, _MEASURED_QUERIES)).astype(np.int64))
+    some, last = task.train, task.train.n_queries - 1
+    if last >= _MEASURED_QUERIES:
+        some = some.subset(np.linspace(0, last, _MEASURED_QUERIES).astype(np.int64))
     inverse: F64 = np.array([_inverse_spread(scores_of(model, some), some) for model in models])
     if weights == "fitted":
         valid, _ = next(iter(task.validation_sets().values()))
